@@ -1,0 +1,160 @@
+"""What an evaluation says: estimates with their interval and landmarks, failures, and figures to draw.
+
+Nothing here computes; everything here can be written to `evaluation.json` and read back unchanged.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from synth.errors import BadInput
+
+SCHEMA_VERSION = 1
+"""Version of `evaluation.json`; a newer one is refused."""
+
+Direction = Literal["lower", "higher", "none"]
+Reason = Literal["failed", "timed out", "skipped"]
+
+
+class EvaluationError(BadInput):
+    """An evaluation cannot be read, or its inputs do not belong together; nothing was measured."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number about one synthetic table, with what is needed to judge it.
+
+    Attributes:
+        measure: name in the registry of measures, such as ``"columns.tvd.mean"``.
+        subject: the columns it is about; empty for the whole table.
+        value: the number itself; finite.
+        low: lower end of the 95% interval; none where the measure has no interval.
+        high: upper end of the 95% interval; none where the measure has no interval.
+        n: rows (or targets, or test rows) the number rests on.
+        direction: which way is better; "none" for a number that only describes.
+        reference: the same figure for a fresh real sample; none where it makes no sense.
+        floor: the same figure for columns shuffled independently; none where it makes no sense.
+        note: one sentence that a reader needs beside the number.
+    """
+
+    measure: str
+    value: float
+    n: int
+    direction: Direction
+    subject: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None
+    floor: float | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("value", "low", "high", "reference", "floor"):
+            number = getattr(self, name)
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"an estimate is finite: measure={self.measure!r} has {name}={number}")
+        if (self.low is None) != (self.high is None):
+            raise ValueError(f"an interval has two ends: measure={self.measure!r}")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A measure that did not give a number, and why. A rule about it is INCONCLUSIVE."""
+
+    measure: str
+    reason: Reason
+    message: str
+    subject: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The evaluation of one synthetic table.
+
+    Attributes:
+        name: what the job or the user calls it.
+        estimates: every number measured.
+        failures: every measure that gave none.
+        figures: what the report draws, by name; plain JSON data (see `evaluate.engine`).
+        statement: the privacy statement as plain data; none means that there is no formal guarantee.
+        generator: name and parameters of the generator; empty for a table of unknown origin.
+        seconds: wall seconds by stage ("fit", "sample", and one per family of measures).
+    """
+
+    name: str
+    estimates: tuple[Estimate, ...]
+    failures: tuple[Failure, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    statement: Mapping[str, Any] | None = None
+    generator: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def find(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
+        """The estimate of a measure, else its failure, else none."""
+        for estimate in self.estimates:
+            if estimate.measure == measure and estimate.subject == subject:
+                return estimate
+        for failure in self.failures:
+            if failure.measure == measure and failure.subject in (subject, ()):
+                return failure
+        return None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One real table's evaluation of one or more synthetic tables. It reads real data: outside any guarantee.
+
+    Attributes:
+        candidates: one for each synthetic table.
+        real: facts about the real table: rows of train and holdout, exact duplicates across them, columns, target.
+        schema: the schema as plain data.
+        provenance: seed, versions, keyed fingerprints; filled in by the application.
+    """
+
+    candidates: tuple[Candidate, ...]
+    real: Mapping[str, Any]
+    schema: Mapping[str, Any]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The evaluation as JSON text."""
+        content = {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str) -> "Evaluation":
+        """An evaluation from JSON text.
+
+        Raises:
+            EvaluationError: the text is not an evaluation, or a newer version's.
+        """
+        try:
+            content = json.loads(text)
+            version = content.pop("schema_version")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise EvaluationError("this is not an evaluation; pass a file that `understudy evaluate` wrote") from None
+        if version != SCHEMA_VERSION:
+            raise EvaluationError(
+                f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {version!r}; upgrade understudy"
+            )
+        try:
+            return Evaluation(
+                candidates=tuple(_candidate(c) for c in content["candidates"]),
+                real=content["real"],
+                schema=content["schema"],
+                provenance=content["provenance"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise EvaluationError(f"the evaluation is damaged ({error}); evaluate again") from None
+
+
+def _candidate(content: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        **{
+            **content,
+            "estimates": tuple(Estimate(**{**e, "subject": tuple(e["subject"])}) for e in content["estimates"]),
+            "failures": tuple(Failure(**{**f, "subject": tuple(f["subject"])}) for f in content["failures"]),
+        }
+    )

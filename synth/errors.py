@@ -1,0 +1,69 @@
+"""The error tree of the project.
+
+::
+
+    UnderstudyError
+    ├── BadInput (ValueError)            what the caller gave cannot be used
+    │   ├── SchemaError                  the schema contradicts itself, or cannot be read
+    │   ├── TableError                   the table cannot be read, or does not fit its schema
+    │   ├── JobError                     a job, a policy or a command-line option
+    │   ├── BudgetError                  epsilon, delta, or a fit the budget does not allow
+    │   ├── ModelError                   a saved model that cannot be loaded, or cannot be saved
+    │   └── OutputError                  a place that cannot be written
+    └── MissingExtra (ImportError)       an optional dependency is not installed
+
+Every message is one sentence with the rule, ``name=value`` and the remedy, and never holds a cell value of a real
+table. On the command line each of them ends in exit code 2; any other exception is an internal error, exit code 4.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UnderstudyError(Exception):
+    """Root of every error that the project raises on purpose."""
+
+
+class BadInput(UnderstudyError, ValueError):
+    """What the caller gave cannot be used; nothing was computed and nothing was written."""
+
+
+class SchemaError(BadInput):
+    """A schema contradicts itself or cannot be read; no table was touched."""
+
+
+class TableError(BadInput):
+    """A table cannot be read or does not fit its schema; nothing was fitted or measured."""
+
+
+class JobError(BadInput):
+    """A job, a policy or an option cannot be used; nothing was run."""
+
+
+class BudgetError(BadInput):
+    """A privacy budget cannot be met or is not allowed; no noise was drawn and no real row was read."""
+
+
+class ModelError(BadInput):
+    """A saved model cannot be loaded, or this kind of model cannot be saved; nothing was written."""
+
+
+class OutputError(BadInput):
+    """A place cannot be written; nothing was left there."""
+
+
+class MissingExtra(UnderstudyError, ImportError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The remedy for an unknown name: the nearest known one, else all of them.
+
+    >>> nearest("epsilom", ["epsilon", "delta"])
+    "did you mean 'epsilon'?"
+    >>> nearest("x", ["epsilon", "delta"])
+    'known are: delta, epsilon'
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(names)}"

@@ -1,0 +1,82 @@
+"""What every generator is: a frozen specification with `fit`, giving a model with `sample` and `save`."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from synth.dp.statement import PrivacyStatement
+from synth.schema import Schema
+
+Progress = Callable[[str, float | None], None]
+"""Called with what is being done and the share done in [0, 1], or none where the share is unknown."""
+
+
+def quiet(label: str, share: float | None) -> None:
+    """A `Progress` that shows nothing."""
+
+
+class Model(Protocol):
+    """A fitted generator. It holds no real row."""
+
+    @property
+    def name(self) -> str:
+        """Name of the generator in the registry."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema it was fitted under."""
+
+    @property
+    def statement(self) -> PrivacyStatement | None:
+        """What it promises; none: **no formal guarantee**."""
+
+    @property
+    def default_rows(self) -> int:
+        """How many rows `sample` gives unless told: public for a private fit."""
+
+    def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
+        """A synthetic table with the real table's columns, order, dtypes, precision and bounds."""
+
+    def save(self, path: Path) -> None:
+        """Write the model as a new folder of safetensors and JSON, whole or not at all."""
+
+
+class Generator(BaseModel):
+    """A generator's specification: its parameters, validated and frozen.
+
+    Subclasses are small pydantic models: a class variable `name`, fields for parameters, and `fit`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    name: ClassVar[str]
+    private: ClassVar[bool] = False
+    """Whether it takes epsilon at all."""
+
+    def fit(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
+        """A model of the training table.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema.
+            schema: what is public about them.
+            seed: for everything but the noise and the sampling of a private fit.
+            progress: told what is being done.
+        """
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain data."""
+        return self.model_dump(mode="json")
+
+
+class PrivateGenerator(Generator):
+    """A generator that takes a privacy budget; `epsilon = none` fits without one and promises nothing."""
+
+    private: ClassVar[bool] = True
+    epsilon: float | None = Field(default=None, gt=0, description="Total epsilon; none: no formal guarantee.")
+    delta: float | Literal["auto"] = Field(default="auto", description="auto: min(1e-6, n_units^-1.2).")
+
+
+Registry = Mapping[str, type[Generator]]

@@ -1,0 +1,275 @@
+"""What is public about a table: columns, kinds, bounds, categories, keys and the privacy unit.
+
+A schema is either *inferred* (proposed from the data by `synth.infer`, so nothing in it may be assumed public) or
+*declared* (somebody asserts that all of it is public). Private fits accept declared schemas only.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from synth.errors import SchemaError, nearest
+from synth.validation import sentence
+
+FORMAT = 1
+"""Version of the schema file; a newer one is refused."""
+
+INT64 = (-(2**63), 2**63 - 1)
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class _Column(_Frozen):
+    missing: bool = Field(default=False, description="Whether a value may be missing.")
+    drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
+    dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
+
+
+class _Numeric(_Column):
+    bins: tuple[float, ...] = Field(default=(), description="Edges of public bins, ascending; first and last bound them.")
+    scale: Literal["linear", "log"] = Field(
+        default="linear", description="Where the resolution lies: even, or on small magnitudes with zero of its own."
+    )
+
+    @field_validator("bins")
+    @classmethod
+    def _ascending(cls, bins: tuple[float, ...]) -> tuple[float, ...]:
+        if bins and (len(bins) < 2 or any(a >= b for a, b in zip(bins, bins[1:], strict=False))):
+            raise ValueError("bins must be at least two strictly ascending edges")
+        return bins
+
+
+def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+    if bounds[0] > bounds[1]:
+        raise ValueError(f"bounds={list(bounds)} are reversed; write the lower one first")
+    return bounds
+
+
+class IntegerColumn(_Numeric):
+    """Whole numbers within 64 bits."""
+
+    kind: Literal["integer"] = "integer"
+    bounds: tuple[int, int]
+
+    @field_validator("bounds")
+    @classmethod
+    def _bounds(cls, bounds: tuple[int, int]) -> tuple[int, int]:
+        if bounds[0] < INT64[0] or bounds[1] > INT64[1]:
+            raise ValueError("bounds exceed 64 bits; declare the column as an identifier or as categorical text")
+        ordered: tuple[int, int] = _ordered(bounds)
+        return ordered
+
+
+class RealColumn(_Numeric):
+    """Numbers with a fraction; `decimals` is their public precision."""
+
+    kind: Literal["real"] = "real"
+    bounds: tuple[float, float]
+    decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; none: all of them.")
+
+    _check = field_validator("bounds")(_ordered)
+
+
+class WeightColumn(_Numeric):
+    """A survey weight: learned like a number, never used as a predictor; `decimals = 0` makes it whole."""
+
+    kind: Literal["weight"] = "weight"
+    bounds: tuple[float, float]
+    decimals: int | None = Field(default=None, ge=0, le=17)
+
+    _check = field_validator("bounds")(_ordered)
+
+
+class CategoricalColumn(_Column):
+    """One of a known list: all texts, or all whole numbers. An empty list says the column is always missing."""
+
+    kind: Literal["categorical"] = "categorical"
+    categories: tuple[Annotated[int, Field(strict=True)], ...] | tuple[Annotated[str, Field(strict=True)], ...]
+    ordered: bool = Field(default=False, description="Whether the order of the list means something.")
+
+    @field_validator("categories")
+    @classmethod
+    def _distinct(cls, categories: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(set(categories)) != len(categories):
+            raise ValueError("categories repeat; name each once")
+        return categories
+
+
+class BooleanColumn(_Column):
+    """True or false; `tokens` are how a text file writes them, false first."""
+
+    kind: Literal["boolean"] = "boolean"
+    tokens: tuple[str, str] = ("False", "True")
+
+
+class DateColumn(_Column):
+    """A day without a time."""
+
+    kind: Literal["date"] = "date"
+    bounds: tuple[dt.date, dt.date]
+    format: str = Field(default="%Y-%m-%d", description="strptime format of the text form.")
+    bins: tuple[dt.date, ...] = ()
+
+    _check = field_validator("bounds")(_ordered)
+
+
+class DatetimeColumn(_Column):
+    """A point in time. `timezone` is none (wall clock), an IANA name, or "mixed" (each value has its own offset)."""
+
+    kind: Literal["datetime"] = "datetime"
+    bounds: tuple[dt.datetime, dt.datetime] = Field(description="Wall clock without a zone; UTC when there is one.")
+    format: str | None = Field(default=None, description="strptime format of the text form; none: ISO 8601.")
+    timezone: str | None = None
+    precision: Literal["us", "ms", "s", "min", "h"] = "s"
+
+    @field_validator("bounds")
+    @classmethod
+    def _naive(cls, bounds: tuple[dt.datetime, dt.datetime]) -> tuple[dt.datetime, dt.datetime]:
+        low, high = (b.astimezone(dt.UTC).replace(tzinfo=None) if b.tzinfo else b for b in bounds)
+        ordered: tuple[dt.datetime, dt.datetime] = _ordered((low, high))
+        return ordered
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, timezone: str | None) -> str | None:
+        if timezone not in (None, "mixed"):
+            import zoneinfo
+
+            known = zoneinfo.available_timezones()
+            if timezone not in known:
+                close = nearest(timezone, known)
+                remedy = close if close.startswith("did") else 'write one such as "Europe/Paris", or "mixed"'
+                raise ValueError(f"timezone={timezone!r} is not an IANA name; {remedy}")
+        return timezone
+
+
+class IdentifierColumn(_Column):
+    """A name for a row or an entity: never learned, generated anew in the same format.
+
+    Text identifiers follow `template`: ``#`` is a digit, ``A`` an upper-case and ``a`` a lower-case letter, ``x`` a
+    lower-case and ``X`` an upper-case hexadecimal digit; a backslash makes the next character stand for itself and
+    every other character stands for itself. Integer identifiers are drawn from `bounds`.
+    """
+
+    kind: Literal["identifier"] = "identifier"
+    template: str | None = None
+    bounds: tuple[int, int] | None = None
+
+    @model_validator(mode="after")
+    def _one_format(self) -> Self:
+        if (self.template is None) == (self.bounds is None) and not self.drop:
+            raise ValueError("an identifier has either a template (text) or bounds (integers)")
+        if self.bounds is not None:
+            _ordered(self.bounds)
+        return self
+
+
+class TextColumn(_Column):
+    """Free text: no generator here writes any, so the schema has to drop it."""
+
+    kind: Literal["text"] = "text"
+
+
+Column = Annotated[
+    IntegerColumn | RealColumn | WeightColumn | CategoricalColumn | BooleanColumn | DateColumn | DatetimeColumn
+    | IdentifierColumn | TextColumn,
+    Field(discriminator="kind"),
+]  # fmt: skip
+
+KINDS: dict[str, type[_Column]] = {
+    "integer": IntegerColumn, "real": RealColumn, "weight": WeightColumn, "categorical": CategoricalColumn,
+    "boolean": BooleanColumn, "date": DateColumn, "datetime": DatetimeColumn, "identifier": IdentifierColumn,
+    "text": TextColumn,
+}  # fmt: skip
+
+NUMERIC = (IntegerColumn, RealColumn, WeightColumn)
+TEMPORAL = (DateColumn, DatetimeColumn)
+
+
+class Schema(_Frozen):
+    """What is public about one table. Constructing one checks it; nothing inconsistent exists."""
+
+    format: Literal[1] = FORMAT
+    status: Literal["inferred", "declared"]
+    n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: a public number.")
+    max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")
+    target: str | None = Field(default=None, description="Column that a model would predict.")
+    sensitive: tuple[str, ...] = ()
+    quasi_identifiers: tuple[str, ...] = ()
+    entity: str | None = Field(default=None, description="Identifier column that names the unit of privacy.")
+    missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
+    columns: dict[str, Column]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.columns:
+            raise ValueError("a schema needs at least one column")
+        if "" in self.columns:
+            raise ValueError("a column name is empty; name every column")
+        roles = [("target", self.target), ("entity", self.entity)]
+        roles += [("sensitive", n) for n in self.sensitive] + [("quasi_identifiers", n) for n in self.quasi_identifiers]
+        for role, name in roles:
+            if name is None:
+                continue
+            if name not in self.columns:
+                raise ValueError(f"{role}={name!r} is not a column; {nearest(name, self.columns)}")
+            if self.columns[name].drop:
+                raise ValueError(f"{role}={name!r} is dropped; keep the column or choose another")
+        self._check_entity()
+        if self.target is not None and self.target not in self.learned:
+            raise ValueError(f"target={self.target!r} is an identifier or text; choose a column that is learned")
+        return self
+
+    def _check_entity(self) -> None:
+        if self.entity is None:
+            if self.max_rows_per_unit != 1:
+                raise ValueError("max_rows_per_unit needs an entity; name the entity column or leave it out")
+        elif not isinstance(self.columns[self.entity], IdentifierColumn):
+            raise ValueError(f"entity={self.entity!r} must be of kind identifier")
+        elif self.columns[self.entity].missing:
+            raise ValueError(f"entity={self.entity!r} may not be missing; give every row its entity")
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of the columns that a synthetic table has, in order."""
+        return tuple(name for name, column in self.columns.items() if not column.drop)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of the kept columns that generators learn: all but identifiers and text."""
+        unlearned = (IdentifierColumn, TextColumn)
+        return tuple(name for name in self.kept if not isinstance(self.columns[name], unlearned))
+
+    def refuse_text(self) -> None:
+        """Refuse free text that is kept.
+
+        Raises:
+            SchemaError: a kept column is free text; nothing was fitted.
+        """
+        for name in self.kept:
+            if isinstance(self.columns[name], TextColumn):
+                raise SchemaError(
+                    f"free text is not synthesized: column={name!r} is of kind text; set drop = true for it in the schema"
+                )
+
+
+def build_schema(content: Mapping[str, Any]) -> Schema:
+    """A schema from plain data, as a schema file holds it.
+
+    Raises:
+        SchemaError: the content is not a schema; the message names the place and the remedy.
+
+    >>> build_schema({"status": "declared", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}}).learned
+    ('age',)
+    """
+    version = content.get("format", FORMAT)
+    if version != FORMAT:
+        raise SchemaError(f"this version reads schemas of format={FORMAT}, not format={version!r}; upgrade understudy")
+    try:
+        return Schema.model_validate(dict(content))
+    except ValidationError as error:
+        raise SchemaError(sentence(error, Schema)) from None

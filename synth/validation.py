@@ -1,0 +1,101 @@
+"""One clear sentence out of pydantic's list of errors, with the nearest known key where a key is unknown."""
+
+import types
+import typing
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from synth.errors import nearest
+
+
+def sentence(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first error as one sentence: the place, the rule, the value, the remedy.
+
+    Args:
+        error: what pydantic raised while validating `model`.
+        model: the outermost model, from which the known keys of every place are read.
+    """
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(step) for step in _without_tags(model, first["loc"])) or "the file"
+    more = f" ({error.error_count() - 1} more after it)" if error.error_count() > 1 else ""
+    if first["type"] == "extra_forbidden":
+        parent = _descend(model, first["loc"][:-1])
+        known = list(parent.model_fields) if parent is not None else []
+        return f"unknown key {where!r}; {nearest(str(first["loc"][-1]), known)}{more}"
+    if first["type"] == "missing":
+        return f"{where!r} is missing; add it{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return f"{where}: {message}{more}" if where != "the file" else f"{message}{more}"
+    return f"{where}={_shown(first.get('input'))}: {message[:1].lower()}{message[1:]}{more}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _without_tags(model: type[BaseModel], loc: tuple[Any, ...]) -> list[Any]:
+    """The location without the union tags that pydantic adds to it."""
+    kept, here = [], model
+    for index, step in enumerate(loc):
+        below = _step(here, step)
+        if below is not None and below[1]:
+            here = below[0]
+            continue
+        if below is None and index and not _names_key(here, step, index == len(loc) - 1):
+            continue
+        kept.append(step)
+        here = below[0] if below is not None else None
+    return kept
+
+
+def _names_key(here: Any, step: Any, last: bool) -> bool:
+    """Whether a step that leads nowhere is a key the user wrote (an unknown one) rather than a type of a union."""
+    return isinstance(step, int) or (last and isinstance(here, type) and issubclass(here, BaseModel))
+
+
+def _descend(model: type[BaseModel], loc: tuple[Any, ...]) -> type[BaseModel] | None:
+    here: Any = model
+    for step in loc:
+        below = _step(here, step)
+        if below is None:
+            return None
+        here = below[0]
+    return here if isinstance(here, type) and issubclass(here, BaseModel) else None
+
+
+def _step(here: Any, step: Any) -> tuple[Any, bool] | None:
+    """What lies below `here` at `step`, and whether `step` was a union's tag; none where it leads nowhere."""
+    here = _bare(here)
+    if isinstance(here, type) and issubclass(here, BaseModel):
+        field = here.model_fields.get(step) if isinstance(step, str) else None
+        return (field.annotation, False) if field is not None else None
+    origin, args = typing.get_origin(here), typing.get_args(here)
+    if origin in (dict,) or (origin is not None and getattr(origin, "__name__", "") == "Mapping"):
+        return args[1], False
+    if origin in (list, tuple) and isinstance(step, int):
+        return args[0], False
+    if origin in (typing.Union, types.UnionType):
+        return _union_step(args, step)
+    return None
+
+
+def _union_step(args: tuple[Any, ...], step: Any) -> tuple[Any, bool] | None:
+    for arg in map(_bare, args):
+        if isinstance(arg, type) and issubclass(arg, BaseModel):
+            tags = {field.default for name, field in arg.model_fields.items() if name in ("kind", "generator")}
+            if step in tags:
+                return arg, True
+    for arg in map(_bare, args):
+        if arg is not type(None) and (below := _step(arg, step)) is not None:
+            return below
+    return None
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without `Annotated`."""
+    while typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    return annotation
