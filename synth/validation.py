@@ -22,7 +22,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "extra_forbidden":
         parent = _descend(model, first["loc"][:-1])
         known = list(parent.model_fields) if parent is not None else []
-        return f"unknown key {where!r}; {nearest(str(first["loc"][-1]), known)}{more}"
+        return f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}{more}"
     if first["type"] == "missing":
         return f"{where!r} is missing; add it{more}"
     message = first["msg"].removeprefix("Value error, ")

@@ -1,0 +1,88 @@
+"""The tables that every measure is given, prepared once, so that all of them compare the same rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from evaluate.result import Estimate, EvaluationError, Failure
+from synth.schema import Schema
+from synth.split import halves
+from synth.table import conform
+
+MIN_TRAIN_ROWS = 40
+MIN_HOLDOUT_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one measure module gives: numbers, what it could not measure, and data to draw."""
+
+    estimates: tuple[Estimate, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Real and synthetic rows, all conforming to one schema.
+
+    Attributes:
+        schema: what the columns mean.
+        train: *Sensitive*. The rows the generator saw.
+        fresh: *Sensitive*. Half of the holdout: the fresh real sample that references are measured on.
+        control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
+        synthetic: the rows to judge.
+        shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
+        seed: every draw of every measure derives from it.
+    """
+
+    schema: Schema
+    train: pd.DataFrame
+    fresh: pd.DataFrame
+    control: pd.DataFrame
+    synthetic: pd.DataFrame
+    shuffled: pd.DataFrame
+    seed: int
+
+    @classmethod
+    def prepare(
+        cls, train: pd.DataFrame, holdout: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int = 0
+    ) -> Self:
+        """The tables of one evaluation.
+
+        Args:
+            train: *Sensitive*. Real rows that the generator saw.
+            holdout: *Sensitive*. Real rows that it did not see.
+            synthetic: the rows to judge; they may violate the schema, which `validity` counts.
+            schema: inferred or declared.
+            seed: for the halves of the holdout, the shuffle, and all that measures draw.
+
+        Raises:
+            EvaluationError: too few rows on one side; nothing was measured.
+            TableError: a real table does not fit the schema, or a synthetic one lacks a column.
+        """
+        for name, rows, least in (("train", train, MIN_TRAIN_ROWS), ("holdout", holdout, MIN_HOLDOUT_ROWS)):
+            if len(rows) < least:
+                raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
+        if len(synthetic) == 0:
+            raise EvaluationError("the synthetic table has no rows; sample at least one")
+        train = conform(train, schema)
+        fresh, control = halves(conform(holdout, schema), schema, seed=seed)
+        return cls(
+            schema=schema,
+            train=train,
+            fresh=fresh,
+            control=control,
+            synthetic=conform(synthetic, schema, outside="clamp"),
+            shuffled=shuffle_columns(train, np.random.default_rng([seed, 0])),
+            seed=seed,
+        )
+
+
+def shuffle_columns(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """The table with every column permuted on its own: right in each column, wrong in every pair."""
+    shuffled = {name: frame[name].take(rng.permutation(len(frame))).reset_index(drop=True) for name in frame.columns}
+    return pd.DataFrame(shuffled)

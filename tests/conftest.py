@@ -1,0 +1,21 @@
+"""Fixtures that every package's tests share."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_table() -> Callable[[str], Path]:
+    """The path of one of the development tables, or a skip where they are absent."""
+
+    def find(name: str) -> Path:
+        path = SHARED / name
+        if not path.exists():
+            pytest.skip(f"the development table {name} is not on this machine")
+        return path
+
+    return find
