@@ -34,7 +34,8 @@ class Tables:
         train: *Sensitive*. The rows the generator saw.
         fresh: *Sensitive*. Half of the holdout: the fresh real sample that references are measured on.
         control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
-        synthetic: the rows to judge.
+        offered: the rows to judge as they were given: only `validity` looks at these.
+        synthetic: the rows to judge, clamped to the schema.
         shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
         seed: every draw of every measure derives from it.
     """
@@ -43,6 +44,7 @@ class Tables:
     train: pd.DataFrame
     fresh: pd.DataFrame
     control: pd.DataFrame
+    offered: pd.DataFrame
     synthetic: pd.DataFrame
     shuffled: pd.DataFrame
     seed: int
@@ -76,6 +78,7 @@ class Tables:
             train=train,
             fresh=fresh,
             control=control,
+            offered=synthetic,
             synthetic=conform(synthetic, schema, outside="clamp"),
             shuffled=shuffle_columns(train, np.random.default_rng([seed, 0])),
             seed=seed,

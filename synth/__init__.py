@@ -1,0 +1,80 @@
+"""Make a synthetic table.
+
+Three lines from a notebook: a schema, a fit, a sample.
+
+>>> import numpy as np, pandas as pd, synth
+>>> real = pd.DataFrame({"age": np.arange(200) % 60 + 18, "smoker": np.arange(200) % 3 == 0})
+>>> schema = synth.infer(real)
+>>> model = synth.fit(real, schema, "mst")
+>>> model.sample(5, seed=0).dtypes.astype(str).to_dict()
+{'age': 'int64', 'smoker': 'bool'}
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synth.declare import declare
+    from synth.generators.base import Model
+    from synth.generators.registry import generator, load_model
+    from synth.infer import infer
+    from synth.schema import Schema
+    from synth.schema_file import read_schema, write_schema
+    from synth.split import split
+    from synth.table import read_table, write_table
+
+_HOMES = {
+    "Schema": "synth.schema",
+    "declare": "synth.declare",
+    "generator": "synth.generators.registry",
+    "infer": "synth.infer",
+    "load_model": "synth.generators.registry",
+    "read_schema": "synth.schema_file",
+    "read_table": "synth.table",
+    "split": "synth.split",
+    "write_schema": "synth.schema_file",
+    "write_table": "synth.table",
+}
+
+__all__ = [
+    "Schema",
+    "declare",
+    "fit",
+    "generator",
+    "infer",
+    "load_model",
+    "read_schema",
+    "read_table",
+    "split",
+    "write_schema",
+    "write_table",
+]
+
+
+def fit(
+    real: "pd.DataFrame", schema: "Schema", name: str = "independent", *, seed: int = 0, **parameters: Any
+) -> "Model":
+    """A fitted generator.
+
+    Args:
+        real: *Sensitive*. Rows to learn from; `synth.split` keeps a holdout apart first.
+        schema: what is public about them; declared, where `epsilon` is given.
+        name: of a generator (`synth.generators.registry.names()`).
+        seed: for everything but the noise of a private fit.
+        parameters: of the generator, such as `epsilon=1.0`.
+
+    Raises:
+        BadInput: a parameter, the schema or the table cannot be used; nothing was fitted.
+    """
+    from synth.generators.registry import generator
+
+    return generator(name, **parameters).fit(real, schema, seed=seed)
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'synth' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -30,7 +30,9 @@ class _Column(_Frozen):
 
 
 class _Numeric(_Column):
-    bins: tuple[float, ...] = Field(default=(), description="Edges of public bins, ascending; first and last bound them.")
+    bins: tuple[float, ...] = Field(
+        default=(), description="Edges of public bins, ascending; first and last bound them."
+    )
     scale: Literal["linear", "log"] = Field(
         default="linear", description="Where the resolution lies: even, or on small magnitudes with zero of its own."
     )

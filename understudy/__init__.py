@@ -1,0 +1,1 @@
+"""The application: a job file in, a table with the evidence for releasing it out."""

@@ -1,0 +1,1 @@
+"""Generators of synthetic tables: one protocol, one registry."""

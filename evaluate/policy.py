@@ -1,0 +1,238 @@
+"""The gate: a written policy, and what it says of one synthetic table: PASS, FAIL or INCONCLUSIVE.
+
+A rule compares the *unfavorable* end of a 95% interval with its limit, so that too little evidence never passes. The
+names of all measures that a rule may hold are in `GATEABLE`, the one list of them.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from evaluate.result import Candidate, Direction, Estimate, Failure
+from synth.errors import JobError, nearest
+from synth.validation import sentence
+
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+
+_LOWER = (
+    "columns.ks", "columns.ks.mean", "columns.chi2", "columns.missing",
+    "columns.tvd", "columns.tvd.mean", "columns.tvd.excess", "columns.tvd.worst",
+    "pairs.pearson.mean", "pairs.cramers_v.mean", "pairs.correlation_ratio.mean", "pairs.association.mean",
+    "pairs.tvd", "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.floor_share",
+    "utility.gap.linear", "utility.gap.boosting",
+    "privacy.copies", "privacy.copies.excess", "privacy.multiset",
+    "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
+    "statement.epsilon", "statement.delta",
+)  # fmt: skip
+
+_HIGHER = ("validity.rows", "utility.tstr.linear", "utility.tstr.boosting")
+
+GATEABLE: Mapping[str, Direction] = {**dict.fromkeys(_LOWER, "lower"), **dict.fromkeys(_HIGHER, "higher")}
+"""Every measure that a rule may name, with the direction that is better."""
+
+DESCRIPTIVE = ("privacy.dcr.median", "privacy.nndr.median", "privacy.dcr.share_closer")
+"""Measures that only describe: distances do not find leaks (Yao et al. 2505.01524), so no rule may rest on them."""
+
+HOPELESS = 10_000.0
+"""Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Rule(_Frozen):
+    """One limit on one measure, and the reason for it."""
+
+    measure: str
+    limit: float
+    why: str = Field(min_length=1, description="The reason for this limit, for the one who has to defend it.")
+    severity: Literal["fail", "warn"] = Field(default="fail", description="A warning never changes the verdict.")
+    subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
+
+    @field_validator("measure")
+    @classmethod
+    def _gateable(cls, measure: str) -> str:
+        if measure in DESCRIPTIVE:
+            raise ValueError(f"{measure!r} only describes and may not be gated; use 'privacy.membership.auc'")
+        if measure not in GATEABLE:
+            raise ValueError(f"{measure!r} is not a measure that a rule may name; {nearest(measure, GATEABLE)}")
+        return measure
+
+    @property
+    def direction(self) -> Direction:
+        """Which way is better."""
+        return GATEABLE[self.measure]
+
+
+class Policy(_Frozen):
+    """What must hold before a table may go to an audience."""
+
+    name: str = Field(min_length=1)
+    version: int = Field(ge=1)
+    audience: str = Field(min_length=1)
+    description: str = ""
+    rules: tuple[Rule, ...] = ()
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        seen = set()
+        for rule in self.rules:
+            key = (rule.measure, rule.subject, rule.severity)
+            if key in seen:
+                raise ValueError(f"two rules of severity={rule.severity!r} name measure={rule.measure!r}; keep one")
+            seen.add(key)
+        return self
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one rule says of one table.
+
+    Attributes:
+        rule: the rule.
+        outcome: PASS, FAIL or INCONCLUSIVE.
+        reason: one sentence that says why.
+        estimate: the number it rests on; none where there is none.
+        n_needed: INCONCLUSIVE: rows that would roughly decide, as the interval narrows with the root of n; else none.
+    """
+
+    rule: Rule
+    outcome: Outcome
+    reason: str
+    estimate: Estimate | None = None
+    n_needed: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a policy says of one synthetic table, with the finding of every rule."""
+
+    candidate: str
+    policy: str
+    version: int
+    audience: str
+    verdict: Outcome
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data."""
+        findings = [{**asdict(f), "rule": f.rule.model_dump(mode="json")} for f in self.findings]
+        return {**asdict(self), "findings": findings}
+
+
+def load_policy(path: Path | str) -> Policy:
+    """A policy from a TOML file.
+
+    Raises:
+        JobError: the file cannot be read or is not a policy; nothing was judged.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError:
+        raise JobError(f"the policy cannot be read: path={str(path)!r}; pass a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise JobError(f"the policy is not TOML: path={str(path)!r} ({error}); correct it there") from None
+    return build_policy(content)
+
+
+def build_policy(content: Mapping[str, Any]) -> Policy:
+    """A policy from plain data, as a policy file holds it.
+
+    Raises:
+        JobError: the content is not a policy; the message names the place and the remedy.
+    """
+    try:
+        return Policy.model_validate(dict(content))
+    except ValidationError as error:
+        raise JobError(f"the policy cannot be used: {sentence(error, Policy)}") from None
+
+
+def judge(candidate: Candidate, policy: Policy) -> Verdict:
+    """The verdict of a policy on one synthetic table.
+
+    Raises:
+        JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
+    """
+    findings = tuple(_finding(candidate, rule) for rule in policy.rules)
+    return Verdict(
+        candidate=candidate.name,
+        policy=policy.name,
+        version=policy.version,
+        audience=policy.audience,
+        verdict=_overall([f.outcome for f in findings if f.rule.severity == "fail"]),
+        findings=findings,
+    )
+
+
+def _overall(outcomes: list[Outcome]) -> Outcome:
+    if "FAIL" in outcomes:
+        return "FAIL"
+    return "PASS" if outcomes and "INCONCLUSIVE" not in outcomes else "INCONCLUSIVE"
+
+
+def _finding(candidate: Candidate, rule: Rule) -> Finding:
+    if rule.measure.startswith("statement."):
+        return _of_statement(candidate, rule)
+    found = candidate.find(rule.measure, rule.subject)
+    if found is None:
+        return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
+    if isinstance(found, Failure):
+        return Finding(rule, "INCONCLUSIVE", f"It {_did_not(found)}: {found.message.rstrip('.')}.")
+    if found.direction == "none":
+        raise JobError(f"measure={rule.measure!r} only describes and may not be gated; take its rule out of the policy")
+    if found.low is None or found.high is None:
+        return Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
+    return _of_interval(found, rule)
+
+
+def _did_not(failure: Failure) -> str:
+    return {"failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured"}[failure.reason]
+
+
+def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
+    """Signs are turned so that lower is better, then the two ends of the interval decide."""
+    assert estimate.low is not None
+    assert estimate.high is not None
+    sign = 1.0 if estimate.direction == "lower" else -1.0
+    best, worst = sorted((sign * estimate.low, sign * estimate.high))
+    if worst <= sign * rule.limit:
+        return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
+    if best > sign * rule.limit:
+        return Finding(rule, "FAIL", "Even the favorable end of its interval breaks the limit.", estimate)
+    n_needed = _n_needed(estimate, rule.limit)
+    remedy = "more rows would hardly settle it" if n_needed is None else f"about {n_needed:,} rows would decide"
+    return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {remedy}.", estimate, n_needed)
+
+
+def _n_needed(estimate: Estimate, limit: float) -> int | None:
+    """The n at which the interval would just clear the limit, to two digits: its half-width goes as 1 / sqrt(n)."""
+    assert estimate.low is not None
+    assert estimate.high is not None
+    half = estimate.high - estimate.value if estimate.value <= limit else estimate.value - estimate.low
+    distance = abs(estimate.value - limit)
+    if distance * math.sqrt(HOPELESS) <= half or half <= 0:
+        return None
+    n = estimate.n * (half / distance) ** 2
+    step = 10.0 ** max(0, math.floor(math.log10(max(n, 1.0))) - 1)
+    return max(int(math.ceil(n / step) * step), estimate.n + 1)
+
+
+def _of_statement(candidate: Candidate, rule: Rule) -> Finding:
+    if candidate.statement is None:
+        return Finding(rule, "FAIL", "There is no formal guarantee: the generator gave no privacy statement.")
+    if not candidate.statement.get("private", False):
+        return Finding(rule, "FAIL", "The statement is void: its noise was not drawn from a secure source.")
+    field = rule.measure.removeprefix("statement.")
+    claim = candidate.statement.get(field)
+    if not isinstance(claim, int | float) or not math.isfinite(claim):
+        return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field}.")
+    estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note="A claim, not measured.")
+    if claim <= rule.limit:
+        return Finding(rule, "PASS", f"The claimed {field} keeps the limit.", estimate)
+    return Finding(rule, "FAIL", f"The claimed {field} is above the limit.", estimate)

@@ -1,0 +1,19 @@
+"""Charts as inline SVG: drawn with ElementTree, which escapes every text, and colored by the report's stylesheet."""
+
+from reports.charts.curves import distance_curve, roc_curve
+from reports.charts.dumbbell import dumbbell
+from reports.charts.heatmap import association_legend, association_map
+from reports.charts.overlay import overlay
+from reports.charts.strip import Extent, extent_of, strip
+
+__all__ = [
+    "Extent",
+    "association_legend",
+    "association_map",
+    "distance_curve",
+    "dumbbell",
+    "extent_of",
+    "overlay",
+    "roc_curve",
+    "strip",
+]

@@ -1,0 +1,61 @@
+"""Curves of the attacks: the ROC on logarithmic axes, and nearest distances by quantile beside the holdout's."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from reports.charts import svg
+from reports.text import compact, finite
+
+WIDTH, LEFT, RIGHT = 320.0, 44.0, 312.0
+
+
+def roc_curve(figure: Mapping[str, Any]) -> Markup:
+    """The attacker's true against false alarms, both logarithmic: what counts is the far left."""
+    floor = max(min(finite(figure.get("floor_fpr"), 1e-3), 0.1), 1e-6)
+    top, base = 10.0, 250.0
+    label = f"Membership attack: true against false positive rate, area under the curve {finite(figure.get('auc')):.3f}"
+    root = svg.canvas(WIDTH, 290, label)
+
+    def at(fpr: float, tpr: float) -> svg.Point:
+        x, y = (1 - math.log10(max(rate, floor)) / math.log10(floor) for rate in (fpr, tpr))
+        return LEFT + x * (RIGHT - LEFT), base - y * (base - top)
+
+    for power in range(0, math.floor(-math.log10(floor) + 1e-9) + 1):
+        rate = 10.0**-power
+        name = f"{100 * rate:g}%"
+        (x, y) = at(rate, rate)
+        svg.line(root, "grid", (x, top), (x, base))
+        svg.line(root, "grid", (LEFT, y), (RIGHT, y))
+        svg.words(root, "tick num", (x, base + 16), name, "end" if power == 0 else "middle")
+        svg.words(root, "tick num", (LEFT - 6, y + 4), name, "end")
+    svg.line(root, "chance", at(floor, floor), at(1, 1))
+    points = [at(finite(f), finite(t)) for f, t in zip(figure["fpr"], figure["tpr"], strict=True) if finite(f) >= floor]
+    if len(points) > 1:
+        svg.path(root, "line", points)
+    svg.words(root, "tick", ((LEFT + RIGHT) / 2, 286), "outsiders accused", "middle")
+    svg.words(root, "tick", (LEFT + 6, top + 12), "members found")
+    return svg.rendered(root)
+
+
+def distance_curve(quantiles: Sequence[float], pair: Mapping[str, Sequence[float]], label: str, axis: str) -> Markup:
+    """Distances by quantile: the synthetic rows' as a colored line, the holdout's in gray."""
+    top, base = 10.0, 142.0
+    synthetic, holdout = ([finite(v) for v in pair[name]] for name in ("synthetic", "holdout"))
+    most = max([*synthetic, *holdout, 1e-9])
+    root = svg.canvas(WIDTH, 180, label)
+
+    def at(share: float, value: float) -> svg.Point:
+        return LEFT + share * (RIGHT - LEFT), base - value / most * (base - top)
+
+    for share in (0.0, 0.5, 1.0):
+        x, y = at(share, share * most)
+        svg.line(root, "grid", (LEFT, y), (RIGHT, y))
+        svg.words(root, "tick num", (x, base + 16), f"{100 * share:.0f}%", "end" if share == 1 else "middle")
+        svg.words(root, "tick num", (LEFT - 6, y + 4), compact(float(f"{share * most:.2g}")), "end")
+    svg.path(root, "line faint", [at(finite(q), v) for q, v in zip(quantiles, holdout, strict=True)])
+    svg.path(root, "line", [at(finite(q), v) for q, v in zip(quantiles, synthetic, strict=True)])
+    svg.words(root, "tick", ((LEFT + RIGHT) / 2, 176), axis, "middle")
+    return svg.rendered(root)

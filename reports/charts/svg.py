@@ -1,0 +1,57 @@
+"""The few SVG elements that charts are made of. Text goes through ElementTree, so no name can become markup."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from reports.text import plain
+
+Point = tuple[float, float]
+
+
+def canvas(width: float, height: float, label: str, css: str = "chart") -> ET.Element:
+    """An empty drawing that a screen reader announces by its label."""
+    root = ET.Element("svg", {"viewBox": f"0 0 {_n(width)} {_n(height)}", "class": css, "role": "img"})
+    root.set("aria-label", plain(label))
+    return root
+
+
+def add(parent: ET.Element, tag: str, css: str, **attributes: float | str) -> ET.Element:
+    """A child element; underscores in attribute names become hyphens."""
+    element = ET.SubElement(parent, tag, {"class": css})
+    for name, value in attributes.items():
+        element.set(name.replace("_", "-"), _n(value) if isinstance(value, int | float) else value)
+    return element
+
+
+def line(parent: ET.Element, css: str, start: Point, end: Point) -> ET.Element:
+    """A straight line."""
+    return add(parent, "line", css, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
+
+
+def words(parent: ET.Element, css: str, at: Point, content: str, anchor: str = "start") -> ET.Element:
+    """A line of text, isolated from its neighbors whatever its direction."""
+    element = add(parent, "text", css, x=at[0], y=at[1], text_anchor=anchor)
+    content = plain(content)
+    element.text = content if content.isascii() else f"\u2068{content}\u2069"
+    return element
+
+
+def path(parent: ET.Element, css: str, points: Sequence[Point]) -> ET.Element:
+    """An open line through points."""
+    return add(parent, "path", css, d="M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points))
+
+
+def hint(element: ET.Element, content: str) -> None:
+    """A tooltip."""
+    ET.SubElement(element, "title").text = plain(content)
+
+
+def rendered(root: ET.Element) -> Markup:
+    """The drawing as markup: safe, because ElementTree has escaped every text and attribute."""
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,87 @@
+"""Names and numbers as a reader sees them: hostile names made harmless and short, numbers with few, true digits."""
+
+import math
+import unicodedata
+
+SHORT = 28
+LONGEST = 200
+"""Characters of a name that a tooltip holds at most."""
+
+_BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+
+
+def plain(name: object) -> str:
+    """A name without control characters, direction overrides or lone surrogates, at most `LONGEST` characters.
+
+    >>> plain("a" + chr(0) + "b")
+    'a\ufffdb'
+    """
+    shown = "".join("\ufffd" if _harmful(c) else c for c in str(name)[: LONGEST + 1])
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+
+
+def short(name: object, n: int = SHORT) -> str:
+    """A name cut to `n` characters, with an ellipsis where something is missing.
+
+    >>> short("marital_status", 8)
+    'marital…'
+    """
+    shown = plain(name)
+    return shown if len(shown) <= n else f"{shown[: n - 1]}…"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with a true minus sign and at most `digits` decimals; two significant digits where it is tiny.
+
+    >>> number(-0.02), number(0.00042), number(1e-6), number(None)
+    ('\u22120.020', '0.00042', '1e\u22126', '—')
+    """
+    if value is None:
+        return "—"
+    if value == 0 or abs(value) >= 10.0**-digits:
+        shown = f"{value:.{digits}f}"
+    elif abs(value) >= 1e-4:
+        shown = f"{value:.{digits + 2}f}"
+    else:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        shown = f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    return shown.replace("-", "\u2212")
+
+
+def compact(value: float) -> str:
+    """A number as written by hand: no trailing zeros.
+
+    >>> compact(0.60), compact(10.0), compact(1e-6)
+    ('0.6', '10', '1e\u22126')
+    """
+    return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("-", "\u2212")
+
+
+def count(n: float) -> str:
+    """A whole number with narrow spaces between thousands.
+
+    >>> count(48842)
+    '48\u202f842'
+    """
+    return f"{int(n):,}".replace(",", "\u202f")
+
+
+def percent(share: float) -> str:
+    """A share as a percentage: one decimal below ten.
+
+    >>> percent(0.056), percent(0.4)
+    ('5.6%', '40%')
+    """
+    if 0 < share < 0.001:
+        return "<0.1%"
+    return f"{100 * share:.1f}%" if 0 < share < 0.0995 else f"{100 * share:.0f}%"
+
+
+def finite(value: object, default: float = 0.0) -> float:
+    """A number to draw, from data that may hold none."""
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if usable else default  # type: ignore[arg-type]
+
+
+def _harmful(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs", "Cn") or character in _BIDI

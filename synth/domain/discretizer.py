@@ -1,0 +1,262 @@
+"""The discretizer: every value falls into a *cell*, and cells are merged into *codes*.
+
+Cells are fine and, for private use, public: a category, a stretch of the line; `other` and `missing` are always the
+last two of both, so that the domain never depends on whether the data needed them (dp.md, rule 2). Codes are what
+marginals are counted on; within a code a value is drawn by the mass of its cells.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.domain import grid, line
+from synth.schema import BooleanColumn, CategoricalColumn, Schema
+
+Grid = line.LineColumn
+OTHER, MISSING = -2, -1
+"""Where `other` and `missing` stand among the cells and among the codes of an attribute."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """How one column becomes codes.
+
+    Attributes:
+        name: the column.
+        column: its kind, bounds and categories.
+        edges: edges of the cells on the line, shape (n_cells - 1,); none for a column with categories.
+        group: the code of every cell, shape (n_cells,); the last two are `other` and `missing`.
+        mass: relative mass of every cell, shape (n_cells,); cells of one code are drawn in proportion to it.
+    """
+
+    name: str
+    column: Grid | CategoricalColumn | BooleanColumn
+    edges: np.ndarray | None
+    group: np.ndarray
+    mass: np.ndarray
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, `other` and `missing` included."""
+        return len(self.group)
+
+    @property
+    def size(self) -> int:
+        """Number of codes, `other` and `missing` included."""
+        return int(self.group[MISSING]) + 1
+
+    @cached_property
+    def impossible(self) -> np.ndarray:
+        """Codes that a synthetic value may not have: `other` unless it holds categories, `missing` where never."""
+        other = self.group[OTHER]
+        codes = [] if self.mass[self.group == other].sum() > self.mass[OTHER] else [other]
+        return np.array(codes if self.column.missing else [*codes, self.group[MISSING]], dtype=np.int64)
+
+    def cells(self, series: pd.Series) -> np.ndarray:
+        """The cell of every value, shape (n,); total: outside bounds is clamped, an unknown category is `other`."""
+        if self.edges is None:
+            cells = pd.Index(categories(self.column)).get_indexer(pd.Index(series.array))
+            cells = np.where(cells < 0, self.n_cells + OTHER, cells)
+            return np.where(series.isna().to_numpy(), self.n_cells + MISSING, cells)
+        positions = line.positions(series, self.column)  # type: ignore[arg-type]
+        cells = np.searchsorted(self.edges, positions, side="right") - 1
+        cells = np.clip(cells, 0, self.n_cells - 3)
+        return np.where(np.isnan(positions), self.n_cells + MISSING, cells)
+
+    def codes(self, series: pd.Series) -> np.ndarray:
+        """The code of every value, shape (n,), int32."""
+        return self.group[self.cells(series)].astype(np.int32)
+
+    def values(self, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
+        """A value for every code, as a canonical column."""
+        cells = self._draw_cells(self._possible(codes, rng), rng)
+        missing = cells == self.n_cells + MISSING
+        if self.edges is None:
+            return self._categories(cells, missing)
+        inside = np.where(missing, 0, cells)
+        column: Grid = self.column  # type: ignore[assignment]
+        return line.values(line.draw(self.edges[inside], self.edges[inside + 1], column, rng), column, missing)
+
+    def _categories(self, cells: np.ndarray, missing: np.ndarray) -> pd.Series:
+        known = categories(self.column)
+        inside = np.where(missing, 0, cells)
+        if isinstance(self.column, BooleanColumn):
+            return pd.Series(pd.arrays.BooleanArray(inside.astype(bool), missing))
+        if known and isinstance(known[0], int):
+            return pd.Series(pd.arrays.IntegerArray(np.array(known, dtype=np.int64)[inside], missing))
+        texts = np.array([*known, None], dtype=object)
+        return pd.Series(texts[np.where(missing, len(known), cells)], dtype=object)
+
+    def _possible(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The codes with impossible ones (noise put mass there) redrawn from the possible ones of the same column."""
+        impossible = np.isin(codes, self.impossible)
+        if not impossible.any():
+            return codes
+        allowed = np.setdiff1d(np.arange(self.size), self.impossible)
+        pool = codes[~impossible] if not impossible.all() else allowed
+        codes = codes.copy()
+        codes[impossible] = rng.choice(pool, size=int(impossible.sum()))
+        return codes
+
+    def _draw_cells(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A cell for every code, by inverse transform over the cells sorted by code."""
+        mass = self.mass.copy()
+        if self.size - 2 not in self.impossible:
+            mass[OTHER] = 0.0
+        order = np.argsort(self.group, kind="stable")
+        ends = np.cumsum(mass[order])
+        starts_of = np.searchsorted(self.group[order], np.arange(self.size))
+        ends_of = np.searchsorted(self.group[order], np.arange(self.size), side="right")
+        low = np.where(starts_of > 0, ends[np.maximum(starts_of, 1) - 1], 0.0)
+        high = ends[ends_of - 1]
+        target = low[codes] + rng.random(len(codes)) * (high - low)[codes]
+        drawn = np.clip(np.searchsorted(ends, target, side="right"), starts_of[codes], ends_of[codes] - 1)
+        return order[drawn]
+
+    def labels(self) -> list[str]:
+        """One text per code, for showing."""
+        texts = []
+        for code in range(self.size):
+            cells = np.flatnonzero(self.group == code)
+            texts.append(self._label(code, cells))
+        return texts
+
+    def _label(self, code: int, cells: np.ndarray) -> str:
+        if code == self.size - 1:
+            return "missing"
+        if code == self.size - 2:
+            return "other"
+        if self.edges is None:
+            return str(categories(self.column)[cells[0]])
+        column: Grid = self.column  # type: ignore[assignment]
+        return line.label(self.edges[cells[0]], self.edges[cells[-1] + 1], column)
+
+
+def categories(column: Any) -> tuple[Any, ...]:
+    """The values that the cells of a categorical or boolean column stand for."""
+    return (False, True) if isinstance(column, BooleanColumn) else column.categories
+
+
+@dataclass(frozen=True)
+class Discretizer:
+    """All learned columns of a table as integer codes.
+
+    >>> from synth.schema import build_schema
+    >>> schema = build_schema({"status": "declared", "columns": {"age": {"kind": "integer", "bounds": [0, 3]}}})
+    >>> Discretizer.by_schema(schema).labels("age")
+    ['0', '1', '2', '3', 'other', 'missing']
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    @classmethod
+    def by_schema(cls, schema: Schema) -> Self:
+        """Cells from what is declared alone: categories, and public grids merged into declared bins where there are."""
+        return cls(tuple(_public_attribute(name, schema.columns[name]) for name in schema.learned))
+
+    @classmethod
+    def by_quantiles(cls, schema: Schema, train: pd.DataFrame, n_bins: int = 20) -> Self:
+        """Bins of about equal mass in the training table, spikes in bins of their own: for evaluation, not for release.
+
+        Args:
+            schema: names the columns.
+            train: *Sensitive*. Conforming to the schema.
+            n_bins: how many bins a number or time gets.
+        """
+        made = []
+        for name in schema.learned:
+            column = schema.columns[name]
+            edges = None
+            if not isinstance(column, CategoricalColumn | BooleanColumn):
+                present = line.positions(train[name], column)  # type: ignore[arg-type]
+                edges = grid.quantile_edges(present[~np.isnan(present)], column, n_bins)  # type: ignore[arg-type]
+            made.append(_attribute(name, column, edges))
+        return cls(tuple(made))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it encodes, in order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of codes of each column; the last two codes are `other` and `missing`."""
+        return {attribute.name: attribute.size for attribute in self.attributes}
+
+    def encode(self, frame: pd.DataFrame) -> np.ndarray:
+        """The codes of a conforming table; shape (n, d), int32, column-major."""
+        codes = np.empty((len(frame), len(self.attributes)), dtype=np.int32, order="F")
+        for index, attribute in enumerate(self.attributes):
+            codes[:, index] = attribute.codes(frame[attribute.name])
+        return codes
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+        """A canonical table of the learned columns, values drawn within their codes.
+
+        Args:
+            codes: shape (n, d), as `encode` gives them.
+            rng: source of the draw.
+        """
+        made = {a.name: a.values(np.asarray(codes[:, i]), rng) for i, a in enumerate(self.attributes)}
+        return pd.DataFrame(made, index=pd.RangeIndex(len(codes)))
+
+    def labels(self, column: str) -> list[str]:
+        """One text per code of a column, for showing."""
+        return next(a for a in self.attributes if a.name == column).labels()
+
+    def to_plain(self) -> dict[str, Any]:
+        """The discretizer as plain data, without the schema's part."""
+        return {
+            a.name: {
+                "edges": None if a.edges is None else a.edges.tolist(),
+                "group": a.group.tolist(),
+                "mass": a.mass.tolist(),
+            }
+            for a in self.attributes
+        }
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
+        """A discretizer from plain data and the schema it was made under."""
+        made = []
+        for name in schema.learned:
+            part = content[name]
+            edges = None if part["edges"] is None else np.array(part["edges"], dtype=np.float64)
+            group, mass = np.array(part["group"], dtype=np.int64), np.array(part["mass"], dtype=np.float64)
+            made.append(Attribute(name, schema.columns[name], edges, group, mass))  # type: ignore[arg-type]
+        return cls(tuple(made))
+
+
+def _attribute(name: str, column: Any, edges: np.ndarray | None) -> Attribute:
+    """An attribute whose codes are its cells."""
+    n_cells = (len(categories(column)) if edges is None else len(edges) - 1) + 2
+    return Attribute(name, column, edges, np.arange(n_cells), np.ones(n_cells))
+
+
+def _public_attribute(name: str, column: Any) -> Attribute:
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return _attribute(name, column, None)
+    edges = grid.public_grid(column)
+    attribute = _attribute(name, column, edges)
+    groups = grid.declared_groups(column, edges)
+    return attribute if groups is None else regroup(attribute, groups)
+
+
+def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = None) -> Attribute:
+    """The attribute with its cells merged anew.
+
+    Args:
+        attribute: what to merge.
+        groups: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
+            joins `other`. Numbers need not be dense.
+        mass: new masses of all cells, shape (n_cells,), none to keep them.
+    """
+    distinct, dense = np.unique(np.where(groups < 0, np.iinfo(np.int64).max, groups), return_inverse=True)
+    n_codes = len(distinct) - int((groups < 0).any())
+    group = np.concatenate([np.where(groups < 0, n_codes, dense), [n_codes, n_codes + 1]])
+    kept = attribute.mass if mass is None else mass
+    return replace(attribute, group=group, mass=kept)

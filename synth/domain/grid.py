@@ -1,0 +1,89 @@
+"""Edges on the line: public grids by kind, declared bins, and quantile bins of a table for evaluation.
+
+A public grid is made from the schema alone (dp.md, rule 3): even where the scale is linear, geometric on both sides of
+a zero of its own where it is logarithmic. A grid has at most `MAX_CELLS` cells.
+"""
+
+import numpy as np
+
+from synth.domain import line
+
+MAX_CELLS = 4_000
+EVEN_CELLS = 256
+"""Cells of an even grid over a column that can hold more values than that."""
+CELLS_A_DECADE = 24
+DECADES = 6
+"""How far below the largest magnitude a geometric grid resolves a column without a precision."""
+
+
+def public_grid(column: line.LineColumn) -> np.ndarray:
+    """Edges of fine half-open cells from what is declared alone; shape (n_cells + 1,), ascending."""
+    low, high = line.bounds(column)
+    unit = line.step(column)
+    scale = getattr(column, "scale", "linear")
+    edges = _geometric(low, high, unit) if scale == "log" else _even(low, high, unit)
+    return _close(np.concatenate([edges, _declared(column)]), low, high, unit)
+
+
+def declared_groups(column: line.LineColumn, edges: np.ndarray) -> np.ndarray | None:
+    """The declared bin of every cell of a grid, shape (n_cells,); none where no bins are declared."""
+    declared = _declared(column)
+    if len(declared) == 0:
+        return None
+    inner = _between(declared, line.step(column))[1:-1]
+    return np.searchsorted(inner, edges[:-1], side="right").astype(np.int64)
+
+
+def quantile_edges(positions: np.ndarray, column: line.LineColumn, n_bins: int) -> np.ndarray:
+    """Edges of about `n_bins` half-open bins of equal mass, every frequent value in a bin of its own.
+
+    Args:
+        positions: *Sensitive*. Present values on the line, shape (n,).
+        column: gives bounds and precision.
+        n_bins: how many bins; a value that would fill one alone gets its own.
+    """
+    low, high = line.bounds(column)
+    unit = line.step(column)
+    distinct, counts = np.unique(positions, return_counts=True)
+    spikes = distinct if len(distinct) <= n_bins else distinct[counts * n_bins >= len(positions)]
+    after = spikes + unit if unit is not None else np.nextafter(spikes, np.inf)
+    rest = positions[~np.isin(positions, spikes)]
+    edges = np.quantile(rest, np.linspace(0, 1, n_bins + 1), method="inverted_cdf") if len(rest) else rest
+    return _close(np.concatenate([spikes, after, edges]), low, high, unit)
+
+
+def _declared(column: line.LineColumn) -> np.ndarray:
+    return np.array([line.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
+
+
+def _close(edges: np.ndarray, low: float, high: float, unit: float | None) -> np.ndarray:
+    """Inner edges between the bounds, the bounds around them."""
+    bottom = low if unit is None else low - unit / 2
+    top = np.nextafter(high, np.inf) if unit is None else max(high + unit / 2, np.nextafter(high, np.inf))
+    inner = np.unique(_between(edges, unit))
+    return np.concatenate([[bottom], inner[(inner > bottom) & (inner < top)], [top]])
+
+
+def _between(edges: np.ndarray, unit: float | None) -> np.ndarray:
+    """Edges moved half a step below the first value they admit: no value of a lattice ever lies on an edge."""
+    return edges if unit is None else (np.ceil(line.ratio(edges, unit)) - 0.5) * unit
+
+
+def _even(low: float, high: float, unit: float | None) -> np.ndarray:
+    n_values = np.inf if unit is None else round((high - low) / unit) + 1
+    if unit is not None and n_values <= EVEN_CELLS:
+        return low + unit * np.arange(n_values)
+    return np.linspace(low, high, EVEN_CELLS + 1)
+
+
+def _geometric(low: float, high: float, unit: float | None) -> np.ndarray:
+    """Zero plus geometric cells on either side, down to the precision or `DECADES` below the largest magnitude."""
+    largest = max(abs(low), abs(high))
+    if largest == 0.0:
+        return np.zeros(0)
+    smallest = max(unit or 0.0, largest * 10.0**-DECADES)
+    n_steps = int(np.ceil(np.log10(largest / smallest) * CELLS_A_DECADE)) + 1
+    magnitudes = smallest * 10.0 ** (np.arange(n_steps + 1) / CELLS_A_DECADE)
+    after_zero = np.array([0.0, unit if unit is not None else np.nextafter(0.0, 1.0)])
+    # A negative magnitude m opens the cell [-m, ...) toward zero, as a positive one opens [m, ...) away from it.
+    return np.concatenate([-magnitudes[::-1], after_zero, magnitudes])

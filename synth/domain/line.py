@@ -1,0 +1,141 @@
+"""Numbers and times on one line of float64, and back to values of the column's own kind and precision."""
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.schema import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+
+LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
+MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
+_EPOCH = dt.datetime(1970, 1, 1)
+_DAY = 24 * 3600 * 10**6
+
+
+def positions(series: pd.Series, column: LineColumn) -> np.ndarray:
+    """Where each value lies on the line; shape (n,), NaN where missing.
+
+    Numbers are themselves, dates are days and times are microseconds since 1970.
+    """
+    if isinstance(column, IntegerColumn | RealColumn | WeightColumn):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    stamps = instants(series, column)
+    micros = stamps.astype(np.int64)
+    line = micros / (_DAY if isinstance(column, DateColumn) else 1)
+    return np.where(np.isnat(stamps), np.nan, line)
+
+
+def instants(series: pd.Series, column: DateColumn | DatetimeColumn) -> np.ndarray:
+    """The column as datetime64[us]: wall clock without a zone, UTC with one."""
+    if isinstance(column, DatetimeColumn) and column.timezone == "mixed":
+        naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if v is not None else None for v in series]
+        return np.array(naive, dtype="datetime64[us]")
+    if isinstance(column, DatetimeColumn) and column.timezone is not None:
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    return series.to_numpy(dtype="datetime64[us]")
+
+
+def bounds(column: LineColumn) -> tuple[float, float]:
+    """The declared bounds on the line."""
+    low, high = (place(bound, column) for bound in column.bounds)
+    return low, high
+
+
+def place(value: Any, column: LineColumn) -> float:
+    """Where one declared value (a bound, an edge) lies on the line."""
+    if isinstance(column, DateColumn):
+        return float((dt.datetime.combine(value, dt.time()) - _EPOCH).days)
+    if isinstance(column, DatetimeColumn):
+        return float((value - _EPOCH) // dt.timedelta(microseconds=1))
+    return float(value)
+
+
+def step(column: LineColumn) -> float | None:
+    """The distance between neighboring values that the column can hold; none for a continuous one."""
+    if isinstance(column, RealColumn | WeightColumn):
+        return None if column.decimals is None else 10.0**-column.decimals
+    return float(MICROSECONDS[column.precision]) if isinstance(column, DatetimeColumn) else 1.0
+
+
+def draw(lows: np.ndarray, highs: np.ndarray, column: LineColumn, rng: np.random.Generator) -> np.ndarray:
+    """Values drawn uniformly from half-open stretches [low, high), on the column's own precision.
+
+    Args:
+        lows: left ends, shape (n,).
+        highs: right ends, shape (n,).
+        column: gives precision and bounds; no value leaves the bounds.
+        rng: source of the draw.
+
+    Returns:
+        Positions on the line, shape (n,): int64 counts of `step` where there is one, else float64.
+    """
+    unit = step(column)
+    low, high = bounds(column)
+    if unit is None:
+        return np.clip(lows + rng.random(len(lows)) * (highs - lows), low, high)
+    first, last = np.ceil(ratio(lows, unit)), np.ceil(ratio(highs, unit)) - 1
+    last = np.maximum(first, last)
+    limit = 2.0**62
+    starts, ends = (np.clip(edge, -limit, limit).astype(np.int64) for edge in (first, last))
+    return rng.integers(starts, ends, endpoint=True)
+
+
+def ratio(line: np.ndarray, unit: float) -> np.ndarray:
+    """Positions in steps of `unit`, rounded where only float noise keeps them from a whole number."""
+    steps = line / unit
+    near = np.round(steps)
+    return np.where(np.abs(steps - near) <= 1e-9 * np.maximum(1.0, np.abs(near)), near, steps)
+
+
+def values(counts: np.ndarray, column: LineColumn, missing: np.ndarray) -> pd.Series:
+    """Drawn positions as a canonical column.
+
+    Args:
+        counts: what `draw` gave, shape (n,).
+        column: the kind to give back.
+        missing: where the value is missing, shape (n,), boolean.
+    """
+    if isinstance(column, IntegerColumn):
+        low, high = column.bounds
+        return pd.Series(pd.arrays.IntegerArray(np.clip(counts, low, high), missing.copy()))
+    if isinstance(column, RealColumn | WeightColumn):
+        reals = counts if column.decimals is None else np.round(counts / 10.0**column.decimals, column.decimals)
+        return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
+    return _times(counts, column, missing)
+
+
+def _times(counts: np.ndarray, column: DateColumn | DatetimeColumn, missing: np.ndarray) -> pd.Series:
+    unit = _DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
+    low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in column.bounds)
+    stamps = np.clip(counts * unit, low, high).astype("datetime64[us]")
+    stamps[missing] = np.datetime64("NaT")
+    series = pd.Series(stamps)
+    if isinstance(column, DateColumn) or column.timezone is None:
+        return series
+    if column.timezone != "mixed":
+        return series.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
+    # DEVIATES: a synthetic value of a mixed column is written in UTC; offsets are not learned.
+    utc = [stamp.replace(tzinfo=dt.UTC) if stamp is not None else None for stamp in stamps.tolist()]
+    return pd.Series(utc, dtype=object)
+
+
+def label(low: float, high: float, column: LineColumn) -> str:
+    """The values of a half-open stretch in words: "17", "17 to 22", "2011-03-28 to 2011-04-02", "[0.5, 0.75)"."""
+    unit = step(column)
+    if unit is None:
+        top = bounds(column)[1]
+        return f"[{low:.6g}, {high:.6g})" if high <= top else f"[{low:.6g}, {top:.6g}]"
+    first, last = int(np.ceil(ratio(np.array(low), unit))), int(np.ceil(ratio(np.array(high), unit))) - 1
+    texts = [_shown(count, column) for count in (first, max(first, last))]
+    return texts[0] if first >= last else f"{texts[0]} to {texts[1]}"
+
+
+def _shown(count: int, column: LineColumn) -> str:
+    if isinstance(column, DateColumn | DatetimeColumn):
+        unit = _DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
+        moment = _EPOCH + dt.timedelta(microseconds=count * unit)
+        return moment.date().isoformat() if isinstance(column, DateColumn) else moment.isoformat(sep=" ")
+    decimals = column.decimals if isinstance(column, RealColumn | WeightColumn) else 0
+    return f"{count / 10 ** (decimals or 0):.{decimals or 0}f}"

@@ -1,0 +1,93 @@
+"""The noise that a target epsilon allows, over a whole plan of events."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from synth.dp.accounting import epsilon_pld
+from synth.dp.events import Event
+from synth.errors import BudgetError
+from synth.schema import Schema
+
+TOLERANCE = 1e-3
+"""How far below the target epsilon a calibrated plan may end, as a share of it; it never ends above."""
+EPSILON_RANGE = (1e-3, 100.0)
+
+
+def calibrate(plan: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> tuple[Event, ...]:
+    """The plan whose joint epsilon is the target, from below.
+
+    Args:
+        plan: the events at a total zCDP cost rho; their joint epsilon must grow with rho.
+        epsilon: target.
+        delta: target.
+
+    Raises:
+        BudgetError: epsilon is outside what can be calibrated; nothing was drawn.
+
+    >>> from synth.dp.events import gaussian_of_rho
+    >>> events = calibrate(lambda rho: [gaussian_of_rho("counts", rho, count=1, sensitivity=1)], 1.0, 1e-6)
+    >>> round(events[0].sigma, 1)
+    4.2
+    """
+    if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
+        raise BudgetError(
+            f"epsilon={epsilon:g} is outside [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]; choose one inside"
+        )
+    low, high = 0.0, _rho_of_pure_zcdp(epsilon, delta)
+    while epsilon_pld(plan(high), delta) <= epsilon:
+        low, high = high, 2 * high
+    while (high - low) > TOLERANCE / 4 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_pld(plan(middle), delta) <= epsilon else (low, middle)
+    if low == 0.0:
+        raise BudgetError(
+            f"epsilon={epsilon:g} at delta={delta:g} leaves no room for this plan; choose a larger epsilon"
+        )
+    return tuple(plan(low))
+
+
+def _rho_of_pure_zcdp(epsilon: float, delta: float) -> float:
+    """Where to start: rho with epsilon = rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, Proposition 1.3)."""
+    root = math.log(1 / delta)
+    return (math.sqrt(root + epsilon) - math.sqrt(root)) ** 2
+
+
+def resolve_delta(delta: float | str, schema: Schema) -> float:
+    """The delta to use: "auto" is min(1e-6, n_units^-1.2).
+
+    Raises:
+        BudgetError: delta is not in (0, 1/(10 n_units)].
+
+    >>> from synth.schema import build_schema
+    >>> content = {"status": "declared", "n_units": 6366, "columns": {"a": {"kind": "boolean"}}}
+    >>> resolve_delta("auto", build_schema(content))
+    1e-06
+    """
+    n_units = require_declared(schema)
+    if isinstance(delta, str):
+        return min(1e-6, n_units**-1.2)
+    if not 0.0 < delta <= 1 / (10 * n_units):
+        raise BudgetError(
+            f"delta={delta:g} must lie in (0, 1/(10 n_units)] = (0, {1 / (10 * n_units):.3g}], "
+            'since a larger one may publish whole rows; use delta = "auto"'
+        )
+    return delta
+
+
+def require_declared(schema: Schema) -> int:
+    """The declared number of units.
+
+    Raises:
+        BudgetError: the schema is inferred, or names no n_units; nothing was read.
+    """
+    if schema.status != "declared":
+        raise BudgetError(
+            f"a private fit needs a declared schema, and this one has status={schema.status!r}: its bounds and "
+            "categories were read off the table; check them and run `understudy schema declare`"
+        )
+    if schema.n_units is None:
+        raise BudgetError(
+            "a private fit needs n_units, the public number of units, and the schema names none; "
+            "add it with `understudy schema declare --n-units N`"
+        )
+    return schema.n_units

@@ -1,0 +1,55 @@
+"""Columns on their own: right in each column, nothing between them. The floor that every generator has to beat."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pandas as pd
+from pydantic import Field
+
+from synth.dp.events import Event, gaussian_of_rho
+from synth.dp.mechanisms import Noise
+from synth.generators.base import PrivateGenerator, Progress, quiet
+from synth.generators.marginal_model import MarginalModel
+from synth.generators.measuring import start
+from synth.marginals import estimate
+from synth.schema import Schema
+
+HISTOGRAMS = "one-way histograms of the columns"
+
+
+class Independent(PrivateGenerator):
+    """One noisy histogram per column; rows are drawn column by column."""
+
+    name: ClassVar[str] = "independent"
+    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into at most.")
+
+    def fit(
+        self,
+        train: pd.DataFrame,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        noise: Noise | None = None,
+    ) -> MarginalModel:
+        """A model of the columns.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema.
+            schema: declared, where epsilon is set.
+            seed: unused; noise never takes one, and nothing else is drawn.
+            progress: told what is being done.
+            noise: injected by tests; such a model is not private.
+        """
+
+        def plan(rho: float) -> Sequence[Event]:
+            k = schema.max_rows_per_unit
+            return [gaussian_of_rho(HISTOGRAMS, rho, count=len(schema.learned), sensitivity=k)]
+
+        fit = start(self, train, schema, plan, noise, progress)
+        shares, n_rows = fit.entity_shares()
+        discretizer, measurements = fit.columns(
+            HISTOGRAMS, self.n_bins, lambda done: progress("measuring columns", done)
+        )
+        distribution = estimate(discretizer.sizes, measurements)
+        return MarginalModel(self.name, schema, fit.statement(), n_rows, discretizer, distribution, shares)

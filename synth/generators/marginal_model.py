@@ -1,0 +1,127 @@
+"""The model behind `independent` and `mst`: a distribution over codes, and how codes become rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth import identifiers
+from synth.domain import Discretizer
+from synth.dp.statement import PrivacyStatement
+from synth.errors import JobError, ModelError
+from synth.generators.base import Progress, quiet
+from synth.generators.contributions import entity_of_rows
+from synth.generators.saving import save_model
+from synth.marginals import MarkovRandomField, sample
+from synth.schema import IdentifierColumn, Schema
+from synth.table import present
+
+
+@dataclass(frozen=True)
+class MarginalModel:
+    """Released marginals, the distribution they make, and the schema: nothing else of the real table.
+
+    Attributes:
+        name: of the generator.
+        schema: what it was fitted under.
+        statement: what it promises; none: **no formal guarantee**.
+        default_rows: rows that `sample` gives unless told.
+        discretizer: codes to values.
+        distribution: over the codes of the learned columns.
+        entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
+    """
+
+    name: str
+    schema: Schema
+    statement: PrivacyStatement | None
+    default_rows: int
+    discretizer: Discretizer
+    distribution: MarkovRandomField
+    entity_shares: tuple[float, ...] | None = None
+
+    def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
+        """A synthetic table; free of charge, as often as wanted.
+
+        Args:
+            n_rows: how many rows; none: `default_rows`.
+            seed: the same seed gives the same table; none draws a fresh one.
+            progress: told what is being done.
+
+        Raises:
+            JobError: `n_rows` is below one; nothing was drawn.
+        """
+        wanted = self.default_rows if n_rows is None else n_rows
+        if wanted < 1:
+            raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
+        rng = np.random.default_rng(seed)
+        progress("sampling", 0.0)
+        codes = sample(self.distribution, wanted, rng)
+        progress("decoding", 0.5)
+        made = self.discretizer.decode(codes, rng)
+        return present(add_identifiers(made, self.schema, self.entity_shares, rng), self.schema)
+
+    def save(self, path: Path) -> None:
+        """Write the model as a new folder, whole or not at all."""
+        description, arrays = self.distribution.to_arrays()
+        content = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "discretizer": self.discretizer.to_plain(),
+            "distribution": description,
+            "entity_shares": self.entity_shares,
+        }
+        save_model(path, content, arrays, self.schema, self.statement)
+
+    @classmethod
+    def load(
+        cls,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        schema: Schema,
+        statement: PrivacyStatement | None,
+    ) -> Self:
+        """A model from what `save` wrote.
+
+        Raises:
+            ModelError: a part is missing or contradicts another; nothing was loaded.
+        """
+        try:
+            shares = content["entity_shares"]
+            return cls(
+                name=content["generator"],
+                schema=schema,
+                statement=statement,
+                default_rows=int(content["default_rows"]),
+                discretizer=Discretizer.from_plain(content["discretizer"], schema),
+                distribution=MarkovRandomField.from_arrays(content["distribution"], arrays),
+                entity_shares=None if shares is None else tuple(shares),
+            )
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def add_identifiers(
+    learned: pd.DataFrame, schema: Schema, entity_shares: tuple[float, ...] | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """The table with its identifiers, made anew, and all columns in the schema's order.
+
+    Args:
+        learned: canonical columns that a generator made.
+        schema: names the identifiers and the entity.
+        entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
+        rng: source of the draw.
+    """
+    columns: dict[str, Any] = {}
+    for name in schema.kept:
+        column = schema.columns[name]
+        if not isinstance(column, IdentifierColumn):
+            columns[name] = learned[name]
+        elif name == schema.entity and entity_shares is not None:
+            owner = entity_of_rows(np.array(entity_shares), len(learned), rng)
+            columns[name] = identifiers.generate(column, int(owner.max()) + 1, rng)[owner]
+        else:
+            columns[name] = identifiers.generate(column, len(learned), rng)
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)))

@@ -1,0 +1,113 @@
+"""One fine noisy histogram per column on public cells, its cells merged by noisy mass: everything one-way, paid once.
+
+The histogram is the only look at a column on its own. It gives the codes of the marginals, their one-way measurement,
+and the decoder of values within a code (dp.md, rule 3); all of that is post-processing.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from synth.domain.discretizer import MISSING, OTHER, Attribute, Discretizer, regroup
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent
+from synth.marginals import Measurement
+from synth.schema import Schema
+
+RARE = 3.0
+"""A category whose noisy count is below this many standard deviations of its noise is merged into `other`."""
+IMPOSSIBLE_SIGMA = 0.1
+"""Certainty, in units of the noise, with which a code that cannot occur is held at zero."""
+
+
+def measure_columns(
+    train: pd.DataFrame,
+    schema: Schema,
+    event: GaussianEvent,
+    budget: Budget,
+    n_bins: int,
+    tell: Callable[[float], None],
+) -> tuple[Discretizer, tuple[Measurement, ...]]:
+    """Codes for every learned column, and the one-way measurements on them.
+
+    Args:
+        train: *Sensitive*. Conforming to the schema, contributions bounded.
+        schema: declared, for a private fit.
+        event: the release of one histogram; its `count` is the number of columns.
+        budget: charged once a column.
+        n_bins: codes that numbers and times are merged into at most, where no bins are declared.
+        tell: told the share done.
+    """
+    attributes, measurements = [], []
+    public = Discretizer.by_schema(schema)
+    for index, attribute in enumerate(public.attributes):
+        exact = np.bincount(attribute.cells(train[attribute.name]), minlength=attribute.n_cells)
+        noisy = budget.counts(exact, event)
+        merged = _merge(attribute, noisy, event.sigma, n_bins)
+        attributes.append(merged)
+        measurements.append(_measurement(merged, noisy, event.sigma))
+        tell((index + 1) / len(public.attributes))
+    return Discretizer(tuple(attributes)), tuple(measurements)
+
+
+def _merge(attribute: Attribute, noisy: np.ndarray, sigma: float, n_bins: int) -> Attribute:
+    """The attribute with its cells merged by noisy mass and the masses within a code denoised."""
+    counts = noisy[:OTHER].astype(np.float64)
+    if attribute.edges is None:
+        rare = counts < RARE * sigma
+        merged = regroup(attribute, np.where(rare, -1, np.arange(len(counts))))
+    elif getattr(attribute.column, "bins", ()):
+        merged = attribute
+    else:
+        merged = regroup(attribute, even_mass_groups(counts, sigma, n_bins))
+    return regroup(merged, _open(merged.group), _denoised(merged.group, noisy.astype(np.float64), sigma))
+
+
+def _open(group: np.ndarray) -> np.ndarray:
+    """The groups of all cells but the last two, -1 for those in `other`."""
+    return np.where(group[:OTHER] == group[OTHER], -1, group[:OTHER])
+
+
+def even_mass_groups(counts: np.ndarray, sigma: float, n_bins: int) -> np.ndarray:
+    """Adjacent cells merged into about `n_bins` groups of even noisy mass, frequent cells alone; shape (n_cells,).
+
+    Args:
+        counts: noisy counts of the cells in order, shape (n_cells,).
+        sigma: standard deviation of their noise.
+        n_bins: how many groups; no more than the cells.
+    """
+    # Cumulated noise grows with the root of the cells while clipping each cell at zero would grow with their number.
+    cumulated = np.maximum.accumulate(np.maximum(np.cumsum(counts), 0.0))
+    target = max(cumulated[-1] / n_bins, 2 * sigma, 1.0)
+    before = np.concatenate([[0.0], cumulated[:-1]])
+    level = np.floor(before / target)
+    frequent = counts >= max(target, 4 * sigma)
+    starts = np.ones(len(counts), dtype=bool)
+    starts[1:] = (np.diff(level) > 0) | frequent[1:] | frequent[:-1]
+    return np.cumsum(starts) - 1
+
+
+def _denoised(group: np.ndarray, noisy: np.ndarray, sigma: float) -> np.ndarray:
+    """Non-negative masses, shrunk toward even ones within each code as far as noise explains their differences.
+
+    Source: James & Stein 1961, positive part.
+    """
+    sizes = np.bincount(group)
+    means = np.maximum(np.bincount(group, weights=noisy) / sizes, 0.0)
+    spread = np.bincount(group, weights=(noisy - means[group]) ** 2)
+    kept = np.clip(1 - sigma**2 * (sizes - 1) / np.maximum(spread, 1e-12), 0.0, 1.0)
+    mass = np.maximum(means[group] + kept[group] * (noisy - means[group]), 0.0)
+    empty = np.bincount(group, weights=mass) <= 0
+    return np.where(empty[group], 1.0, mass)
+
+
+def _measurement(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Measurement:
+    """The one-way measurement on codes: sums of noisy cells, codes that cannot occur held at zero."""
+    values = np.bincount(attribute.group, weights=noisy)
+    sigmas = sigma * np.sqrt(np.bincount(attribute.group))
+    values[attribute.impossible], sigmas[attribute.impossible] = 0.0, IMPOSSIBLE_SIGMA * sigma
+    return Measurement((attribute.name,), values, sigmas)
+
+
+__all__ = ["MISSING", "OTHER", "even_mass_groups", "measure_columns"]

@@ -1,0 +1,74 @@
+"""Generators by name. The one place where a name becomes a class; imports stay late, since some are heavy."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from synth.errors import JobError, nearest
+from synth.generators.base import Generator, Model
+from synth.generators.saving import load_content
+from synth.validation import sentence
+
+_CLASSES = {
+    "independent": "synth.generators.independent:Independent",
+    "mst": "synth.generators.mst:Mst",
+    "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
+    "sdv.ctgan": "synth.generators.sdv:Ctgan",
+    "sdv.tvae": "synth.generators.sdv:Tvae",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all generators."""
+    return tuple(_CLASSES)
+
+
+def generator_class(name: str) -> type[Generator]:
+    """The class of a generator.
+
+    Raises:
+        JobError: no generator has this name.
+    """
+    if name not in _CLASSES:
+        raise JobError(f"generator={name!r} is unknown; {nearest(name, _CLASSES)}")
+    module, attribute = _CLASSES[name].split(":")
+    found: type[Generator] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def generator(name: str, **parameters: Any) -> Generator:
+    """A generator's specification.
+
+    Raises:
+        JobError: no generator has this name, or a parameter is unknown or out of range; nothing was fitted.
+
+    >>> generator("mst", epsilon=1.0).epsilon
+    1.0
+    """
+    chosen = generator_class(name)
+    if parameters.get("epsilon") is not None and not chosen.private:
+        raise JobError(
+            f"generator={name!r} gives no formal guarantee and takes no epsilon; leave epsilon out or choose "
+            f"{' or '.join(n for n in _CLASSES if not n.startswith('sdv.'))}"
+        )
+    try:
+        return chosen.model_validate(parameters)
+    except ValidationError as error:
+        raise JobError(f"generator={name!r}: {sentence(error, chosen)}") from None
+
+
+def load_model(path: Path | str) -> Model:
+    """A saved model. Nothing in the folder is run.
+
+    Raises:
+        ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
+    """
+    from synth.errors import ModelError
+    from synth.generators.marginal_model import MarginalModel
+
+    content, arrays, schema, statement = load_content(Path(path))
+    if content.get("generator") not in ("independent", "mst"):
+        raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
+    return MarginalModel.load(content, arrays, schema, statement)

@@ -1,0 +1,251 @@
+"""SDV's synthesizers behind our protocol. The only file that imports `sdv`, `ctgan` or `torch` for them.
+
+They learn from real rows without any noise: **no formal guarantee**. A table goes in as numbers and as one token for each
+category (so that no name of a category can confuse them), and comes back with the schema's kinds, precision and bounds.
+"""
+
+import importlib
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from synth.domain import line
+from synth.domain.discretizer import Attribute, Discretizer
+from synth.errors import JobError, MissingExtra, ModelError, TableError
+from synth.generators.base import Generator, Progress, quiet
+from synth.generators.marginal_model import add_identifiers
+from synth.schema import Schema
+from synth.table import conform, present
+
+TABLE = "table"
+
+
+@dataclass(frozen=True)
+class SdvModel:
+    """A fitted synthesizer of SDV.
+
+    Attributes:
+        name: of the generator.
+        schema: what it was fitted under.
+        default_rows: as many as it was fitted on.
+        synthesizer: SDV's own object; none where every column is constant.
+        constants: the one position or cell of each column that never varies (NaN: always missing).
+        entity_shares: share of entities with 1, 2, ... rows; none where the unit is a row.
+    """
+
+    name: str
+    schema: Schema
+    default_rows: int
+    synthesizer: Any
+    constants: dict[str, float]
+    entity_shares: tuple[float, ...] | None
+    statement: None = None
+
+    def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
+        """A synthetic table.
+
+        Args:
+            n_rows: how many rows; none: as many as it was fitted on.
+            seed: the same seed gives the same table; none draws a fresh one.
+            progress: told what is being done.
+
+        Raises:
+            JobError: `n_rows` is below one; nothing was drawn.
+        """
+        wanted = self.default_rows if n_rows is None else n_rows
+        if wanted < 1:
+            raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
+        rng = np.random.default_rng(seed)
+        progress(f"sampling {self.name}", None)
+        sampled = pd.DataFrame(index=range(wanted))
+        if self.synthesizer is not None:
+            state = int(rng.integers(2**31))
+            with _seeded(state):
+                self.synthesizer.reset_sampling()
+                # SDV samples from one fixed seed; its only way to another is the method it calls itself.
+                self.synthesizer._set_random_state(state)
+                sampled = self.synthesizer.sample(wanted)[TABLE]
+        made = {a.name: self._column(a, sampled, rng) for a in Discretizer.by_schema(self.schema).attributes}
+        learned = pd.DataFrame(made, index=pd.RangeIndex(wanted))
+        return present(add_identifiers(learned, self.schema, self.entity_shares, rng), self.schema)
+
+    def _column(self, attribute: Attribute, sampled: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
+        name = attribute.name
+        if name in self.constants:
+            values = np.full(len(sampled), self.constants[name])
+        else:
+            values = pd.to_numeric(sampled[_token(self.schema, name)]).to_numpy(dtype=np.float64, na_value=np.nan)
+        if attribute.edges is None:
+            return attribute.values(values.astype(np.int64), rng)
+        column: Any = attribute.column
+        missing = np.isnan(values) & column.missing
+        unit = line.step(column)
+        filled = np.where(np.isnan(values), np.mean(line.bounds(column)), values)
+        counts = filled if unit is None else np.round(filled / unit).astype(np.int64)
+        return line.values(counts, column, missing)
+
+    def save(self, path: Path) -> None:
+        """Refused: SDV saves a pickle, and a pickle runs code when it is loaded.
+
+        Raises:
+            ModelError: always; nothing is written.
+        """
+        raise ModelError(
+            f"generator={self.name!r} cannot be saved: SDV's models are pickles, which run code when loaded; "
+            "keep the job file, which fits it again"
+        )
+
+
+class _Sdv(Generator):
+    """What the three synthesizers share."""
+
+    def _synthesizer(self, metadata: Any) -> Any:
+        raise NotImplementedError
+
+    def fit(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
+        """A model of the table, without a formal guarantee.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema.
+            schema: inferred or declared.
+            seed: the same seed gives the same model.
+            progress: told what is being done.
+
+        Raises:
+            MissingExtra: the extra `sdv` is not installed.
+            TableError: the table does not fit the schema, or has no rows.
+        """
+        schema.refuse_text()
+        rows = conform(train, schema)
+        if len(rows) == 0:
+            raise TableError("a fit needs rows, and the table has none; give it a larger one")
+        progress(f"fitting {self.name}", None)
+        encoded, constants = _encode(rows, schema)
+        synthesizer = None
+        if len(encoded.columns):
+            with _seeded(seed):
+                synthesizer = self._synthesizer(_metadata(encoded))
+                synthesizer.fit({TABLE: encoded})
+        return SdvModel(self.name, schema, len(rows), synthesizer, constants, _entity_shares(rows, schema))
+
+
+class GaussianCopula(_Sdv):
+    """SDV's Gaussian copula: marginal distributions and their correlations."""
+
+    name: ClassVar[str] = "sdv.gaussian_copula"
+    default_distribution: str = Field(default="beta", description="One of SDV's marginal distributions.")
+
+    def _synthesizer(self, metadata: Any) -> Any:
+        return _sdv().GaussianCopulaSynthesizer(metadata, default_distribution=self.default_distribution)
+
+
+class _Neural(_Sdv):
+    epochs: int = Field(default=300, ge=1)
+    batch_size: int = Field(default=500, ge=10, multiple_of=10)
+    gpu: bool = Field(default=True, description="Use a GPU where there is one.")
+
+
+class Ctgan(_Neural):
+    """SDV's CTGAN: a conditional generative adversarial network."""
+
+    name: ClassVar[str] = "sdv.ctgan"
+    pac: int = Field(default=10, ge=1)
+
+    def _synthesizer(self, metadata: Any) -> Any:
+        return _sdv().CTGANSynthesizer(
+            metadata, epochs=self.epochs, batch_size=self.batch_size, pac=self.pac, enable_gpu=self.gpu
+        )
+
+
+class Tvae(_Neural):
+    """SDV's TVAE: a variational autoencoder."""
+
+    name: ClassVar[str] = "sdv.tvae"
+
+    def _synthesizer(self, metadata: Any) -> Any:
+        return _sdv().TVAESynthesizer(metadata, epochs=self.epochs, batch_size=self.batch_size, enable_gpu=self.gpu)
+
+
+def _sdv() -> Any:
+    return _import("sdv.single_table")
+
+
+def _import(module: str) -> Any:
+    """A module of the extra `sdv`.
+
+    Raises:
+        MissingExtra: it is not installed; nothing was fitted.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(
+            "SDV's generators need the extra `sdv`, which is not installed; run `pip install 'understudy[sdv]'`"
+        ) from None
+
+
+def _token(schema: Schema, name: str) -> str:
+    """A plain name for a column, which no character of the real one can confuse."""
+    return f"c{schema.learned.index(name)}"
+
+
+def _encode(rows: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Numbers for numbers and times, texts for cells; columns that never vary apart."""
+    encoded: dict[str, Any] = {}
+    constants: dict[str, float] = {}
+    for attribute in Discretizer.by_schema(schema).attributes:
+        series, token = rows[attribute.name], _token(schema, attribute.name)
+        # A missing category is a cell of its own: TVAE loses missing values of text columns otherwise.
+        numeric = attribute.edges is not None
+        values = line.positions(series, attribute.column) if numeric else attribute.cells(series)  # type: ignore[arg-type]
+        present_values = np.unique(values[~np.isnan(values)] if numeric else values)
+        if len(present_values) == 0:
+            constants[attribute.name] = np.nan
+        elif len(present_values) == 1 and not np.isnan(values).any():
+            constants[attribute.name] = float(present_values[0])
+        else:
+            encoded[token] = values if numeric else pd.Series(values).map(str)
+    return pd.DataFrame(encoded, index=pd.RangeIndex(len(rows))), constants
+
+
+def _metadata(encoded: pd.DataFrame) -> Any:
+    metadata = _import("sdv.metadata").Metadata
+    columns = {
+        name: {"sdtype": "numerical" if column.dtype == np.float64 else "categorical"}
+        for name, column in encoded.items()
+    }
+    tables = {TABLE: {"columns": columns}}
+    return metadata.load_from_dict({"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": "V2"})
+
+
+def _entity_shares(rows: pd.DataFrame, schema: Schema) -> tuple[float, ...] | None:
+    if schema.entity is None:
+        return None
+    sizes = np.bincount(rows.groupby(schema.entity, sort=False).size().to_numpy())[1:]
+    return tuple((sizes / sizes.sum()).tolist())
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """SDV draws from global state: seed it within, and put back what was there."""
+    torch = _import("torch")
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    try:
+        # SDV warns of what the adapter decides (constant columns, saving metadata); none of it is a failure.
+        with warnings.catch_warnings(record=True):
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])

@@ -1,0 +1,160 @@
+"""A junction tree: the cliques among which beliefs about a distribution are passed.
+
+Every clique keeps its attributes in the order of the domain, so a separator lines up with both of its cliques by
+putting in axes of length 1, and nothing is ever transposed while beliefs are passed.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from synth.marginals.factor import Clique, axes_beside, broadcast_shape, shape_of
+
+
+@dataclass(frozen=True)
+class JunctionTree:
+    """Maximal cliques of a triangulated graph, parents before children, joined by separators.
+
+    It is one tree even where the graph falls apart: pieces are joined by empty separators.
+
+    Attributes:
+        domain: number of codes of each attribute.
+        cliques: every attribute of the domain is in at least one; the first is the root.
+        parents: index of each clique's parent; the root's is -1.
+    """
+
+    domain: Mapping[str, int]
+    cliques: tuple[Clique, ...]
+    parents: tuple[int, ...]
+
+    @cached_property
+    def separators(self) -> tuple[Clique, ...]:
+        """What each clique shares with its parent; nothing, for the root."""
+        pairs = zip(self.cliques, self.parents, strict=True)
+        return tuple(
+            tuple(name for name in clique if parent >= 0 and name in self.cliques[parent]) for clique, parent in pairs
+        )
+
+    @cached_property
+    def edges(self) -> tuple["Edge", ...]:
+        """How each clique's table lines up with its parent's, one for each clique; the root's is not to be followed."""
+        return tuple(self._edge(child) for child in range(len(self.cliques)))
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of all cliques together: time and memory grow with it."""
+        return sum(math.prod(shape_of(self.domain, clique)) for clique in self.cliques)
+
+    def home(self, attributes: Iterable[str]) -> int | None:
+        """The smallest clique that holds all the attributes; none where no clique does."""
+        names = set(attributes)
+        holding = [index for index, clique in enumerate(self.cliques) if names.issubset(clique)]
+        return min(holding, key=lambda index: math.prod(shape_of(self.domain, self.cliques[index])), default=None)
+
+    def _edge(self, child: int) -> "Edge":
+        parent, separator = self.parents[child], self.separators[child]
+        above = self.cliques[parent] if parent >= 0 else ()
+        shape = shape_of(self.domain, separator)
+        return Edge(
+            parent=parent,
+            child_axes=axes_beside(self.cliques[child], separator),
+            parent_axes=axes_beside(above, separator),
+            child_shape=broadcast_shape(separator, shape, self.cliques[child]),
+            parent_shape=broadcast_shape(separator, shape, above),
+        )
+
+
+@dataclass(frozen=True)
+class Edge:
+    """How a separator lines up with the child's and the parent's table.
+
+    Attributes:
+        parent: index of the parent.
+        child_axes: axes of the child to sum over to be left with the separator.
+        parent_axes: axes of the parent to sum over to be left with the separator.
+        child_shape: shape of the separator's table to broadcast over the child.
+        parent_shape: shape of the separator's table to broadcast over the parent.
+    """
+
+    parent: int
+    child_axes: tuple[int, ...]
+    parent_axes: tuple[int, ...]
+    child_shape: tuple[int, ...]
+    parent_shape: tuple[int, ...]
+
+
+def junction_tree(domain: Mapping[str, int], cliques: Iterable[Clique]) -> JunctionTree:
+    """A junction tree in which each of the given cliques lies within one of the tree's.
+
+    Args:
+        domain: number of codes of each attribute.
+        cliques: in any order, repeated, nested or empty; attributes in none of them get a clique of their own.
+
+    Raises:
+        ValueError: a clique names an attribute that the domain lacks; no tree was built.
+    """
+    maximal = maximal_cliques(domain, cliques)
+    order, parents = _spanning_tree(domain, maximal)
+    return JunctionTree(dict(domain), tuple(maximal[index] for index in order), parents)
+
+
+def maximal_cliques(domain: Mapping[str, int], cliques: Iterable[Clique]) -> list[Clique]:
+    """The maximal cliques of the graph, triangulated by greedy elimination: smallest resulting clique first.
+
+    Args:
+        domain: number of codes of each attribute.
+        cliques: in any order, repeated, nested or empty.
+
+    Raises:
+        ValueError: a clique names an attribute that the domain lacks.
+    """
+    neighbors = _neighbors(domain, cliques)
+    costs = {name: _cost(domain, name, neighbors[name]) for name in domain}
+    found: list[frozenset[str]] = []
+    while costs:
+        name = min(costs, key=costs.__getitem__)
+        del costs[name]
+        around = neighbors.pop(name)
+        clique = frozenset(around | {name})
+        if not any(clique <= larger for larger in found):
+            found.append(clique)
+        for other in around:
+            neighbors[other] |= around
+            neighbors[other] -= {name, other}
+            costs[other] = _cost(domain, other, neighbors[other])
+    position = {name: index for index, name in enumerate(domain)}
+    return [tuple(sorted(clique, key=position.__getitem__)) for clique in found] or [()]
+
+
+def _neighbors(domain: Mapping[str, int], cliques: Iterable[Clique]) -> dict[str, set[str]]:
+    neighbors: dict[str, set[str]] = {name: set() for name in domain}
+    for clique in cliques:
+        unknown = [name for name in clique if name not in domain]
+        if unknown:
+            raise ValueError(f"a clique names attributes of the domain: attribute={unknown[0]!r} is not in it")
+        for name in clique:
+            neighbors[name].update(clique)
+            neighbors[name].discard(name)
+    return neighbors
+
+
+def _cost(domain: Mapping[str, int], name: str, around: Iterable[str]) -> int:
+    return domain[name] * math.prod(shape_of(domain, around))
+
+
+def _spanning_tree(domain: Mapping[str, int], cliques: list[Clique]) -> tuple[list[int], tuple[int, ...]]:
+    """Prim's maximum-weight spanning tree by the number of shared attributes, rooted in the largest clique."""
+    sets = [frozenset(clique) for clique in cliques]
+    order = [max(range(len(cliques)), key=lambda index: math.prod(shape_of(domain, cliques[index])))]
+    parents = [-1]
+    best = {index: (len(sets[index] & sets[order[0]]), 0) for index in range(len(cliques)) if index != order[0]}
+    while best:
+        nearest = max(best, key=lambda index: best[index][0])
+        parents.append(best.pop(nearest)[1])
+        order.append(nearest)
+        for index, (weight, _) in best.items():
+            shared = len(sets[index] & sets[nearest])
+            if shared > weight:
+                best[index] = (shared, len(order) - 1)
+    return order, tuple(parents)

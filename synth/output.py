@@ -1,0 +1,82 @@
+"""Files and folders that appear whole or not at all: written beside, then renamed."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from synth.errors import OutputError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to; it takes `path`'s name when the block ends well, and is gone otherwise.
+
+    Raises:
+        OutputError: the folder is not there or cannot be written; nothing was left.
+    """
+    check_writable(path)
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(beside)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """An empty folder beside `path` to fill; it takes `path`'s name when the block ends well, and is gone otherwise.
+
+    Raises:
+        OutputError: `path` exists and is not an empty folder, or its parent cannot be written; nothing was left.
+    """
+    check_new_folder(path)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file path that cannot be written, before any work is done.
+
+    Raises:
+        OutputError: the folder is missing or closed to writing, or the path names a folder.
+    """
+    if path.is_dir():
+        raise OutputError(f"an output file needs a name of its own: {str(path)!r} is a folder; name a file in it")
+    _check_parent(path)
+
+
+def check_new_folder(path: Path) -> None:
+    """Refuse a folder path that is taken or cannot be made, before any work is done.
+
+    Raises:
+        OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
+    """
+    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+        raise OutputError(f"an output folder must be new: {str(path)!r} exists; name another or remove it")
+    _check_parent(path)
+
+
+def _check_parent(path: Path) -> None:
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise OutputError(f"the folder of {str(path)!r} does not exist; create it first")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError(f"the folder of {str(path)!r} cannot be written; choose another or change its permissions")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

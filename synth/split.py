@@ -1,0 +1,134 @@
+"""Train and holdout, whole entities on one side.
+
+Where something private is asked for, a unit's side is a keyed hash of its entity or of its row slot: no other row has a
+say in it, so removing one moves no other. Otherwise the sides are drawn by seed, stratified on the target.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from synth.errors import JobError, TableError
+from synth.schema import BooleanColumn, CategoricalColumn, Schema
+
+MIN_SIDE_ROWS = 40
+"""Rows that either side needs, so that the evaluation's intervals mean something."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The two sides of one table.
+
+    Attributes:
+        train: *Sensitive*. What generators are fitted on.
+        holdout: *Sensitive*. What no generator sees.
+        duplicates_across: rows of the holdout that have an exact twin in train (identifiers aside).
+        keyed: whether the sides came from a keyed hash (private) rather than a stratified draw.
+    """
+
+    train: pd.DataFrame
+    holdout: pd.DataFrame
+    duplicates_across: int
+    keyed: bool
+
+
+def split(
+    frame: pd.DataFrame, schema: Schema, *, holdout_share: float = 0.2, seed: int = 0, private: bool = False
+) -> Split:
+    """Train and holdout of a table.
+
+    Args:
+        frame: *Sensitive*. Conforming to the schema.
+        schema: names the entity and the target.
+        holdout_share: share of units that go to the holdout, in (0, 1).
+        seed: names the split; another seed is another release of the same table.
+        private: by keyed hash, never stratified.
+
+    Raises:
+        JobError: the share is not inside (0, 1).
+        TableError: too few rows on one side; nothing was split.
+    """
+    if not 0.0 < holdout_share < 1.0:
+        raise JobError(f"holdout_share={holdout_share} must lie between 0 and 1; 0.2 is customary")
+    inside = _keyed(frame, schema, holdout_share, seed) if private else _drawn(frame, schema, holdout_share, seed)
+    train, holdout = frame[~inside].reset_index(drop=True), frame[inside].reset_index(drop=True)
+    if min(len(train), len(holdout)) < MIN_SIDE_ROWS:
+        raise TableError(
+            f"train and holdout need at least {MIN_SIDE_ROWS} rows each, which this table does not give at "
+            f"holdout_share={holdout_share}; use a larger table or a share nearer to 0.5"
+        )
+    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private)
+
+
+def halves(frame: pd.DataFrame, schema: Schema, *, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two disjoint halves of a table, whole entities on one side, stratified on the target."""
+    second = _drawn(frame, schema, 0.5, seed)
+    return frame[~second].reset_index(drop=True), frame[second].reset_index(drop=True)
+
+
+def twins(rows: pd.DataFrame, others: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:
+    """Which rows have an exact twin among `others`, in the given columns; shape (len(rows),), boolean."""
+    return np.isin(row_keys(rows, columns), row_keys(others, columns))
+
+
+def row_keys(frame: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:
+    """A 64-bit key for each row, equal for equal rows (missing equals missing); shape (len(frame),), uint64."""
+    names = list(columns)
+    if not names:
+        return np.zeros(len(frame), dtype=np.uint64)
+    plain = pd.DataFrame({f"{i}": _hashable(frame[name]) for i, name in enumerate(names)})
+    return np.asarray(pd.util.hash_pandas_object(plain, index=False), dtype=np.uint64)
+
+
+def _hashable(column: pd.Series) -> pd.Series:
+    """The column such that equal values, and only they, hash alike: a missing text is not the text "None"."""
+    if column.dtype == object:
+        return column.map(str).where(column.notna(), "\0missing")
+    if pd.api.types.is_float_dtype(column.dtype):
+        return column + 0.0  # makes one zero of -0.0 and 0.0
+    return column
+
+
+def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
+    """Which rows go to the holdout, each unit by its own hash alone; shape (len(frame),), boolean."""
+    key = seed.to_bytes(16, "little", signed=True)
+
+    def inside(unit: object) -> bool:
+        digest = hashlib.blake2b(str(unit).encode(), digest_size=8, key=key, person=b"understudy.split").digest()
+        return int.from_bytes(digest, "little") < share * 2.0**64
+
+    if schema.entity is None:
+        return np.fromiter(map(inside, range(len(frame))), dtype=bool, count=len(frame))
+    codes, entities = pd.factorize(frame[schema.entity])
+    return np.fromiter(map(inside, entities), dtype=bool, count=len(entities))[codes]
+
+
+def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
+    """Which rows go to the second side, drawn unit by unit within strata of the target."""
+    rng = np.random.default_rng([seed, 1])
+    units = np.arange(len(frame)) if schema.entity is None else pd.factorize(frame[schema.entity])[0]
+    _, first = np.unique(units, return_index=True)
+    strata = _strata(frame.iloc[first], schema)
+    order = np.lexsort((rng.random(len(first)), strata))
+    starts = np.flatnonzero(np.r_[True, np.diff(strata[order]) != 0]) if len(order) else np.zeros(0, dtype=np.int64)
+    sizes = np.diff(np.r_[starts, len(order)])
+    ranks = np.arange(len(order)) - np.repeat(starts, sizes)
+    offsets = np.repeat(rng.random(len(starts)), sizes)
+    inside = np.empty(len(first), dtype=bool)
+    # Systematic sampling: every stratum gives its share to within one unit, the odd one by chance.
+    inside[order] = np.floor((ranks + 1) * share + offsets) > np.floor(ranks * share + offsets)
+    return inside[units]
+
+
+def _strata(rows: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """A stratum for each row by its target: the category, or the decile of a number; 0 for all without a target."""
+    if schema.target is None:
+        return np.zeros(len(rows), dtype=np.int64)
+    target = rows[schema.target]
+    if isinstance(schema.columns[schema.target], CategoricalColumn | BooleanColumn):
+        return np.asarray(pd.factorize(target)[0], dtype=np.int64)
+    ranks = target.rank(pct=True).to_numpy(dtype=float, na_value=0.0)
+    return np.ceil(ranks * 10).astype(np.int64)

@@ -1,0 +1,227 @@
+"""A realistic evaluation of three synthetic tables, made by code: Adult-like columns, numbers as the measures give."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evaluate.policy import Verdict, judge, load_policy
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
+
+COLUMNS: dict[str, list[str] | int] = {
+    "age": 20, "workclass": ["Private", "Self-emp-not-inc", "Local-gov", "State-gov", "Self-emp-inc", "Federal-gov"],
+    "fnlwgt": 20, "education": [f"grade {i}" for i in range(16)], "education_num": 16,
+    "marital_status": ["Married-civ-spouse", "Never-married", "Divorced", "Separated", "Widowed"],
+    "occupation": [f"occupation {i}" for i in range(14)],
+    "relationship": ["Husband", "Not-in-family", "Own-child", "Unmarried", "Wife", "Other-relative"],
+    "race": ["White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"], "sex": ["Male", "Female"],
+    "capital_gain": 6, "capital_loss": 6, "hours_per_week": 12,
+    "native_country": [f"country {i}" for i in range(41)], "income": ["<=50K", ">50K"],
+}  # fmt: skip
+
+QUALITY = {
+    "mst": {"tv1": 0.021, "tv2": 0.061, "share": 0.55, "tstr": 0.861, "auc": 0.503, "excess": -0.004, "multiset": 0.0},
+    "sdv.gaussian_copula": {
+        "tv1": 0.124, "tv2": 0.212, "share": 1.12, "tstr": 0.781, "auc": 0.501, "excess": -0.006, "multiset": 0.0,
+    },
+    "sdv.tvae": {"tv1": 0.083, "tv2": 0.107, "share": 0.79, "tstr": 0.884, "auc": 0.53, "excess": 0.012, "multiset": 0.0},
+}  # fmt: skip
+
+
+def sample_evaluation(renamed: dict[str, str] | None = None, seed: int = 0) -> Evaluation:
+    """Three candidates on one table of 15 columns; `renamed` gives columns other names."""
+    names = [(renamed or {}).get(name, name) for name in COLUMNS]
+    rng = np.random.default_rng(seed)
+    shares = [_real(spec, rng) for spec in COLUMNS.values()]
+    candidates = tuple(_candidate(name, names, shares, np.random.default_rng([seed, i])) for i, name in enumerate(QUALITY))
+    real = {
+        "n_train": 39074, "n_holdout": 9768, "n_columns": len(names), "target": names[-1],
+        "duplicates_across": 41, "duplicates_train": 38,
+    }  # fmt: skip
+    schema = {"format": 1, "status": "declared", "n_units": 39074, "target": names[-1], "sensitive": [names[8]]}
+    schema["columns"] = {
+        name: {"kind": "integer", "bounds": [0, 100], "missing": False}
+        if isinstance(spec, int)
+        else {"kind": "categorical", "categories": spec, "missing": i in (1, 6, 13)}
+        for i, (name, spec) in enumerate(zip(names, COLUMNS.values(), strict=True))
+    }
+    provenance = {
+        "seed": 20260101, "job_sha256": "1c" * 32, "train_fingerprint": "hmac-sha256:" + "9f" * 32,
+        "versions": {"understudy": "0.1.0", "numpy": "2.2.1", "pandas": "2.3.0", "opendp": "0.13.0"},
+    }  # fmt: skip
+    return Evaluation(candidates=candidates, real=real, schema=schema, provenance=provenance)
+
+
+def _real(spec: list[str] | int, rng: np.random.Generator) -> np.ndarray:
+    n = spec if isinstance(spec, int) else len(spec)
+    raw = rng.dirichlet(np.full(n, 8.0)) if isinstance(spec, int) else np.sort(rng.dirichlet(np.full(n, 0.9)))[::-1]
+    missing = 0.056 if n == 14 else 0.0
+    return np.concatenate([raw * (1 - missing), [0.0, missing]])
+
+
+def _candidate(name: str, names: list[str], shares: list[np.ndarray], rng: np.random.Generator) -> Candidate:
+    quality = QUALITY[name]
+    columns = [_overlay(c, spec, s, quality["tv1"], rng) for c, spec, s in zip(names, COLUMNS.values(), shares, strict=True)]
+    private = name == "mst"
+    return Candidate(
+        name=name,
+        estimates=tuple(_estimates(quality, columns, names, private)),
+        failures=tuple(_failures(private)),
+        figures={
+            "columns": columns,
+            "associations": _associations(names, quality["share"], rng),
+            "pairs": _pairs(names, quality, rng),
+            "utility": _utility(names[-1], quality["tstr"]),
+            "membership": _membership(quality["auc"]),
+            "distance": _distance(quality["excess"]),
+        },
+        statement=_statement() if private else None,
+        generator={"generator": name, **({"epsilon": 1.0, "delta": 1e-6} if private else {"epochs": 60})},
+        seconds={"fit": 9.8, "sample": 0.7, "fidelity.columns": 0.4, "privacy.membership": 11.2},
+    )
+
+
+def _overlay(column: str, spec: list[str] | int, train: np.ndarray, tv1: float, rng: np.random.Generator) -> dict[str, Any]:
+    move = rng.normal(size=len(train)) * (train + 0.02) * (train > 0)
+    move -= move.mean()
+    synthetic = np.clip(train + move * tv1 * rng.uniform(0.3, 2.2) / max(np.abs(move).sum() / 2, 1e-9), 0, None)
+    synthetic = synthetic / synthetic.sum()
+    numeric = isinstance(spec, int)
+    edges = [round(17 + 73 * i / len(train[:-2]), 2) for i in range(len(train) - 1)] if numeric else None
+    labels = [f"[{a:g}, {b:g})" for a, b in zip(edges, edges[1:], strict=False)] if edges else list(spec)  # type: ignore[call-overload]
+    tvd = float(np.abs(synthetic - train).sum() / 2)
+    return {
+        "column": column, "kind": "integer" if numeric else "categorical", "labels": [*labels, "other", "missing"],
+        "edges": edges, "train": train.tolist(), "synthetic": synthetic.tolist(), "tvd": tvd,
+    }  # fmt: skip
+
+
+def _estimates(q: dict[str, float], columns: list[dict[str, Any]], names: list[str], private: bool) -> Iterator[Estimate]:
+    def one(measure: str, value: float, half: float, *marks: float | None, n: int = 4884, **more: Any) -> Estimate:
+        reference, floor = (*marks, None, None)[:2]
+        low, high = (value - half, value + half) if half >= 0 else (None, None)
+        more = {"direction": "lower", **more}
+        return Estimate(measure=measure, value=value, low=low, high=high, n=n, reference=reference, floor=floor, **more)
+
+    yield Estimate("validity.rows", 1.0, 39074, "higher", low=0.9999, high=1.0, reference=1.0)
+    yield one("columns.tvd.mean", q["tv1"], 0.003, 0.011, 0.010)
+    yield one("columns.tvd.excess", q["tv1"] - 0.011, 0.004, 0.0, 0.0)
+    yield one("columns.ks.mean", q["tv1"] * 0.8, 0.004, 0.009, 0.009)
+    worst = max(columns, key=lambda c: c["tvd"])
+    yield one("columns.tvd.worst", worst["tvd"], 0.006, 0.02, 0.02, subject=(worst["column"],))
+    for column in columns:
+        yield one("columns.tvd", column["tvd"], 0.004, 0.011, 0.011, subject=(column["column"],))
+    yield one("pairs.tvd.mean", q["tv2"], 0.004, 0.031, 0.084)
+    yield one("pairs.tvd.floor_share", q["share"], 0.04, 0.0, 1.0)
+    yield one("pairs.association.mean", q["share"] * 0.09, 0.006, 0.008, 0.102)
+    yield one("utility.tstr.linear", q["tstr"] - 0.02, 0.011, 0.903, 0.498, direction="higher", note="roc_auc")
+    yield one("utility.tstr.boosting", q["tstr"], 0.01, 0.921, 0.502, direction="higher", note="roc_auc")
+    yield one("utility.gap.linear", 0.903 - q["tstr"] + 0.02, 0.010, 0.002, 0.405)
+    yield one("utility.gap.boosting", 0.921 - q["tstr"], 0.009, 0.003, 0.419)
+    yield one("privacy.copies", 0.02 + q["excess"], 0.003, 0.02, 0.011)
+    yield one("privacy.copies.excess", q["excess"], 0.004, 0.0)
+    yield one("privacy.multiset", q["multiset"], 0.02, 0.0)
+    yield one("privacy.dcr.median", 0.041 + q["excess"], 0.001, 0.042, direction="none")
+    yield one("privacy.nndr.median", 0.81, 0.004, 0.80, direction="none")
+    yield one("privacy.membership.auc", q["auc"], 0.011, 0.5)
+    yield one("privacy.membership.tpr_at_0.01", 0.010 + max(0, q["auc"] - 0.505), 0.004, 0.01)
+    if private:
+        yield one("privacy.membership.tpr_at_0.001", 0.0012, 0.0011, 0.001)
+
+
+def _failures(private: bool) -> Iterator[Failure]:
+    if not private:
+        yield Failure("privacy.membership.tpr_at_0.001", "timed out", "the time limit of 20 s was reached")
+        yield Failure("columns.chi2", "failed", "ValueError in the measure")
+
+
+def _associations(names: list[str], share: float, rng: np.random.Generator) -> dict[str, Any]:
+    d = len(names)
+    loadings = np.random.default_rng(7).normal(size=(d, 3))
+    real = np.corrcoef(loadings)
+    noise = rng.normal(scale=0.06, size=(d, d))
+    synthetic = np.clip(real * (1 - 0.5 * min(share, 1.0)) + (noise + noise.T) / 2, -1, 1)
+    kinds = [[None if i == j else "pearson" for j in range(d)] for i in range(d)]
+    clean = [[None if i == j else float(v) for j, v in enumerate(row)] for i, row in enumerate(real)]
+    other = [[None if i == j else float(v) for j, v in enumerate(row)] for i, row in enumerate(synthetic)]
+    return {"columns": names, "train": clean, "synthetic": other, "kinds": kinds}
+
+
+def _pairs(names: list[str], quality: dict[str, float], rng: np.random.Generator) -> dict[str, Any]:
+    d = len(names)
+    tvd = np.abs(rng.normal(quality["tv2"], 0.02, size=(d, d)))
+    worst = [
+        {"columns": [names[i], names[(i + 4) % d]], "tvd": quality["tv2"] * (2.4 - i / 8), "reference": 0.05, "floor": 0.16}
+        for i in range(10)
+    ]
+    return {"columns": names, "tvd": tvd.tolist(), "worst": worst}
+
+
+def _utility(target: str, tstr: float) -> dict[str, Any]:
+    models = [("linear", tstr - 0.02, 0.903, 0.901, 0.498), ("boosting", tstr, 0.921, 0.918, 0.502)]
+    return {
+        "target": target, "task": "classification", "metric": "roc_auc",
+        "models": [
+            {"model": m, "tstr": s, "trtr": r, "fresh": f, "floor": z, "gap": r - s, "low": r - s - 0.01, "high": r - s + 0.01}
+            for m, s, r, f, z in models
+        ],
+    }  # fmt: skip
+
+
+def _membership(auc: float) -> dict[str, Any]:
+    fpr = np.geomspace(1 / 4884, 1, 200)
+    tpr = fpr ** ((1 - auc) / auc)
+    return {
+        "fpr": fpr.tolist(), "tpr": tpr.tolist(), "auc": auc, "n_members": 4884, "n_controls": 4884, "floor_fpr": 1 / 4884,
+    }  # fmt: skip
+
+
+def _distance(excess: float) -> dict[str, Any]:
+    quantiles = np.linspace(0, 1, 41)
+    holdout = 0.12 * quantiles**1.4
+    synthetic = holdout * (1 - 6 * excess)
+    return {
+        "quantiles": quantiles.tolist(),
+        "dcr": {"synthetic": synthetic.tolist(), "holdout": holdout.tolist()},
+        "nndr": {"synthetic": (quantiles**0.3).tolist(), "holdout": (quantiles**0.32).tolist()},
+    }
+
+
+def _statement() -> dict[str, Any]:
+    return {
+        "epsilon": 0.9987, "delta": 1e-6, "unit": "row", "n_units": 39074, "accountant": "PLD", "epsilon_rdp": 1.12,
+        "events": [
+            {"what": "one-way marginals of 15 columns", "mechanism": "discrete Gaussian", "count": 15, "rho": 0.006,
+             "noise": {"noise_multiplier": 36.2}},
+            {"what": "choice of a spanning tree of 14 pairs", "mechanism": "exponential", "count": 14, "rho": 0.006,
+             "noise": {"epsilon": 0.061}},
+            {"what": "two-way marginals of 14 pairs", "mechanism": "discrete Gaussian", "count": 14, "rho": 0.006,
+             "noise": {"noise_multiplier": 35.0}},
+        ],
+        "max_rows_per_unit": 1, "relation": "zero-out", "versions": {"opendp": "0.13.0", "dp_accounting": "0.5.0"},
+        "ledger": "none: this fit was made outside a ledger, so nothing adds it to other releases of the same table",
+        "caveats": ["The schema's bounds and categories were declared public by its author."], "private": True,
+    }  # fmt: skip
+
+
+def shipped_verdicts(evaluation: Evaluation, policy: str = "internal") -> tuple[Verdict, ...]:
+    """The verdict of a shipped policy on every candidate."""
+    path = Path(__file__).parents[2] / "understudy" / "policies" / f"{policy}.toml"
+    return tuple(judge(candidate, load_policy(path)) for candidate in evaluation.candidates)
+
+
+@pytest.fixture(scope="session")
+def evaluation() -> Evaluation:
+    return sample_evaluation()
+
+
+@pytest.fixture(scope="session")
+def make_evaluation() -> Callable[..., Evaluation]:
+    return sample_evaluation
+
+
+@pytest.fixture(scope="session")
+def verdicts_of() -> Callable[..., tuple[Verdict, ...]]:
+    return shipped_verdicts
