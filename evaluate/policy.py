@@ -25,12 +25,12 @@ _LOWER = (
     "pairs.pearson.mean", "pairs.cramers_v.mean", "pairs.correlation_ratio.mean", "pairs.association.mean",
     "pairs.tvd", "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.floor_share",
     "utility.gap.linear", "utility.gap.boosting",
-    "privacy.copies", "privacy.copies.excess", "privacy.multiset",
+    "privacy.copies", "privacy.copies.excess", "privacy.copies.unique", "privacy.copies.unique.excess",
     "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
     "statement.epsilon", "statement.delta",
 )  # fmt: skip
 
-_HIGHER = ("validity.rows", "utility.tstr.linear", "utility.tstr.boosting")
+_HIGHER = ("validity.rows", "utility.tstr.linear", "utility.tstr.boosting", "privacy.multiset")
 
 GATEABLE: Mapping[str, Direction] = {**dict.fromkeys(_LOWER, "lower"), **dict.fromkeys(_HIGHER, "higher")}
 """Every measure that a rule may name, with the direction that is better."""
@@ -199,7 +199,7 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     """Signs are turned so that lower is better, then the two ends of the interval decide."""
     assert estimate.low is not None
     assert estimate.high is not None
-    sign = 1.0 if estimate.direction == "lower" else -1.0
+    sign = 1.0 if rule.direction == "lower" else -1.0
     best, worst = sorted((sign * estimate.low, sign * estimate.high))
     if worst <= sign * rule.limit:
         return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
@@ -220,7 +220,7 @@ def _n_needed(estimate: Estimate, limit: float) -> int | None:
         return None
     n = estimate.n * (half / distance) ** 2
     step = 10.0 ** max(0, math.floor(math.log10(max(n, 1.0))) - 1)
-    return max(int(math.ceil(n / step) * step), estimate.n + 1)
+    return max(int(math.ceil(round(n / step, 6)) * step), estimate.n + 1)
 
 
 def _of_statement(candidate: Candidate, rule: Rule) -> Finding:

@@ -40,7 +40,7 @@ def number(value: float | None, digits: int = 3) -> str:
         return "—"
     if value == 0 or abs(value) >= 10.0**-digits:
         shown = f"{value:.{digits}f}"
-    elif abs(value) >= 1e-4:
+    elif abs(value) >= 0.95e-4:
         shown = f"{value:.{digits + 2}f}"
     else:
         mantissa, exponent = f"{value:.1e}".split("e")
@@ -58,12 +58,12 @@ def compact(value: float) -> str:
 
 
 def count(n: float) -> str:
-    """A whole number with narrow spaces between thousands.
+    """A whole number with commas between thousands.
 
     >>> count(48842)
-    '48\u202f842'
+    '48,842'
     """
-    return f"{int(n):,}".replace(",", "\u202f")
+    return f"{int(n):,}"
 
 
 def percent(share: float) -> str:

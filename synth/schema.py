@@ -5,6 +5,7 @@ A schema is either *inferred* (proposed from the data by `synth.infer`, so nothi
 """
 
 import datetime as dt
+import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -40,7 +41,7 @@ class _Numeric(_Column):
     @field_validator("bins")
     @classmethod
     def _ascending(cls, bins: tuple[float, ...]) -> tuple[float, ...]:
-        if bins and (len(bins) < 2 or any(a >= b for a, b in zip(bins, bins[1:], strict=False))):
+        if bins and (len(bins) < 2 or any(a >= b for a, b in itertools.pairwise(bins))):
             raise ValueError("bins must be at least two strictly ascending edges")
         return bins
 
@@ -195,7 +196,7 @@ TEMPORAL = (DateColumn, DatetimeColumn)
 class Schema(_Frozen):
     """What is public about one table. Constructing one checks it; nothing inconsistent exists."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     status: Literal["inferred", "declared"]
     n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: a public number.")
     max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")

@@ -21,7 +21,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     more = f" ({error.error_count() - 1} more after it)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
         parent = _descend(model, first["loc"][:-1])
-        known = list(parent.model_fields) if parent is not None else []
+        known = [field.alias or key for key, field in parent.model_fields.items()] if parent is not None else []
         return f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}{more}"
     if first["type"] == "missing":
         return f"{where!r} is missing; add it{more}"
@@ -70,7 +70,7 @@ def _step(here: Any, step: Any) -> tuple[Any, bool] | None:
     """What lies below `here` at `step`, and whether `step` was a union's tag; none where it leads nowhere."""
     here = _bare(here)
     if isinstance(here, type) and issubclass(here, BaseModel):
-        field = here.model_fields.get(step) if isinstance(step, str) else None
+        field = next((field for key, field in here.model_fields.items() if step == (field.alias or key)), None)
         return (field.annotation, False) if field is not None else None
     origin, args = typing.get_origin(here), typing.get_args(here)
     if origin in (dict,) or (origin is not None and getattr(origin, "__name__", "") == "Mapping"):

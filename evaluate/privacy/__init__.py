@@ -1,0 +1,1 @@
+"""What an attacker learns of the training rows: copies, distances, membership."""

@@ -1,0 +1,1 @@
+"""What the synthetic table is good for: models trained on it."""

@@ -16,14 +16,15 @@ WIDTH = 320.0
 
 
 def association_map(
-    columns: Sequence[str], values: Sequence[Sequence[float | None]], label: str, top: float = 1.0
+    columns: Sequence[str], values: Sequence[Sequence[float | None]], label: str, scale: Scale, top: float = 1.0
 ) -> Markup:
-    """The triangle of one table; differences pass `top`, the largest of them.
+    """The triangle of one table, or of the difference between two.
 
     Args:
         columns: names, in the order of rows and columns.
         values: symmetric, shape (d, d), in [-top, top]; none where there is no association to speak of.
         label: what a screen reader announces.
+        scale: "signed" has a hue for either sign, "difference" one that says how wrong.
         top: the value of the darkest shade.
     """
     d = max(len(columns), 1)
@@ -32,7 +33,7 @@ def association_map(
     shades: dict[str, list[str]] = {}
     for i in range(d):
         for j in range(i):
-            shade = _shade(values[i][j], top)
+            shade = _shade(values[i][j], scale, top)
             square = f"M{j * cell:.1f} {i * cell:.1f}h{cell - 0.6:.1f}v{cell - 0.6:.1f}h-{cell - 0.6:.1f}z"
             shades.setdefault(shade, []).append(square)
     for shade in sorted(shades):
@@ -46,7 +47,8 @@ def association_map(
 
 def association_legend(scale: Scale, top: float = 1.0) -> Markup:
     """The key to the shades."""
-    root = svg.canvas(200, 26, f"Shades from {'minus ' if scale == 'signed' else 'zero to '}{compact(top)} to {compact(top)}")
+    start = f"minus {compact(top)}" if scale == "signed" else "zero"
+    root = svg.canvas(200, 26, f"Shades from {start} to {compact(top)}", "chart legend")
     shades = [f"d{i}" for i in range(LEVELS + 1)]
     if scale == "signed":
         shades = [f"n{i}" for i in range(LEVELS, 0, -1)] + [f"p{i}" for i in range(LEVELS + 1)]
@@ -61,15 +63,15 @@ def association_legend(scale: Scale, top: float = 1.0) -> Markup:
     return svg.rendered(root)
 
 
-def _shade(value: float | None, top: float) -> str:
+def _shade(value: float | None, scale: Scale, top: float) -> str:
     if value is None:
         return "none"
     level = min(round(abs(finite(value)) / max(top, 1e-9) * LEVELS), LEVELS)
-    if top != 1.0:
+    if scale == "difference":
         return f"d{level}"
     return f"{'n' if value < 0 and level else 'p'}{level}"
 
 
 def _room(i: int, d: int) -> int:
     """Characters that fit between the diagonal and the right edge."""
-    return max(10, int((WIDTH - i * SIDE / d - 8) / 6))
+    return max(10, int((WIDTH - i * SIDE / d - 8) / 6.4))

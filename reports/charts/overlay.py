@@ -9,7 +9,9 @@ from markupsafe import Markup
 from reports.charts import svg
 from reports.text import finite, percent, plain, short
 
-WIDTH = 320.0
+Row = tuple[str, float, float]
+"""A label, its real share and its synthetic share."""
+WIDTH, LEFT, RIGHT, PITCH = 320.0, 112.0, 268.0, 19.0
 MOST_ROWS = 9
 """Categories drawn one by one; what is left is drawn as one row."""
 EVERYTHING_ELSE = 2
@@ -26,43 +28,47 @@ def overlay(figure: Mapping[str, Any], top: float) -> Markup:
     labels = [plain(label) for label in figure["labels"]]
     real = [finite(share) for share in figure["train"]]
     synthetic = [finite(share) for share in figure["synthetic"]]
-    label = f"{short(figure['column'])}: shares of the training and the synthetic table, total variation {figure['tvd']:.3f}"
+    label = f"{short(figure['column'])}: real and synthetic shares, total variation {finite(figure['tvd']):.3f}"
     rows = list(zip(labels, real, synthetic, strict=True))
     if figure.get("edges") is None:
-        return _categories(_largest(rows), max(top, 1e-9), label)
+        return _categories(rows, max(top, 1e-9), label)
     return _bins(rows, [plain(edge) for edge in figure["edges"]], max(top, 1e-9), label)
 
 
-def _largest(rows: list[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
-    """The largest categories, the sum of what is left, then `other` and `missing` where they occur."""
+def _categories(rows: list[Row], top: float, label: str) -> Markup:
+    """Bars by size. What is left over is told in words: a bar of it would dwarf the categories."""
     named, last = rows[:-EVERYTHING_ELSE], rows[-EVERYTHING_ELSE:]
-    order = sorted(range(len(named)), key=lambda i: (-named[i][1], i))
-    kept = order if len(order) <= MOST_ROWS else order[: MOST_ROWS - 1]
-    rest = [named[i] for i in order[len(kept) :]]
-    shown = [named[i] for i in kept]
+    named = sorted(named, key=lambda row: -row[1])
+    kept = named if len(named) <= MOST_ROWS else named[: MOST_ROWS - 1]
+    rest = named[len(kept) :]
+    shown = kept + [row for row in last if row[1] > 0 or row[2] > 0]
+    height = (len(shown) + bool(rest)) * PITCH + 4
+    root = svg.canvas(WIDTH, height, label)
+    for i, row in enumerate(shown):
+        _bar(root, row, 4 + (i + 0.5) * PITCH, top)
     if rest:
-        shown.append((f"{len(rest)} more", sum(r[1] for r in rest), sum(r[2] for r in rest)))
-    return shown + [row for row in last if row[1] > 0 or row[2] > 0]
-
-
-def _categories(rows: list[tuple[str, float, float]], top: float, label: str) -> Markup:
-    pitch, left, right = 19.0, 112.0, 268.0
-    root = svg.canvas(WIDTH, len(rows) * pitch + 4, label)
-    for i, (name, real, synthetic) in enumerate(rows):
-        y = 4 + i * pitch + pitch / 2
-        ends = [left + (right - left) * min(share / top, 1.0) for share in (real, synthetic)]
-        group = svg.add(root, "g", "row")
-        svg.hint(group, f"{name}: real {percent(real)}, synthetic {percent(synthetic)}")
-        svg.words(group, "tick", (left - 8, y + 4), short(name, 17), "end")
-        svg.add(group, "rect", "real", x=left, y=y - 5, width=max(ends[0] - left, 0.5), height=10)
-        svg.line(group, "stem", (ends[0], y), (ends[1], y))
-        svg.add(group, "circle", "dot", cx=ends[1], cy=y, r=3.6)
-        svg.words(group, "tick num", (WIDTH - 2, y + 4), percent(synthetic), "end")
-    svg.line(root, "axis", (left, 2), (left, len(rows) * pitch + 4))
+        real, synthetic = sum(row[1] for row in rest), sum(row[2] for row in rest)
+        y = 8 + (len(shown) + 0.5) * PITCH
+        svg.words(root, "tick", (LEFT - 8, y), f"{len(rest)} more", "end")
+        svg.words(root, "tick", (LEFT + 6, y), f"together {percent(real)} of the real rows")
+        svg.words(root, "tick num", (WIDTH - 2, y), percent(synthetic), "end")
+    svg.line(root, "axis", (LEFT, 2), (LEFT, len(shown) * PITCH + 4))
     return svg.rendered(root)
 
 
-def _bins(rows: list[tuple[str, float, float]], edges: Sequence[str], top: float, label: str) -> Markup:
+def _bar(root: ET.Element, row: Row, y: float, top: float) -> None:
+    name, real, synthetic = row
+    ends = [LEFT + (RIGHT - LEFT) * min(share / top, 1.0) for share in (real, synthetic)]
+    group = svg.add(root, "g", "row")
+    svg.hint(group, f"{name}: real {percent(real)}, synthetic {percent(synthetic)}")
+    svg.words(group, "tick", (LEFT - 8, y + 4), short(name, 16), "end")
+    svg.add(group, "rect", "real", x=LEFT, y=y - 5, width=max(ends[0] - LEFT, 0.5), height=10)
+    svg.line(group, "stem", (ends[0], y), (ends[1], y))
+    svg.add(group, "circle", "dot", cx=ends[1], cy=y, r=3.6)
+    svg.words(group, "tick num", (WIDTH - 2, y + 4), percent(synthetic), "end")
+
+
+def _bins(rows: list[Row], edges: Sequence[str], top: float, label: str) -> Markup:
     height, base, left, right = 148.0, 116.0, 34.0, WIDTH - 6
     body, last = rows[:-EVERYTHING_ELSE], [r for r in rows[-EVERYTHING_ELSE:] if r[1] > 0 or r[2] > 0]
     root = svg.canvas(WIDTH, height, label)
@@ -82,13 +88,13 @@ def _bins(rows: list[tuple[str, float, float]], edges: Sequence[str], top: float
     return svg.rendered(root)
 
 
-def _steps(
-    root: ET.Element, rows: list[tuple[str, float, float]], origin: svg.Point, width: float, scale: float
-) -> None:
+def _steps(root: ET.Element, rows: list[Row], origin: svg.Point, width: float, scale: float) -> None:
     points: list[svg.Point] = []
     for i, (name, real, synthetic) in enumerate(rows):
         x, y = origin[0] + i * width, origin[1] - synthetic * scale
-        bar = svg.add(root, "rect", "real", x=x + 0.5, y=origin[1] - real * scale, width=max(width - 1, 0.5), height=real * scale)
+        bar = svg.add(
+            root, "rect", "real", x=x + 0.5, y=origin[1] - real * scale, width=max(width - 1, 0.5), height=real * scale
+        )
         svg.hint(bar, f"{name}: real {percent(real)}, synthetic {percent(synthetic)}")
         points += [(x, y), (x + width, y)]
     if points:

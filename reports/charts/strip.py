@@ -1,4 +1,4 @@
-"""An estimate between its landmarks: a dot with its interval, a tick for a fresh real sample, one for shuffled columns."""
+"""An estimate between its landmarks: a dot with its interval, ticks for a fresh real sample and shuffled columns."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,8 @@ def extent_of(estimates: Iterable[Estimate]) -> Extent:
         value for e in estimates for value in (e.value, e.low, e.high, e.reference, e.floor) if value is not None
     ]  # fmt: skip
     low, high = min(values, default=0.0), max(values, default=1.0)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    spread = max(abs(low), abs(high), 1e-3) / 50
+    return (low, high) if high - low > spread else (low - spread, high + spread)
 
 
 def strip(estimate: Estimate, extent: Extent) -> Markup:

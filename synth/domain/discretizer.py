@@ -69,7 +69,7 @@ class Attribute:
 
     def codes(self, series: pd.Series) -> np.ndarray:
         """The code of every value, shape (n,), int32."""
-        return self.group[self.cells(series)].astype(np.int32)
+        return np.asarray(self.group[self.cells(series)], dtype=np.int32)
 
     def values(self, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
         """A value for every code, as a canonical column."""
@@ -115,7 +115,7 @@ class Attribute:
         high = ends[ends_of - 1]
         target = low[codes] + rng.random(len(codes)) * (high - low)[codes]
         drawn = np.clip(np.searchsorted(ends, target, side="right"), starts_of[codes], ends_of[codes] - 1)
-        return order[drawn]
+        return np.asarray(order[drawn])
 
     def labels(self) -> list[str]:
         """One text per code, for showing."""

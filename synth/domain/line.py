@@ -74,12 +74,12 @@ def draw(lows: np.ndarray, highs: np.ndarray, column: LineColumn, rng: np.random
     unit = step(column)
     low, high = bounds(column)
     if unit is None:
-        return np.clip(lows + rng.random(len(lows)) * (highs - lows), low, high)
+        return np.asarray(np.clip(lows + rng.random(len(lows)) * (highs - lows), low, high))
     first, last = np.ceil(ratio(lows, unit)), np.ceil(ratio(highs, unit)) - 1
     last = np.maximum(first, last)
     limit = 2.0**62
     starts, ends = (np.clip(edge, -limit, limit).astype(np.int64) for edge in (first, last))
-    return rng.integers(starts, ends, endpoint=True)
+    return np.asarray(rng.integers(starts, ends, endpoint=True))
 
 
 def ratio(line: np.ndarray, unit: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import Event
@@ -36,7 +37,7 @@ def calibrate(plan: Callable[[float], Sequence[Event]], epsilon: float, delta: f
     low, high = 0.0, _rho_of_pure_zcdp(epsilon, delta)
     while epsilon_pld(plan(high), delta) <= epsilon:
         low, high = high, 2 * high
-    while (high - low) > TOLERANCE / 4 * high:
+    while (high - low) > TOLERANCE / 2 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if epsilon_pld(plan(middle), delta) <= epsilon else (low, middle)
     if low == 0.0:
@@ -52,7 +53,7 @@ def _rho_of_pure_zcdp(epsilon: float, delta: float) -> float:
     return (math.sqrt(root + epsilon) - math.sqrt(root)) ** 2
 
 
-def resolve_delta(delta: float | str, schema: Schema) -> float:
+def resolve_delta(delta: float | Literal["auto"], schema: Schema) -> float:
     """The delta to use: "auto" is min(1e-6, n_units^-1.2).
 
     Raises:
@@ -64,8 +65,8 @@ def resolve_delta(delta: float | str, schema: Schema) -> float:
     1e-06
     """
     n_units = require_declared(schema)
-    if isinstance(delta, str):
-        return min(1e-6, n_units**-1.2)
+    if delta == "auto":
+        return min(1e-6, float(n_units) ** -1.2)
     if not 0.0 < delta <= 1 / (10 * n_units):
         raise BudgetError(
             f"delta={delta:g} must lie in (0, 1/(10 n_units)] = (0, {1 / (10 * n_units):.3g}], "

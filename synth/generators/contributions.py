@@ -16,8 +16,8 @@ from synth.split import row_keys
 def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The table with at most `max_rows_per_unit` rows of each entity; unchanged where the unit is a row.
 
-    Which rows stay depends on the entity's own rows alone: each is ranked by a keyed hash of its entity, its content and,
-    among equal rows, its turn. The key comes from the operating system and is forgotten.
+    Which rows stay depends on the entity's own rows alone: each is ranked by a keyed hash of its entity, its content
+    and, among equal rows, its turn. The key comes from the operating system and is forgotten.
 
     Args:
         train: *Sensitive*. Conforming to the schema.
@@ -35,7 +35,7 @@ def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return train[rank <= schema.max_rows_per_unit].reset_index(drop=True)
 
 
-def _hash(secret: bytes, entity: object, key: int, turn: int) -> int:
+def _hash(secret: bytes, entity: object, key: object, turn: object) -> int:
     digest = hashlib.blake2b(f"{entity}\0{key}\0{turn}".encode(), digest_size=6, key=secret).digest()
     return int.from_bytes(digest, "little")
 

@@ -10,7 +10,7 @@ from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.calibration import calibrate, resolve_delta
 from synth.dp.events import Event, GaussianEvent, gaussian_of_rho
-from synth.dp.mechanisms import NoNoise, Noise, SystemNoise
+from synth.dp.mechanisms import Noise, NoNoise, SystemNoise
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import PrivateGenerator, Progress
 from synth.generators.contributions import bound_contributions, rows_per_entity

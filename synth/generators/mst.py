@@ -102,8 +102,8 @@ class Mst(PrivateGenerator):
         scores = np.empty(len(candidates))
         for index, (a, b) in enumerate(candidates):
             expected = np.outer(one_way[a], one_way[b]) / max(model.total, 1.0)
-            # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1); it is
-            # public, and keeps the tree from large tables that noise would fill.
+            # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
+            # is public, and keeps the tree from large tables that noise would fill.
             penalty = math.sqrt(2 / math.pi) * pairs.sigma * expected.size
             scores[index] = np.abs(_count(codes, a, b, sizes) - expected).sum() - penalty
             if index % 50 == 0:

@@ -1,0 +1,19 @@
+"""From noisy counts to a distribution, and from the distribution to rows; knows neither tables nor privacy."""
+
+from synth.marginals.estimation import estimate
+from synth.marginals.factor import Clique, Factor
+from synth.marginals.junction_tree import JunctionTree, junction_tree
+from synth.marginals.measurement import Measurement
+from synth.marginals.model import MarkovRandomField
+from synth.marginals.sampling import sample
+
+__all__ = [
+    "Clique",
+    "Factor",
+    "JunctionTree",
+    "MarkovRandomField",
+    "Measurement",
+    "estimate",
+    "junction_tree",
+    "sample",
+]

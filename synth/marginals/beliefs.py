@@ -9,7 +9,7 @@ from synth.marginals.factor import Array, Factor, finite_peak
 from synth.marginals.junction_tree import JunctionTree
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Beliefs:
     """The distribution that potentials on a junction tree define, clique by clique.
 
@@ -64,7 +64,7 @@ def _upward(tree: JunctionTree, potentials: Sequence[Array]) -> list[Array]:
     for child in range(len(tables) - 1, -1, -1):
         edge = tree.edges[child]
         peak = finite_peak(tables[child], edge.child_axes)
-        table = np.subtract(tables[child], peak)
+        table = np.asarray(np.subtract(tables[child], peak))
         np.exp(table, out=table)
         mass = np.add.reduce(table, axis=edge.child_axes, keepdims=True)
         if child > 0:

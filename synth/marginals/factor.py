@@ -1,7 +1,7 @@
 """A factor: a table of log values over the cells of a clique, and the two things one does with it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class Factor:
     """
 
     attributes: Clique
-    log_values: Array
+    log_values: Array = field(repr=False)
 
     def __post_init__(self) -> None:
         if len(set(self.attributes)) != len(self.attributes):

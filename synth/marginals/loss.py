@@ -12,7 +12,7 @@ from synth.marginals.junction_tree import JunctionTree
 from synth.marginals.measurement import Measurement
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fit:
     """How beliefs fit the measurements.
 
@@ -27,7 +27,7 @@ class Fit:
     gradients: list[Array]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MarginalLoss:
     """Half the squared distance between counts and measurements, each cell in its own standard deviations.
 

@@ -1,7 +1,7 @@
 """A measurement: noisy counts of the cells of one clique, and how noisy."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Measurement:
     """
 
     clique: Clique
-    values: Array
+    values: Array = field(repr=False)
     sigma: float | Array
 
     def __post_init__(self) -> None:

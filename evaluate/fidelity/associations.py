@@ -1,0 +1,116 @@
+"""How strongly two columns hang together: Pearson, Cramer's V and the correlation ratio, with replicates.
+
+An association that is undefined, because a column is constant where both are present, is NaN here and nowhere else.
+Cramer's V and the correlation ratio are corrected for what independent columns show in a small sample, so that tables
+of different sizes can be compared. A missing category is a category; of numbers, rows are used where they are present.
+"""
+
+import numpy as np
+
+from evaluate.intervals import replicate_groups
+
+LEAST_VARIANCE = 1e-12
+"""Share of a column's variance below which it counts as constant among some of its rows."""
+
+
+def standardized(positions: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and variance 1, constant ones exactly 0; NaN where missing; shape as given, (n, d)."""
+    made = np.full(positions.shape, np.nan)
+    for index, column in enumerate(positions.T):
+        present = np.flatnonzero(~np.isnan(column))
+        if len(present) == 0:
+            continue
+        values = column[present] - column[present[0]]  # exactly 0 for a constant column, whatever its size
+        values = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+        values = values - values.mean()
+        deviation = float(values.std())
+        made[present, index] = values / deviation if deviation > 0 else 0.0
+    return made
+
+
+def pearson(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
+    """Pearson's correlation of all pairs of columns, over the rows where both are present.
+
+    Args:
+        numbers: as `standardized` gives them, shape (n, d).
+        groups: in [0, n_groups), shape (n,).
+        n_groups: how many groups there are, 16 or 1.
+
+    Returns:
+        Shape (n_replicates, d, d), in [-1, 1] or NaN.
+    """
+    present = ~np.isnan(numbers)
+    filled = np.where(present, numbers, 0.0)
+    parts = [np.flatnonzero(groups == group) for group in range(n_groups)]
+    moments = np.array([_moments(filled[rows], present[rows].astype(np.float64)) for rows in parts])
+    n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(n_groups), moments, axes=1), 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums / n
+        variances = squares / n - means**2
+        covariances = products / n - means * means.swapaxes(1, 2)
+        correlations = covariances / np.sqrt(variances * variances.swapaxes(1, 2))
+        defined = (variances > LEAST_VARIANCE) & (variances.swapaxes(1, 2) > LEAST_VARIANCE)
+    return np.where(defined, np.clip(correlations, -1.0, 1.0), np.nan)
+
+
+def _moments(filled: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Counts, sums, sums of squares (of the row's column) and products of all pairs; shape (4, d, d)."""
+    return np.array([present.T @ present, filled.T @ present, (filled**2).T @ present, filled.T @ filled])
+
+
+def cramers_v(table: np.ndarray) -> np.ndarray:
+    """Cramer's V of contingency tables, corrected for its bias; NaN where a side has one category.
+
+    Args:
+        table: counts, shape (n_replicates, size_a, size_b).
+
+    Returns:
+        Shape (n_replicates,), in [0, 1] or NaN.
+
+    Source: Bergsma 2013, "A bias-correction for Cramer's V and Tschuprow's T", eq. 6.
+    """
+    n = table.sum(axis=(1, 2))
+    rows, columns = table.sum(axis=2), table.sum(axis=1)
+    n_rows, n_columns = (rows > 0).sum(axis=1), (columns > 0).sum(axis=1)
+    weights = 1.0 / np.maximum(rows, 1.0)[:, :, None] / np.maximum(columns, 1.0)[:, None, :]
+    phi = np.einsum("gab,gab,gab->g", table, table, weights) - 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        phi = np.maximum(phi - (n_rows - 1) * (n_columns - 1) / (n - 1), 0.0)
+        least = np.minimum(n_rows - (n_rows - 1) ** 2 / (n - 1), n_columns - (n_columns - 1) ** 2 / (n - 1)) - 1.0
+        defined = (n_rows > 1) & (n_columns > 1) & (n > 2) & (least > 0)
+        return np.where(defined, np.sqrt(np.minimum(phi / least, 1.0)), np.nan)
+
+
+def correlation_ratio(
+    codes: np.ndarray, size: int, number: np.ndarray, groups: np.ndarray, n_groups: int
+) -> np.ndarray:
+    """The correlation ratio of a number given a category, corrected for its bias; NaN where either is constant.
+
+    Args:
+        codes: in [0, size), shape (n,).
+        size: how many codes there are.
+        number: as `standardized` gives it, shape (n,); rows where it is missing are left out.
+        groups: in [0, n_groups), shape (n,).
+        n_groups: how many groups there are, 16 or 1.
+
+    Returns:
+        Shape (n_replicates,), in [0, 1] or NaN.
+
+    Source: Kelley 1935, "An unbiased correlation ratio measure" (epsilon squared).
+    """
+    rows = np.flatnonzero(~np.isnan(number))
+    cells, values = groups[rows] * np.int64(size) + codes[rows], number[rows]
+    moments = [np.bincount(cells, weights=values**power, minlength=n_groups * size) for power in range(3)]
+    counts, sums, squares = (replicate_groups(n_groups) @ moment.reshape(n_groups, size) for moment in moments)
+    return _epsilon(counts, sums, squares.sum(axis=1))
+
+
+def _epsilon(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    n, n_codes = counts.sum(axis=1), (counts > 0).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        center = sums.sum(axis=1) ** 2 / n
+        between = (sums**2 / np.maximum(counts, 1.0)).sum(axis=1) - center
+        within = squares - center
+        unexplained = (1.0 - between / within) * (n - 1) / (n - n_codes)
+        defined = (n_codes > 1) & (n > n_codes) & (within / n > LEAST_VARIANCE)
+        return np.where(defined, np.sqrt(np.clip(1.0 - unexplained, 0.0, 1.0)), np.nan)

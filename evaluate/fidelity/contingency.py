@@ -1,0 +1,67 @@
+"""Counts of codes, one column or two together, on all rows and on half-samples; and total variation between them."""
+
+import numpy as np
+
+from evaluate.intervals import replicate_groups
+
+MAX_PAIR_CODES = 50
+"""Codes that a column has at most where two columns are counted together."""
+
+
+def counts(codes: np.ndarray, n_codes: int, groups: np.ndarray, n_groups: int) -> np.ndarray:
+    """How often each code occurs, on all rows and on each half-sample.
+
+    Args:
+        codes: in [0, n_codes), shape (n,).
+        n_codes: how many codes there are.
+        groups: in [0, n_groups), shape (n,).
+        n_groups: how many groups there are, 16 or 1.
+
+    Returns:
+        Shape (n_replicates, n_codes), float64; the first row is of all rows.
+
+    >>> counts(np.array([0, 1, 1]), 2, np.array([0, 0, 0]), 1)
+    array([[1., 2.]])
+    """
+    cells = np.bincount(groups * np.int64(n_codes) + codes, minlength=n_groups * n_codes).reshape(n_groups, n_codes)
+    return replicate_groups(n_groups) @ cells.astype(np.float64)
+
+
+def shares(table: np.ndarray) -> np.ndarray:
+    """Counts as shares of their row; shape as given, (n_replicates, n_codes)."""
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+
+def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Half the sum of absolute differences of two tables of shares; shape (n_replicates,), in [0, 1].
+
+    >>> total_variation(np.array([[0.5, 0.5]]), np.array([[0.75, 0.25]]))
+    array([0.25])
+    """
+    return np.asarray(np.minimum(0.5 * np.abs(first - second).sum(axis=1), 1.0))
+
+
+def merged_codes(frequency: np.ndarray, most: int = MAX_PAIR_CODES) -> np.ndarray:
+    """The new code of every code of a column, such that there are no more than `most`.
+
+    The rarest codes become one, the third but last; `other` and `missing` stay the last two, so that unseen categories
+    are not taken for rare ones.
+
+    Args:
+        frequency: *Sensitive*. How often each code occurs in the training table, shape (size,).
+        most: codes to keep at most, at least 4.
+
+    Returns:
+        Shape (size,), in [0, min(size, most)).
+
+    >>> merged_codes(np.array([5, 1, 9, 2, 0, 3]), most=5)
+    array([0, 2, 1, 2, 3, 4])
+    """
+    size = len(frequency)
+    if size <= most:
+        return np.arange(size)
+    kept = np.sort(np.argsort(-frequency[: size - 2], kind="stable")[: most - 3])
+    merged = np.full(size, most - 3)
+    merged[kept] = np.arange(most - 3)
+    merged[size - 2 :] = most - 2, most - 1
+    return merged

@@ -1,0 +1,81 @@
+"""Synthetic rows that stand in the training table, beside how many of a fresh real sample's rows do.
+
+Equal means equal in every learned column, to the last digit, missing equal to missing. In a table whose rows repeat,
+honest rows coincide too: only the excess over fresh rows speaks of copying, and where every row repeats, only
+`evaluate.privacy.multiset` does.
+"""
+
+import numpy as np
+from scipy import stats
+
+from evaluate.privacy.multiset import measure_multiset
+from evaluate.result import Estimate
+from evaluate.sampling import entity_codes, learned_keys
+from evaluate.tables import Measurement, Tables
+
+Interval = tuple[float, float, float]
+"""A share and the ends of its 95% interval."""
+
+
+def measure(tables: Tables) -> Measurement:
+    """Shares of copied rows, their excess over fresh rows, and how far the row counts keep from the training table's.
+
+    Estimates: `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that occur once in the training
+    table: the ones that single somebody out), `privacy.copies.unique.excess`, `privacy.multiset`.
+    """
+    train = learned_keys(tables.train, tables.schema)
+    distinct, counts = np.unique(train, return_counts=True)
+    estimates: list[Estimate] = []
+    for measure_name, targets in (("privacy.copies", distinct), ("privacy.copies.unique", distinct[counts == 1])):
+        estimates += _shares(measure_name, targets, tables)
+    multiset = measure_multiset(tables)
+    return Measurement((*estimates, *multiset.estimates), multiset.failures)
+
+
+def _shares(name: str, targets: np.ndarray, tables: Tables) -> list[Estimate]:
+    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows."""
+    rows = [np.isin(learned_keys(frame, tables.schema), targets) for frame in (tables.synthetic, tables.fresh)]
+    frames = (tables.synthetic, tables.fresh)
+    synthetic, fresh = (wilson(r, entity_codes(f, tables.schema)) for r, f in zip(rows, frames, strict=True))
+    n = len(tables.synthetic)
+    excess = newcombe(synthetic, fresh)
+    among = "a training row that occurs once" if name.endswith("unique") else "a training row"
+    return [
+        Estimate(
+            name, synthetic[0], n, "lower", low=synthetic[1], high=synthetic[2], reference=fresh[0],
+            note=f"share of synthetic rows equal to {among} in every learned column",
+        ),
+        Estimate(
+            f"{name}.excess", excess[0], n, "lower", low=excess[1], high=excess[2], reference=0.0,
+            note=f"share of synthetic rows equal to {among}, less the same share of fresh real rows",
+        ),
+    ]  # fmt: skip
+
+
+def wilson(hits: np.ndarray, groups: np.ndarray) -> Interval:
+    """A share with its Wilson score interval, the count deflated where rows of a group are alike.
+
+    Args:
+        hits: boolean, shape (n,).
+        groups: codes from 0 of the entity of each row, shape (n,).
+    """
+    share = float(hits.mean())
+    deviations = hits - share
+    spread = float(deviations @ deviations)
+    together = np.bincount(groups, weights=deviations)
+    design_effect = max(1.0, float(together @ together) / spread) if spread > 0 else 1.0
+    n, z = len(hits) / design_effect, float(stats.norm.ppf(0.975))
+    center = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5 / (1 + z * z / n)
+    return share, max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
+
+
+def newcombe(first: Interval, second: Interval) -> Interval:
+    """The difference of two independent shares with its hybrid score interval.
+
+    Source: Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10.
+    """
+    difference = first[0] - second[0]
+    below = ((first[0] - first[1]) ** 2 + (second[2] - second[0]) ** 2) ** 0.5
+    above = ((first[2] - first[0]) ** 2 + (second[0] - second[1]) ** 2) ** 0.5
+    return difference, max(-1.0, difference - below), min(1.0, difference + above)

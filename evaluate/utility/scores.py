@@ -1,0 +1,77 @@
+"""Scores of predictions on many weightings of the same test rows at once: what a paired bootstrap needs."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+N_REPLICATES = 300
+LEAST_R2 = -1.0
+"""R2 is cut off here: below it a model is merely useless, and a heavy tail could make it anything."""
+_CELLS = 4_000_000
+
+
+def weightings(entities: np.ndarray, seed: int) -> Iterator[np.ndarray]:
+    """Bootstrap weights of the test rows, whole entities together, in blocks (b, n); the first row is all ones.
+
+    Args:
+        entities: codes from 0 of the entity of each row, shape (n,).
+        seed: the same weights come for the same seed, so that models are compared on the same replicates.
+    """
+    rng = np.random.default_rng([seed, 5])
+    n_entities = int(entities.max()) + 1
+    yield np.ones((1, len(entities)))
+    size = max(1, _CELLS // len(entities))
+    for start in range(0, N_REPLICATES, size):
+        draws = rng.multinomial(n_entities, np.full(n_entities, 1.0 / n_entities), min(size, N_REPLICATES - start))
+        yield draws[:, entities].astype(np.float64)
+
+
+def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The area under the ROC curve for each weighting, ties split; shape (b,), NaN where a class has no weight.
+
+    Args:
+        scores: higher means positive, shape (n,).
+        positive: boolean, shape (n,).
+        weights: shape (b, n).
+    """
+    order = np.argsort(scores, kind="stable")
+    ranked, hits = scores[order], positive[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    weights = weights[:, order]
+    ups = np.add.reduceat(weights * hits, starts, axis=1)
+    downs = np.add.reduceat(weights * ~hits, starts, axis=1)
+    wins = (ups * (np.cumsum(downs, axis=1) - downs / 2)).sum(axis=1)
+    pairs = ups.sum(axis=1) * downs.sum(axis=1)
+    return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1.0), np.nan)
+
+
+def macro_roc_auc(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The mean over classes of one class against the rest, over the classes that have weight; shape (b,).
+
+    Args:
+        scores: one column for each class, shape (n, n_classes).
+        classes: the true class of each row, shape (n,), int.
+        weights: shape (b, n).
+    """
+    columns = [1] if scores.shape[1] == 2 else range(scores.shape[1])
+    areas = np.array([roc_auc(scores[:, c], classes == c, weights) for c in columns])
+    known = ~np.isnan(areas)
+    total = np.where(known, areas, 0.0).sum(axis=0)
+    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
+
+
+def r2(predictions: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """R2 for each weighting, not below `LEAST_R2`; shape (b,), NaN where the truth does not vary.
+
+    Args:
+        predictions: shape (n,).
+        truth: shape (n,).
+        weights: shape (b, n).
+    """
+    scale = float(truth.std()) or 1.0
+    truth, predictions = (truth - truth.mean()) / scale, (predictions - truth.mean()) / scale
+    total = weights.sum(axis=1)
+    spread = weights @ truth**2 - (weights @ truth) ** 2 / total
+    errors = weights @ (truth - predictions) ** 2
+    varies = spread > 1e-9 * total
+    return np.where(varies, np.maximum(LEAST_R2, 1 - errors / np.where(varies, spread, 1.0)), np.nan)

@@ -1,0 +1,196 @@
+"""Train on synthetic, test on real: how much worse a model gets when it learns from the synthetic table.
+
+Each model is trained four times: on synthetic rows (TSTR), on as many training rows (TRTR), on fresh real rows, and on
+training rows whose columns were shuffled (the floor: nothing to learn). All are scored on the same real rows, which
+none of them saw. The interval of the gap TRTR - TSTR is a paired bootstrap over these test rows, whole entities
+together; it does not hold what another draw of training rows would change.
+
+Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from evaluate.result import Estimate, Failure
+from evaluate.sampling import drawn_order, entity_codes, learned_keys
+from evaluate.tables import Measurement, Tables
+from evaluate.utility.features import Form, predictors
+from evaluate.utility.models import FORMS, class_scores, number_scores
+from evaluate.utility.scores import macro_roc_auc, r2, weightings
+from synth.domain import line
+from synth.schema import BooleanColumn, CategoricalColumn, Schema
+
+MAX_ROWS = 20_000
+MAX_CLASSES = 20
+SIDES = ("tstr", "trtr", "fresh", "floor")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is predicted.
+
+    Attributes:
+        target: the column.
+        kind: classification of a column with categories, else regression.
+        classes: *Sensitive*. The classes, most frequent first; none for regression.
+    """
+
+    target: str
+    kind: Literal["classification", "regression"]
+    classes: pd.Index
+
+    @classmethod
+    def of(cls, tables: Tables, target: str) -> "Task":
+        """The task that the schema's target makes; at most `MAX_CLASSES` classes, the most frequent ones."""
+        if not isinstance(tables.schema.columns[target], CategoricalColumn | BooleanColumn):
+            return cls(target, "regression", pd.Index([]))
+        real = [frame[target].dropna().astype(object) for frame in (tables.train, tables.control)]
+        counts = real[0].value_counts().reindex(pd.Index(pd.concat(real).unique()), fill_value=0).sort_index()
+        return cls(target, "classification", counts.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES])
+
+    @property
+    def metric(self) -> str:
+        """The score: `roc_auc` or `r2`."""
+        return "roc_auc" if self.kind == "classification" else "r2"
+
+    def truth(self, frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+        """The target as class codes or numbers, float64; NaN where it is missing or no class of the task."""
+        if self.kind == "regression":
+            return line.positions(frame[self.target], schema.columns[self.target])  # type: ignore[arg-type]
+        codes = self.classes.get_indexer(pd.Index(frame[self.target].astype(object)))
+        return np.where((codes < 0) | frame[self.target].isna().to_numpy(dtype=bool), np.nan, codes)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows with their target, in a seeded order. *Sensitive* where the rows are real."""
+
+    rows: pd.DataFrame
+    truth: np.ndarray
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, task: Task, tables: Tables, n_rows: int = MAX_ROWS) -> "Side":
+        """At most `n_rows` of the rows that have a target."""
+        truth = task.truth(frame, tables.schema)
+        order = drawn_order(learned_keys(frame, tables.schema), tables.seed)
+        order = order[~np.isnan(truth[order])][:n_rows]
+        return cls(frame.iloc[order].reset_index(drop=True), truth[order])
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Scores of one model by side, shape (1 + n_replicates,); the first one is on the test rows as they are."""
+
+    scores: dict[str, np.ndarray]
+    converged: bool
+
+    def value(self, side: str) -> float:
+        """The score on the test rows."""
+        return float(self.scores[side][0])
+
+    def interval(self, replicates: np.ndarray) -> tuple[float, float]:
+        """The 95% percentile interval of a score or a gap, around its value."""
+        low, high = np.nanquantile(replicates, [0.025, 0.975])
+        return min(float(low), float(replicates[0])), max(float(high), float(replicates[0]))
+
+
+def measure(tables: Tables) -> Measurement:
+    """Scores of models trained on the synthetic table and how far they fall behind.
+
+    Estimates: `utility.tstr.linear`, `utility.tstr.boosting` (higher; reference TRTR), `utility.gap.linear`,
+    `utility.gap.boosting` (TRTR - TSTR, lower; reference: the gap of a model trained on fresh rows).
+    """
+    target = tables.schema.target
+    if target is None:
+        return _skipped("the schema names no target")
+    if not predictors(tables.schema):
+        return _skipped("the schema has no column that could predict the target")
+    task = Task.of(tables, target)
+    test = Side.of(tables.control, task, tables)
+    if len(np.unique(test.truth)) < 2:
+        return _skipped("the target does not vary among the control rows")
+    sides = _sides(task, tables)
+    if any(len(side.truth) == 0 for side in sides.values()):
+        return _skipped("a table has no row with a target that occurs in real rows")
+    results = {form: _replicates(form, task, sides, test, tables) for form in FORMS}
+    note = _note(task, sides, test, tables)
+    estimates = [e for form, result in results.items() for e in _estimates(form, result, len(test.truth), note)]
+    figure = {"target": target, "task": task.kind, "metric": task.metric}
+    models = [_model_figure(form, result) for form, result in results.items()]
+    return Measurement(tuple(estimates), figures={"utility": {**figure, "models": models}})
+
+
+def _sides(task: Task, tables: Tables) -> dict[str, Side]:
+    """The rows each model learns from: as many synthetic as training rows, and as many of the rest as there are."""
+    frames = (tables.synthetic, tables.train, tables.fresh, tables.shuffled)
+    n_rows = min(len(Side.of(frame, task, tables).truth) for frame in frames[:2])
+    return {side: Side.of(frame, task, tables, n_rows) for side, frame in zip(SIDES, frames, strict=True)}
+
+
+def _replicates(form: Form, task: Task, sides: dict[str, Side], test: Side, tables: Tables) -> Replicates:
+    """Scores of one model on all replicates of the test rows, the same replicates for every side."""
+    predicted, converged = {}, True
+    for name, side in sides.items():
+        if task.kind == "classification":
+            learned = (form, side.rows, side.truth.astype(np.int64), test.rows, tables.schema)
+            predicted[name], fine = class_scores(*learned, len(task.classes))
+        else:
+            predicted[name], fine = number_scores(form, side.rows, side.truth, test.rows, tables.schema)
+        converged &= fine
+    score = macro_roc_auc if task.kind == "classification" else r2
+    blocks: dict[str, list[np.ndarray]] = {name: [] for name in sides}
+    for weights in weightings(entity_codes(test.rows, tables.schema), tables.seed):
+        for name, prediction in predicted.items():
+            blocks[name].append(score(prediction, test.truth, weights))
+    return Replicates({name: np.concatenate(block) for name, block in blocks.items()}, converged)
+
+
+def _estimates(form: Form, result: Replicates, n: int, note: str) -> list[Estimate]:
+    scores = result.scores
+    gap = scores["trtr"] - scores["tstr"]
+    low, high = result.interval(scores["tstr"])
+    gap_low, gap_high = result.interval(gap)
+    note = note if result.converged else f"{note}; a linear fit did not converge"
+    trtr, fresh, floor = (result.value(side) for side in SIDES[1:])
+    return [
+        Estimate(
+            f"utility.tstr.{form}", result.value("tstr"), n, "higher",
+            low=low, high=high, reference=trtr, floor=floor, note=note,
+        ),
+        Estimate(
+            f"utility.gap.{form}", float(gap[0]), n, "lower",
+            low=gap_low, high=gap_high, reference=trtr - fresh, floor=trtr - floor, note=f"TRTR - TSTR: {note}",
+        ),
+    ]  # fmt: skip
+
+
+def _model_figure(form: Form, result: Replicates) -> dict[str, Any]:
+    gap = result.scores["trtr"] - result.scores["tstr"]
+    low, high = result.interval(gap)
+    return {"model": form, **{s: result.value(s) for s in SIDES}, "gap": float(gap[0]), "low": low, "high": high}
+
+
+def _note(task: Task, sides: dict[str, Side], test: Side, tables: Tables) -> str:
+    """What a reader needs beside the scores."""
+    metric = {"roc_auc": "ROC AUC", "r2": "R2, not below -1"}[task.metric]
+    if len(task.classes) > 2:
+        metric = f"macro one-vs-rest ROC AUC over {len(task.classes)} classes"
+    parts = [f"{metric} of {task.target!r}", f"{len(sides['tstr'].truth)} rows learned from"]
+    if len(sides["fresh"].truth) < len(sides["tstr"].truth):
+        parts.append(f"{len(sides['fresh'].truth)} fresh ones")
+    n_classes = len(np.unique(sides["tstr"].truth))
+    if task.kind == "classification" and n_classes < len(task.classes):
+        parts.append("the synthetic rows lack a class")
+    if task.kind == "classification" and len(task.classes) == MAX_CLASSES:
+        parts.append("rarer classes left out")
+    if max(len(tables.control), len(tables.train)) > MAX_ROWS:
+        parts.append(f"sampled at {MAX_ROWS} rows")
+    return ", ".join(parts)
+
+
+def _skipped(message: str) -> Measurement:
+    names = [f"utility.{kind}.{form}" for form in FORMS for kind in ("tstr", "gap")]
+    return Measurement(failures=tuple(Failure(name, "skipped", message) for name in names))

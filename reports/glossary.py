@@ -1,0 +1,135 @@
+"""Every measure in plain words: a title for tables, a sentence for newcomers, and where its evidence is."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a measure is called and what it says.
+
+    Attributes:
+        title: a few words, for tables.
+        sentence: what it says, for somebody who has never met it.
+    """
+
+    title: str
+    sentence: str
+
+
+GLOSSARY = {
+    "validity.rows": Entry("Valid rows", "Share of synthetic rows that keep every rule of the schema."),
+    "columns.ks": Entry(
+        "KS distance", "Largest gap between the two cumulative curves of a numeric column; 0 is the same."
+    ),
+    "columns.ks.mean": Entry("KS distance, mean", "The Kolmogorov-Smirnov distance, averaged over numeric columns."),
+    "columns.chi2": Entry(
+        "Chi-square effect", "How strongly counts of categories differ, as Cramer's V; 0 is not at all."
+    ),
+    "columns.missing": Entry("Missing values", "Difference in the share of missing values of a column."),
+    "columns.tvd": Entry("Column distance", "Total variation: share of rows in the wrong place of one column."),
+    "columns.tvd.mean": Entry(
+        "Column distance, mean", "Total variation averaged over columns: the share of rows that one would have to move."
+    ),
+    "columns.tvd.excess": Entry(
+        "Column distance beyond noise", "Mean column distance minus that of a fresh real sample; 0 is as good as real."
+    ),
+    "columns.tvd.worst": Entry("Worst column", "The largest column distance, and the column it belongs to."),
+    "pairs.pearson.mean": Entry(
+        "Correlations, mean error", "Mean difference of Pearson's correlation over pairs of numeric columns."
+    ),
+    "pairs.cramers_v.mean": Entry(
+        "Cramer's V, mean error", "Mean difference of Cramer's V over pairs of categorical columns."
+    ),
+    "pairs.correlation_ratio.mean": Entry(
+        "Correlation ratio, mean error", "Mean difference of the correlation ratio over mixed pairs of columns."
+    ),
+    "pairs.association.mean": Entry(
+        "Associations, mean error", "Mean difference in how strongly two columns hang together, over all pairs."
+    ),
+    "pairs.tvd": Entry("Pair distance", "Total variation of two columns taken together."),
+    "pairs.tvd.mean": Entry("Pair distance, mean", "Total variation of two columns together, averaged over all pairs."),
+    "pairs.tvd.excess": Entry("Pair distance beyond noise", "Mean pair distance minus that of a fresh real sample."),
+    "pairs.tvd.floor_share": Entry(
+        "Pair structure lost", "0 is as good as a fresh real sample; 1 as bad as columns shuffled independently."
+    ),
+    "utility.tstr.linear": Entry(
+        "Linear model, trained on synthetic",
+        "Score on real rows of a linear model that saw only synthetic ones (TSTR).",
+    ),
+    "utility.tstr.boosting": Entry(
+        "Boosting, trained on synthetic", "Score on real rows of gradient boosting that saw only synthetic ones (TSTR)."
+    ),
+    "utility.gap.linear": Entry("Linear model, loss", "What a linear model loses by training on synthetic rows."),
+    "utility.gap.boosting": Entry("Boosting, loss", "What gradient boosting loses by training on synthetic rows."),
+    "privacy.copies": Entry(
+        "Copies", "Share of synthetic rows equal to a training row; twins make some of them honest."
+    ),
+    "privacy.copies.excess": Entry("Copies beyond twins", "Copies minus the same share for a fresh real sample."),
+    "privacy.copies.unique": Entry(
+        "Copies of unique rows", "Share of synthetic rows equal to a training row that occurs once."
+    ),
+    "privacy.copies.unique.excess": Entry(
+        "Copies of unique rows beyond twins", "The same, minus the share for a fresh real sample."
+    ),
+    "privacy.multiset": Entry(
+        "Independence of row counts",
+        "How far the counts of equal rows keep from the training table's: 1 as an independent sample, 0 an exact copy.",
+    ),
+    "privacy.dcr.median": Entry(
+        "Distance to closest record",
+        "Median distance to the nearest training row (DCR). It describes; it finds no leak.",
+    ),
+    "privacy.nndr.median": Entry(
+        "Nearest-neighbor ratio",
+        "Median ratio of the nearest to the second nearest distance (NNDR). It only describes.",
+    ),
+    "privacy.dcr.share_closer": Entry(
+        "Closer to training rows", "Share of synthetic rows nearer to a training row than to a held-out one."
+    ),
+    "privacy.membership.auc": Entry(
+        "Membership attack, AUC",
+        "How well an attacker tells members of the training table from outsiders; 0.5 is a coin.",
+    ),
+    "privacy.membership.tpr_at_0.01": Entry(
+        "Members found at 1% false alarms", "Members the attacker finds while accusing 1 outsider in 100; chance is 1%."
+    ),
+    "privacy.membership.tpr_at_0.001": Entry(
+        "Members found at 0.1% false alarms", "The same while accusing 1 outsider in 1,000; chance is 0.1%."
+    ),
+    "statement.epsilon": Entry(
+        "Claimed epsilon", "The privacy budget: how much one person's row may change what is released; lower is safer."
+    ),
+    "statement.delta": Entry("Claimed delta", "A small probability with which the epsilon guarantee may not hold."),
+}
+
+KEY_FIGURES = (
+    "validity.rows", "columns.tvd.mean", "pairs.tvd.mean", "pairs.tvd.floor_share", "pairs.association.mean",
+    "utility.tstr.linear", "utility.tstr.boosting", "privacy.copies", "privacy.membership.auc",
+    "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
+)  # fmt: skip
+"""What candidates are compared on, in this order."""
+
+TERMS = {
+    "Fresh real sample": "Real rows that no generator saw. What they score is as good as it gets.",
+    "Shuffled columns": "Training rows with each column shuffled on its own: right in every column, wrong in pairs.",
+    "95% interval": "It holds the true number in 95 of 100 repetitions. Rules look at its unfavorable end.",
+    "Holdout": "Real rows set aside before anything was fitted. Every privacy number is measured against them.",
+}
+
+_EVIDENCE = {
+    "columns": "columns",
+    "pairs": "pairs",
+    "utility": "utility",
+    "privacy": "attacks",
+    "statement": "guarantee",
+}
+
+
+def entry(measure: str) -> Entry:
+    """A measure's entry; one that nobody has described is shown by its name."""
+    return GLOSSARY.get(measure, Entry(measure, ""))
+
+
+def evidence(measure: str) -> str:
+    """The section of the report that shows what a measure rests on."""
+    return _EVIDENCE.get(measure.split(".")[0], "comparison")

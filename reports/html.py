@@ -1,0 +1,102 @@
+"""The report as one self-contained HTML page: no script, no network, inline SVG, everything escaped."""
+
+import base64
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evaluate.policy import Verdict
+from evaluate.result import Estimate, Evaluation, Failure
+from reports import charts, text
+from reports.document import TITLE, WORDS, Document, compose
+from reports.glossary import TERMS, entry, evidence
+from reports.limits import NOT_RUN
+from synth.errors import OutputError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def write_html(
+    evaluation: Evaluation,
+    path: Path | str,
+    *,
+    verdicts: Iterable[Verdict] = (),
+    title: str = TITLE,
+    release: str | None = None,
+) -> Path:
+    """The report, written whole or not at all; the path is returned.
+
+    Args:
+        evaluation: *Sensitive*: it was measured on real rows, and so is the report.
+        path: the file to write; one that is there is replaced.
+        verdicts: of any number of policies on any of the candidates.
+        title: the headline.
+        release: the candidate that the job names for release; none where it names none.
+
+    Raises:
+        OutputError: the place cannot be written; nothing was left there.
+    """
+    path = Path(path)
+    page = render_html(evaluation, verdicts=verdicts, title=title, release=release)
+    partial: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        partial = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(page)
+        partial.chmod(0o644)
+        partial.replace(path)
+    except OSError:
+        if partial is not None:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+        raise OutputError(
+            f"the report cannot be written: path={str(path)!r}; choose a file in a writable folder"
+        ) from None
+    return path
+
+
+def render_html(
+    evaluation: Evaluation, *, verdicts: Iterable[Verdict] = (), title: str = TITLE, release: str | None = None
+) -> str:
+    """The report as HTML text; the same input gives the same text. Arguments as in `write_html`."""
+    return render_document(compose(evaluation, verdicts=verdicts, title=title, release=release))
+
+
+def render_document(document: Document) -> str:
+    """A composed report as HTML text."""
+    environment = _environment()
+    style = environment.get_template("report.css").render()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = environment.get_template("report.html.j2")
+    return page.render(doc=document, style_hash=f"sha256-{digest}")
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (text.plain, text.short, text.number, text.compact, text.count, text.percent):
+        environment.filters[function.__name__] = function
+    environment.globals.update(
+        charts=charts, entry=entry, evidence=evidence, WORDS=WORDS, TERMS=TERMS, NOT_RUN=NOT_RUN, symbols=_SYMBOLS
+    )
+    environment.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
+    environment.tests["failure"] = lambda cell: isinstance(cell, Failure)
+    return environment
+
+
+_SYMBOLS = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}

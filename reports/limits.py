@@ -1,0 +1,74 @@
+"""What an evaluation does not show: what did not run, how small a leak it could have seen, why copies can be honest."""
+
+import math
+from dataclasses import dataclass
+
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from reports.text import count, finite, number, percent
+
+NOT_RUN = (
+    "singling out", "linkability", "attribute inference", "membership attacks with shadow models or planted canaries",
+    "attackers who see several releases of the same table",
+)  # fmt: skip
+"""Attacks that this version does not have. Nothing in a report speaks against them."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What was not seen of one candidate.
+
+    Attributes:
+        failures: measures that gave no number, and why.
+        power: sentences on how large an effect would have been seen.
+    """
+
+    failures: tuple[Failure, ...]
+    power: tuple[str, ...]
+
+
+def limits_of(candidate: Candidate) -> Limits:
+    """The limits of one candidate's evaluation."""
+    return Limits(candidate.failures, tuple(_power(candidate)))
+
+
+def _power(candidate: Candidate) -> list[str]:
+    figure = candidate.figures.get("membership")
+    if not figure:
+        return ["No membership attack gave a result, so nothing here speaks against one."]
+    members, controls = int(finite(figure.get("n_members"))), int(finite(figure.get("n_controls")))
+    if members < 1 or controls < 1:
+        return []
+    visible = 0.5 + 2.8 * math.sqrt((members + controls + 1) / (12 * members * controls))
+    sentences = [
+        f"With {count(members)} members and {count(controls)} outsiders, this attack would have seen an area under the "
+        f"curve above {number(min(visible, 1.0))} in four of five trials; a weaker leak could go unseen."
+    ]
+    if controls < 1000:
+        sentences.append(
+            f"Success at 0.1% false alarms needs 1,000 outsiders; there were {count(controls)}, so the most exposed "
+            "one in a thousand could not be looked at."
+        )
+    return sentences
+
+
+def twins(evaluation: Evaluation) -> tuple[str, ...]:
+    """Plain words on duplicates among real rows, and what they mean for copies."""
+    reference = next((_copies(c) for c in evaluation.candidates if _copies(c) is not None), None)
+    if reference is None:
+        return ()
+    if reference < 0.001:
+        return (
+            "Hardly any two real rows are equal, so a synthetic row that equals a training row calls for a reason.",
+        )
+    return (
+        f"{percent(reference)} of fresh real rows, which nobody copied, equal some training row: different people gave "
+        "the same answers. A table with few columns or few categories has many such twins.",
+        "So equal rows alone are no leak. A generator that learned the population, and no one in particular, makes "
+        f"about as many ({percent(reference)}). What is judged is the share beyond that, and whether the counts of "
+        "equal rows match the training table more closely than chance allows.",
+    )
+
+
+def _copies(candidate: Candidate) -> float | None:
+    found = candidate.find("privacy.copies")
+    return found.reference if isinstance(found, Estimate) else None

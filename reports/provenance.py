@@ -1,0 +1,74 @@
+"""Where the numbers come from: seeds, versions, fingerprints and the schema, flattened into rows."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.result import Evaluation
+from reports.text import count, plain
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A name and a value."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class SchemaRow:
+    """One column as the schema declares it."""
+
+    column: str
+    kind: str
+    holds: str
+    missing: bool
+    roles: tuple[str, ...]
+
+
+def facts(evaluation: Evaluation, *, versions: bool = False) -> tuple[Fact, ...]:
+    """What identifies this evaluation; with `versions`, what was installed instead."""
+    if versions:
+        return tuple(_flat(evaluation.provenance.get("versions", {})))
+    rest = {name: value for name, value in evaluation.provenance.items() if name != "versions"}
+    schema = {name: evaluation.schema[name] for name in ("status", "n_units", "entity") if evaluation.schema.get(name)}
+    return (*_flat(rest), *_flat(evaluation.real, "real"), *_flat(schema, "schema"))
+
+
+def schema_rows(schema: Mapping[str, Any]) -> tuple[SchemaRow, ...]:
+    """One row for every kept column."""
+    columns = schema.get("columns", {})
+    return tuple(_schema_row(name, column, schema) for name, column in columns.items() if not column.get("drop"))
+
+
+def _schema_row(name: str, column: Mapping[str, Any], schema: Mapping[str, Any]) -> SchemaRow:
+    roles = [role for role in ("target", "entity") if schema.get(role) == name]
+    roles += [
+        word
+        for key, word in (("sensitive", "sensitive"), ("quasi_identifiers", "quasi-identifier"))
+        if name in schema.get(key, ())
+    ]
+    return SchemaRow(name, str(column.get("kind", "")), _holds(column), bool(column.get("missing")), tuple(roles))
+
+
+def _holds(column: Mapping[str, Any]) -> str:
+    if column.get("categories"):
+        return f"{count(len(column['categories']))} categories"
+    if column.get("bounds"):
+        low, high = column["bounds"]
+        return f"{plain(low)} to {plain(high)}"
+    return plain(column.get("template") or "")
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[Fact]:
+    for name, value in content.items():
+        path = f"{prefix}.{name}" if prefix else str(name)
+        if isinstance(value, Mapping):
+            yield from _flat(value, path)
+        elif isinstance(value, list | tuple):
+            yield Fact(path, ", ".join(plain(v) for v in value) or "none")
+        else:
+            yield Fact(
+                path, count(value) if type(value) is int and path.startswith(("real", "schema")) else plain(value)
+            )

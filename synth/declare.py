@@ -1,0 +1,130 @@
+"""From a proposed schema to a declared one, and what the user thereby asserts to be public."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from synth.errors import SchemaError
+from synth.schema import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    IdentifierColumn,
+    IntegerColumn,
+    RealColumn,
+    Schema,
+    TextColumn,
+    WeightColumn,
+)
+from synth.validation import sentence
+
+_NOT_READ_OFF = "public knowledge, not read off this table"
+_SHOWN = 8
+
+
+def declare(schema: Schema, *, n_units: int | None = None) -> Schema:
+    """The schema, declared: whoever calls this asserts all that `assertions` lists. A declared one stays declared.
+
+    Args:
+        schema: inferred, and looked through by a person.
+        n_units: slots for units of privacy, a public number of at least the units there are; none keeps the schema's.
+
+    Raises:
+        SchemaError: free text is kept, or `n_units` is no whole number above zero; nothing was declared.
+
+    >>> from synth.schema import build_schema
+    >>> proposed = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}})
+    >>> declare(proposed, n_units=1000).status
+    'declared'
+    """
+    schema.refuse_text()
+    content: dict[str, Any] = {**dict(schema), "status": "declared"}
+    if n_units is not None:
+        if isinstance(n_units, bool) or not isinstance(n_units, int):
+            raise SchemaError(f"n_units={n_units!r} must be a whole number above zero; give the number of slots")
+        content["n_units"] = n_units
+    try:
+        return Schema.model_validate(content)
+    except ValidationError as error:
+        raise SchemaError(sentence(error, Schema)) from None
+
+
+def assertions(schema: Schema) -> list[tuple[str, str]]:
+    """What declaring the schema asserts to be public: (column, sentence) in order, then ("table", sentence).
+
+    >>> from synth.schema import build_schema
+    >>> schema = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [17, 90]}}})
+    >>> print(assertions(schema)[0][1])
+    every value is a whole number from 17 to 90, never missing, and these limits are public knowledge, not read off \
+this table
+    """
+    return [(name, _of_column(column)) for name, column in schema.columns.items()] + [
+        ("table", text) for text in _of_table(schema)
+    ]
+
+
+def _of_column(column: Column) -> str:
+    if column.drop:
+        return "the column is left out: it is neither learned nor written, and nothing is asserted but its name"
+    if isinstance(column, IdentifierColumn):
+        form = f"texts like {column.template!r}" if column.bounds is None else _range("whole numbers", column.bounds)
+        return f"an identifier: never learned, made anew as {form}, and this format is {_NOT_READ_OFF}"
+    if isinstance(column, TextColumn):
+        return "free text, which is not synthesized: set drop = true before declaring"
+    often = "may be missing" if column.missing else "never missing"
+    if isinstance(column, CategoricalColumn):
+        if not column.categories:
+            return "every value is missing, and that is public knowledge"
+        return f"every value is one of {_listed(column)}, {often}, and this list is {_NOT_READ_OFF}"
+    if isinstance(column, BooleanColumn):
+        return f"every value is true or false, {often}, and that is public knowledge"
+    return f"every value is {_kind(column)}, {often}, and {_limits(column)} are {_NOT_READ_OFF}"
+
+
+def _kind(column: IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn) -> str:
+    if isinstance(column, IntegerColumn):
+        return _range("a whole number", column.bounds)
+    if isinstance(column, DateColumn):
+        return _range("a day", column.bounds)
+    if isinstance(column, DatetimeColumn):
+        return _range(f"a time to the {column.precision}", column.bounds)
+    what = "a survey weight" if isinstance(column, WeightColumn) else "a number"
+    if column.decimals is not None:
+        what += f" with at most {column.decimals} decimals" if column.decimals else " without decimals"
+    return _range(what, column.bounds)
+
+
+def _limits(column: Any) -> str:
+    return "these limits and bins" if getattr(column, "bins", ()) else "these limits"
+
+
+def _range(what: str, bounds: tuple[Any, Any]) -> str:
+    return f"{what} from {bounds[0]} to {bounds[1]}"
+
+
+def _listed(column: CategoricalColumn) -> str:
+    known = [repr(category) for category in column.categories[:_SHOWN]]
+    more = len(column.categories) - len(known)
+    return f"{len(column.categories)} categories ({', '.join(known)}{f' and {more} more' if more else ''})"
+
+
+def _of_table(schema: Schema) -> list[str]:
+    units = "row" if schema.entity is None else f"entity (column={schema.entity!r})"
+    texts = [f"the unit of privacy is the {units}: what a private fit protects is any one of them as a whole"]
+    if schema.entity is not None:
+        texts.append(
+            f"a private fit uses at most max_rows_per_unit={schema.max_rows_per_unit} rows of each entity, a number "
+            f"chosen without looking at this table"
+        )
+    else:
+        texts.append("no person or other unit has more than one row; otherwise an entity column must be named")
+    if schema.n_units is None:
+        texts.append("n_units is not declared: private fits will refuse until it is (a public number of units)")
+    else:
+        texts.append(f"there are at most n_units={schema.n_units} units, and this number is {_NOT_READ_OFF}")
+    if schema.target is not None:
+        texts.append(f"target={schema.target!r} is what a model of this table would predict, and that is no secret")
+    texts.append("the names, the order and the kinds of the columns are public knowledge")
+    return texts

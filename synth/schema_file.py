@@ -1,0 +1,122 @@
+"""The schema as a file: TOML, one table a column, in the order of the columns."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from synth.errors import SchemaError
+from synth.output import whole_file
+from synth.schema import Schema, build_schema
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_WIDTH = 110
+
+
+def read_schema(path: str | Path) -> Schema:
+    """The schema that a TOML file holds.
+
+    Raises:
+        SchemaError: the file is not there, is not TOML, or is not a schema; the message names the place.
+    """
+    path = Path(path)
+    place = f"path={str(path)!r}"
+    if path.is_dir():
+        raise SchemaError(f"a schema must be a file: {place} is a folder; name a file in it")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise SchemaError(f"there is no schema at {place}; check the name, or make one with `schema infer`") from None
+    except PermissionError:
+        raise SchemaError(f"the schema at {place} may not be read; change its permissions") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"a schema file must be UTF-8 text: {place} is not; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SchemaError(f"a schema file must be TOML: {place} is not: {_fault(error)}; correct it there") from None
+    try:
+        return build_schema(content)
+    except SchemaError as error:
+        raise SchemaError(f"{error} ({place})") from None
+
+
+def _fault(error: tomllib.TOMLDecodeError) -> str:
+    message = str(error)
+    return f"{message[:1].lower()}{message[1:]}"
+
+
+def write_schema(schema: Schema, path: str | Path) -> None:
+    """Write a schema as a TOML file, whole or not at all; an older file is replaced.
+
+    Raises:
+        OutputError: the place cannot be written; nothing was left there.
+    """
+    content = to_toml(schema).encode()
+    with whole_file(Path(path)) as beside:
+        beside.write_bytes(content)
+
+
+def to_toml(schema: Schema) -> str:
+    """The text of a schema file: defaults left out, columns in order.
+
+    >>> print(to_toml(build_schema({"status": "declared", "columns": {"home city": {"kind": "text", "drop": True}}})))
+    format = 1
+    status = "declared"
+    <BLANKLINE>
+    [columns."home city"]
+    kind = "text"
+    drop = true
+    <BLANKLINE>
+    """
+    head = {"format": schema.format, "status": schema.status}
+    head |= schema.model_dump(exclude_defaults=True, exclude={"format", "status", "columns"})
+    blocks = [_lines(head)]
+    for name, column in schema.columns.items():
+        content = {"kind": column.kind} | column.model_dump(exclude_defaults=True)
+        blocks.append(f"[columns.{_key(name)}]\n{_lines(content)}")
+    return "\n".join(blocks)
+
+
+def _lines(content: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in content.items() if value is not None)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _scalar(name)
+
+
+def _value(value: Any) -> str:
+    if not isinstance(value, tuple | list):
+        return _scalar(value)
+    parts = [_scalar(part) for part in value]
+    line = f"[{', '.join(parts)}]"
+    if len(line) <= _WIDTH:
+        return line
+    lines, current = [], ""
+    for part in parts:
+        if current and len(current) + len(part) + 2 > _WIDTH:
+            lines.append(current)
+            current = ""
+        current = f"{current} {part},".strip()
+    return "[\n" + "".join(f"  {text}\n" for text in [*lines, current]) + "]"
+
+
+def _scalar(value: Any) -> str:
+    return tomli_w.dumps({"k": value}).removeprefix("k = ").removesuffix("\n")
+
+
+def schema_json() -> dict[str, Any]:
+    """The JSON Schema of a schema file, for editors and checkers."""
+    made = Schema.model_json_schema()
+    for definition in made["$defs"].values():
+        definition.setdefault("required", [])
+        if "kind" not in definition["required"]:
+            definition["required"].insert(0, "kind")
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "understudy schema",
+        "description": "What is public about one table: columns, kinds, bounds, categories, keys and the privacy unit.",
+    }
+    return {**made, **head}

@@ -1,0 +1,79 @@
+"""What may be wrong with the cells of a column, and the sentence for each."""
+
+from enum import StrEnum
+from typing import Any
+
+from synth.schema import Column, DatetimeColumn
+
+
+class Fault(StrEnum):
+    """What is wrong with a cell."""
+
+    NUMBER = "number"
+    FRACTION = "fraction"
+    INFINITE = "infinite"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    CLOCK = "clock"
+    ZONE = "zone"
+    PRECISION = "precision"
+    BOUNDS = "bounds"
+    CATEGORY = "category"
+    MISSING = "missing"
+    REPEATED = "repeated"
+
+
+UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIME, Fault.ZONE)
+"""Cells that no value of the column's kind stands for: writing them would lose them."""
+
+
+def words(fault: Fault, column: Column) -> tuple[str, str]:
+    """The rule that a fault breaks and the remedy; neither tells a value."""
+    if fault is Fault.BOUNDS:
+        return f"holds values outside bounds={_bounds(column)}", "correct them or widen the bounds in the schema"
+    if fault is Fault.PRECISION:
+        return _precision(column)
+    if fault is Fault.ZONE:
+        return _zone(column)
+    if fault is Fault.TIME:
+        form = getattr(column, "format", None) or "ISO 8601"
+        return f"holds values that are no {column.kind} of format={form!r}", _OR_MISSING
+    if fault is Fault.BOOLEAN:
+        return f"holds values that are not true or false, tokens={list(getattr(column, 'tokens', ()))}", _OR_MISSING
+    if fault is Fault.NUMBER:
+        return f"mixes in values that are not numbers, which kind={column.kind!r} needs", _OR_MISSING
+    return _PLAIN[fault]
+
+
+_OR_MISSING = "correct them, or list their text in missing_values where it stands for missing"
+
+_PLAIN: dict[Fault, tuple[str, str]] = {
+    Fault.FRACTION: ("holds numbers with a fraction, which kind='integer' excludes", "declare the column as kind='real'"),
+    Fault.INFINITE: ("holds infinite values", "replace them or leave those cells empty"),
+    Fault.TEXT: ("mixes in values that are not text", "convert the whole column to text first"),
+    Fault.CLOCK: ("holds times of day, which kind='date' excludes", "declare the column as kind='datetime'"),
+    Fault.CATEGORY: ("holds values outside its categories", "correct them or add them to categories in the schema"),
+    Fault.MISSING: ("holds missing values, which missing=false excludes", "fill them or set missing = true in the schema"),
+    Fault.REPEATED: (
+        "is an identifier and repeats itself",
+        "name it as the entity in the schema, give every row its own, or set drop = true",
+    ),
+}
+
+
+def _bounds(column: Any) -> str:
+    low, high = column.bounds
+    return f"[{low}, {high}]"
+
+
+def _precision(column: Any) -> tuple[str, str]:
+    if isinstance(column, DatetimeColumn):
+        return f"holds times finer than precision={column.precision!r}", "set a finer precision in the schema"
+    return f"holds numbers with more digits than decimals={column.decimals}", "raise decimals in the schema"
+
+
+def _zone(column: Any) -> tuple[str, str]:
+    if column.kind == "date" or column.timezone is None:
+        return "holds times with a zone where none is declared", 'set timezone to an IANA name or to "mixed"'
+    return "holds times without an offset, which timezone='mixed' needs", "write every time with its offset"

@@ -1,0 +1,169 @@
+"""A column as somebody gave it, whatever its dtype, reduced to one of a few forms."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+Form = Literal["integer", "real", "boolean", "time", "text", "mixed"]
+
+INT64_MAX = 2**63 - 1
+EXACT_FLOAT = 2**53
+"""Up to here every whole number is a float64."""
+
+_FORMS: dict[str, Form] = {"integer": "integer", "floating": "real", "mixed-integer-float": "real", "boolean": "boolean"}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Cells of a column in one form.
+
+    Attributes:
+        form: what the cells are: int64, float64, bool, datetime64, texts, or Python objects of several kinds.
+        cells: the values: distinct ones where `codes` is given, else one for each row. Whatever stands where
+            `missing` is true means nothing.
+        missing: which cells are missing, boolean, as long as `cells`.
+        codes: where each row's value lies in `cells`, -1 for a missing one; none: row by row.
+        zone: time zone of a column of times, whose cells are then UTC; none: wall clock.
+        digits: significant decimal digits that the source dtype holds: 15, or 6 for float32.
+    """
+
+    form: Form
+    cells: np.ndarray
+    missing: np.ndarray
+    codes: np.ndarray | None = None
+    zone: Any = None
+    digits: int = 15
+
+    def rows(self, flags: np.ndarray) -> np.ndarray:
+        """Flags of cells as flags of rows; a missing row has none."""
+        if self.codes is None:
+            return flags & ~self.missing
+        return np.append(flags & ~self.missing, False)[self.codes]
+
+    @property
+    def missing_rows(self) -> np.ndarray:
+        """Which rows are missing, boolean."""
+        return self.missing if self.codes is None else np.append(self.missing, True)[self.codes]
+
+    def taken(self, values: Any) -> Any:
+        """Values of cells as values of rows, missing where the row is."""
+        if self.codes is None:
+            return values
+        if isinstance(values, np.ndarray) and values.dtype == object:
+            return np.append(values, [None])[self.codes]
+        return pd.api.extensions.take(values, self.codes, allow_fill=True)
+
+
+def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> Given:
+    """The column in one of the forms.
+
+    Args:
+        series: *Sensitive*. Of any dtype; it is not changed.
+        missing_texts: texts that stand for a missing value.
+    """
+    dtype: Any = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _categorical(series, missing_texts)
+    if isinstance(dtype, pd.ArrowDtype):
+        series = from_arrow(series.array.__arrow_array__())  # type: ignore[attr-defined]
+        dtype = series.dtype
+    if isinstance(dtype, pd.SparseDtype):
+        series = series.sparse.to_dense()
+        dtype = series.dtype
+    if isinstance(dtype, pd.DatetimeTZDtype) or dtype.kind == "M":
+        return _times(series)
+    if pd.api.types.is_bool_dtype(dtype):
+        missing = series.isna().to_numpy()
+        return Given("boolean", series.to_numpy(dtype=bool, na_value=False), missing)
+    if dtype.kind in "iu":
+        return _integers(series)
+    if dtype.kind == "f":
+        reals = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Given("real", reals, np.isnan(reals), digits=15 if dtype.itemsize >= 8 else 6)
+    return _objects(series.to_numpy(dtype=object), missing_texts)
+
+
+def from_arrow(column: Any) -> pd.Series:
+    """A column of Arrow as pandas, without loss: whole numbers stay whole and days become times."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.Array):
+        column = pa.chunked_array([column])
+    kind = column.type
+    if pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("us"))
+    if pa.types.is_null(kind):
+        return pd.Series([None] * len(column), dtype=object)
+    if column.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        name = "boolean" if pa.types.is_boolean(kind) else str(kind).replace("int", "Int").replace("uI", "UI")
+        dtype: Any = pd.api.types.pandas_dtype(name)
+        return pd.Series(dtype.__from_arrow__(column))
+    if pa.types.is_dictionary(kind) and not _is_text(kind.value_type):
+        return from_arrow(column.cast(kind.value_type))
+    series: pd.Series = column.to_pandas()
+    return series
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _categorical(series: pd.Series, missing_texts: frozenset[str]) -> Given:
+    levels = look(pd.Series(series.cat.categories), missing_texts)
+    codes = series.cat.codes.to_numpy().astype(np.int64)
+    if levels.codes is not None:
+        codes = np.append(levels.codes, -1)[codes]
+    return replace(levels, codes=codes)
+
+
+def _times(series: pd.Series) -> Given:
+    zone = series.dt.tz
+    naive = series.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else series
+    stamps = naive.to_numpy()
+    return Given("time", stamps, np.isnat(stamps), zone=zone)
+
+
+def _integers(series: pd.Series) -> Given:
+    missing = series.isna().to_numpy()
+    if series.dtype.kind == "u" and series.dtype.itemsize == 8 and bool((series.dropna() > INT64_MAX).any()):  # type: ignore[union-attr]
+        return Given("mixed", series.to_numpy(dtype=object), missing)
+    return Given("integer", series.to_numpy(dtype=np.int64, na_value=0), missing)
+
+
+def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> Given:
+    try:
+        codes, distinct = pd.factorize(cells)
+    except TypeError:  # an unhashable cell, such as a list
+        return Given("mixed", cells, _missing(cells, missing_texts))
+    if all(type(value) is str for value in distinct):
+        absent = np.fromiter((value in missing_texts for value in distinct), dtype=bool, count=len(distinct))
+        return Given("text", np.asarray(distinct, dtype=object), absent, codes=codes.astype(np.int64))
+    return _uniform(cells, _missing(cells, missing_texts))
+
+
+def _missing(cells: np.ndarray, missing_texts: frozenset[str]) -> np.ndarray:
+    texts = np.fromiter((type(v) is str and v in missing_texts for v in cells), dtype=bool, count=len(cells))
+    return np.asarray(pd.isna(cells), dtype=bool) | texts
+
+
+def _uniform(cells: np.ndarray, missing: np.ndarray) -> Given:
+    """Objects that are all of one numeric kind in that form, all others as they are."""
+    form = _FORMS.get(pd.api.types.infer_dtype(cells[~missing], skipna=True))
+    present = cells[~missing]
+    if form is None or (form != "boolean" and not _exact(present)):
+        return Given("mixed", cells, missing)
+    dtype = {"integer": np.int64, "real": np.float64, "boolean": bool}[form]
+    values = np.zeros(len(cells), dtype=dtype)
+    values[~missing] = present.astype(dtype)
+    return Given(form, values, missing)
+
+
+def _exact(present: np.ndarray) -> bool:
+    """Whether all whole numbers fit 64 bits, and a float where there are floats beside them."""
+    whole = [int(v) for v in present if isinstance(v, int | np.integer)]
+    limit = INT64_MAX if len(whole) == len(present) else EXACT_FLOAT
+    return all(-limit - 1 <= v <= limit for v in whole)

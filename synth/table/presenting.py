@@ -1,0 +1,132 @@
+"""A canonical table as its reader knows it: the dtypes and the text forms of the real one."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.errors import TableError
+from synth.schema import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    IdentifierColumn,
+    IntegerColumn,
+    RealColumn,
+    Schema,
+    WeightColumn,
+)
+from synth.table import moments
+from synth.table.kinds import rounded
+
+
+def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The table as its reader knows it: whole numbers as int64 where none is missing, declared dtypes where declared.
+
+    Args:
+        frame: in canonical form.
+        schema: what the columns hold, and their dtypes.
+
+    Raises:
+        TableError: a declared dtype cannot hold what the schema allows.
+
+    >>> from synth.schema import build_schema
+    >>> schema = build_schema({"status": "declared", "columns": {"n": {"kind": "integer", "bounds": [0, 9]}}})
+    >>> present(pd.DataFrame({"n": pd.array([1, 2], dtype="Int64")}), schema).dtypes.astype(str).to_dict()
+    {'n': 'int64'}
+    """
+    shown = {name: shown_column(frame[name], name, schema.columns[name]) for name in schema.kept}
+    return pd.DataFrame(shown, index=pd.RangeIndex(len(frame)), columns=list(schema.kept))
+
+
+def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
+    """One canonical column as its reader knows it."""
+    if column.dtype is None:
+        return _by_default(series, column)
+    if column.dtype == "str":
+        return pd.Series(texts(series, column), index=series.index, dtype=object)
+    if column.dtype == "object":
+        return pd.Series(_objects(series, column), index=series.index, dtype=object)
+    if column.dtype == "category":
+        return _categories(series, column)
+    try:
+        return series.astype(_holding(column.dtype, series))
+    except (TypeError, ValueError, OverflowError, ArithmeticError):
+        raise TableError(
+            f"column={name!r} cannot be shown as dtype={column.dtype!r}; declare a dtype that holds what the column "
+            "may hold, or leave dtype out"
+        ) from None
+
+
+def _by_default(series: pd.Series, column: Column) -> pd.Series:
+    whole = isinstance(column, WeightColumn) and column.decimals == 0
+    if whole:
+        series = series.astype("Int64")
+    if series.dtype == "Int64" and not series.isna().any():
+        return series.astype("int64")
+    if series.dtype == "boolean" and not series.isna().any():
+        return series.astype("bool")
+    return series
+
+
+def _holding(dtype: str, series: pd.Series) -> Any:
+    """The declared dtype, in its nullable form where a missing value asks for it."""
+    known: Any = pd.api.types.pandas_dtype(dtype)
+    if isinstance(known, np.dtype) and series.isna().any():
+        if known.kind in "iu":
+            return dtype.replace("uint", "UInt").replace("int", "Int")
+        if known.kind == "b":
+            return "boolean"
+    return known
+
+
+def _objects(series: pd.Series, column: Column) -> np.ndarray:
+    """The column as Python objects, none where missing."""
+    made = np.empty(len(series), dtype=object)
+    if isinstance(column, DateColumn):
+        made[:] = [None if moment is None else moment.date() for moment in moments.pythonic(series)]
+    elif isinstance(column, DatetimeColumn):
+        made[:] = moments.pythonic(series)
+    else:
+        made[:] = series.astype(object).where(series.notna(), None).tolist()
+    return made
+
+
+def _categories(series: pd.Series, column: Column) -> pd.Series:
+    if not isinstance(column, CategoricalColumn):
+        return series.astype("category")
+    known: Any = list(column.categories)
+    return pd.Series(pd.Categorical(series, categories=known, ordered=column.ordered), index=series.index)
+
+
+def texts(series: pd.Series, column: Column) -> list[str | None]:
+    """The text form of a canonical column, as a CSV file holds it; none where missing."""
+    if isinstance(column, DateColumn | DatetimeColumn):
+        return moments.texts(series, column)
+    absent = series.isna().to_numpy()
+    if isinstance(column, BooleanColumn):
+        false, true = column.tokens
+        return [None if m else (true if v else false) for v, m in zip(series, absent, strict=True)]
+    if isinstance(column, RealColumn | WeightColumn):
+        return _reals(series.to_numpy(dtype=np.float64), column.decimals)
+    if isinstance(column, IntegerColumn | IdentifierColumn | CategoricalColumn) and series.dtype == "Int64":
+        return [None if m else str(v) for v, m in zip(series, absent, strict=True)]
+    return [None if m else v for v, m in zip(series, absent, strict=True)]
+
+
+def _reals(values: np.ndarray, decimals: int | None) -> list[str | None]:
+    if decimals is not None:
+        values, _ = rounded(values, decimals)
+    return [None if value != value else _real(value, decimals) for value in values.tolist()]
+
+
+def _real(value: float, decimals: int | None) -> str:
+    if decimals == 0:
+        return f"{value:.0f}"
+    text = repr(value)
+    if decimals is None or "e" not in text:
+        return text
+    fixed = f"{value:.{decimals}f}".rstrip("0")
+    return f"{fixed}0" if fixed.endswith(".") else fixed

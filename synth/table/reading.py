@@ -1,0 +1,172 @@
+"""Tables read from files: CSV strictly and as text, Parquet as typed."""
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from synth.errors import TableError
+from synth.schema import Schema
+from synth.table.conforming import Outside, conform, names_at_fault
+from synth.table.given import from_arrow
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+
+
+def read_table(path: str | Path, schema: Schema | None = None, *, outside: Outside = "refuse") -> pd.DataFrame:
+    """A table from a file.
+
+    Args:
+        path: a .csv, .csv.gz (UTF-8, comma, header row) or .parquet file.
+        schema: gives a table in canonical form; without one a CSV's columns are all text and a Parquet file's as
+            they are typed.
+        outside: what to do with values that do not fit the schema: "refuse" or "clamp".
+
+    Raises:
+        TableError: the file is not there, is not a table, or does not fit the schema; no cell value is told.
+    """
+    path = Path(path)
+    suffix = check_suffix(path)
+    if path.is_dir():
+        raise TableError(f"a table must be a file: path={str(path)!r} is a folder; name a file in it")
+    if not path.exists():
+        raise TableError(f"there is no table at path={str(path)!r}; check the name")
+    try:
+        frame = _parquet(path) if suffix == ".parquet" else _csv(path, suffix)
+    except PermissionError:
+        raise TableError(f"the table at path={str(path)!r} may not be read; change its permissions") from None
+    for violation in names_at_fault(frame):
+        raise TableError(f"{violation} (path={str(path)!r})")
+    if len(frame) == 0:
+        raise TableError(f"a table needs at least one row: path={str(path)!r} has a header only; add rows")
+    return frame if schema is None else conform(frame, schema, outside=outside)
+
+
+def check_suffix(path: Path) -> str:
+    """The suffix that says how to read or write a table.
+
+    Raises:
+        TableError: it is none of those known.
+    """
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if path.name.lower().endswith(suffix):
+            return suffix
+    raise TableError(f"a table must be a file of {', '.join(SUFFIXES)}: path={str(path)!r} is none; convert it")
+
+
+def _csv(path: Path, suffix: str) -> pd.DataFrame:
+    content = _bytes(path, suffix)
+    place = f"path={str(path)!r}"
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
+        raise TableError(f"a CSV file must be UTF-8 text: {place} holds NUL bytes; save it as UTF-8")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if not content.strip():
+        raise TableError(f"a CSV file needs a header row: {place} is empty; add one")
+    header = _header(content, place)
+    table = _parsed(content, len(header), place)
+    names = [str(table.column(i)[0]) for i in range(table.num_columns)]
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise TableError(f"a CSV file separates fields by commas: {place} has one column only; convert its separators")
+    columns = [from_arrow(table.column(i).slice(1)) for i in range(table.num_columns)]
+    frame = pd.DataFrame(dict(enumerate(columns)))
+    frame.columns = pd.Index(names, dtype=object)
+    return frame
+
+
+def _bytes(path: Path, suffix: str) -> bytes:
+    if suffix != ".csv.gz":
+        return path.read_bytes()
+    try:
+        with gzip.open(path) as stream:
+            return stream.read()
+    except EOFError:
+        raise TableError(f"the gzip file at path={str(path)!r} is cut short; copy it again") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise TableError(f"a .gz file must be gzip-compressed: path={str(path)!r} is not; rename or copy it") from None
+
+
+def _header(content: bytes, place: str) -> list[str]:
+    """The fields of the first row."""
+    stream = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
+    try:
+        return next(row for row in csv.reader(stream) if row)
+    except UnicodeDecodeError:
+        raise _not_utf8(place) from None
+    except csv.Error:
+        raise TableError(f"a CSV file needs a header row of names: {place} has none that can be read; add one") from None
+
+
+def _not_utf8(place: str) -> TableError:
+    return TableError(f"a CSV file must be UTF-8 text: {place} is in another encoding; save it as UTF-8")
+
+
+def _parsed(content: bytes, n_columns: int, place: str) -> Any:
+    """All rows, the header's among them, as text columns."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    ragged: list[Any] = []
+
+    def note(row: Any) -> str:
+        ragged.append(row.number)
+        return "error"
+
+    names = [str(index) for index in range(n_columns)]
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(content),
+            read_options=pa.csv.ReadOptions(column_names=names, block_size=max(1 << 24, min(len(content), 1 << 30))),
+            parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if ragged:
+            raise TableError(f"every row of a CSV file needs as many fields as its header: {place} has one with more "
+                             "or fewer; quote fields that hold commas, and complete short rows") from None  # fmt: skip
+        if "UTF8" in str(error):
+            raise _not_utf8(place) from None
+        raise TableError(f"a CSV file must have rows of comma-separated fields: {place} has not; export it anew") from None
+    _refuse_open_quote(table, content, place)
+    return table
+
+
+def _refuse_open_quote(table: Any, content: bytes, place: str) -> None:
+    """Refuse a file whose last field runs to the end because its quote is never closed."""
+    last = table.column(table.num_columns - 1)[-1].as_py() or ""
+    ended = content.rstrip(b"\r\n").endswith(b'"')
+    if '"' in content[-len(last.encode()) - 4 :].decode(errors="replace") and not ended and last:
+        raise TableError(f"every quote in a CSV file must be closed: {place} ends inside one; close it")
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    place = f"path={str(path)!r}"
+    try:
+        table = pa.parquet.ParquetFile(path).read()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError):
+        raise TableError(f"a Parquet file must be whole: {place} is cut short or of another format; copy it again") from None
+    kept = [i for i, name in enumerate(table.schema.names) if not _is_index(name)]
+    columns = {}
+    for i in kept:
+        kind = table.schema.types[i]
+        if pa.types.is_nested(kind):
+            name = table.schema.names[i]
+            raise TableError(f"a column must hold plain values: column={name!r} of {place} is nested; flatten or remove it")
+        columns[i] = from_arrow(table.column(i))
+    frame = pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows))
+    frame.columns = pd.Index([table.schema.names[i] for i in kept], dtype=object)
+    return frame
+
+
+def _is_index(name: str) -> bool:
+    """Whether a column is nothing but the row numbers that pandas stores beside a table."""
+    return name.startswith("__index_level_") and name.endswith("__")

@@ -1,0 +1,97 @@
+"""Tables written to files, whole or not at all."""
+
+import gzip
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from synth.errors import TableError
+from synth.output import whole_file
+from synth.schema import BooleanColumn, Column, DateColumn, DatetimeColumn, Schema
+from synth.table.conforming import readable
+from synth.table.kinds import holds_whole_numbers
+from synth.table.presenting import shown_column, texts
+from synth.table.reading import check_suffix
+
+_QUOTED = re.compile('[",\r\n\ufeff]')
+
+
+def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
+    """Write a table to a .csv, .csv.gz or .parquet file, whole or not at all; an older file is replaced.
+
+    Args:
+        frame: canonical or as presented.
+        path: where to; its suffix says how.
+        schema: gives the text forms of a CSV and the types of a Parquet file.
+
+    Raises:
+        OutputError: the place cannot be written; nothing was left there.
+        TableError: the table lacks a column or holds values that its kind cannot express; nothing was written.
+    """
+    path = Path(path)
+    suffix = check_suffix(path)
+    rows = readable(frame, schema)
+    with whole_file(path) as beside:
+        if suffix == ".parquet":
+            _write_parquet(rows, beside, schema)
+        elif suffix == ".csv":
+            beside.write_bytes(_csv(rows, schema))
+        else:
+            with beside.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0) as stream:
+                stream.write(_csv(rows, schema))
+
+
+def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:
+    missing = schema.missing_values[0] if schema.missing_values else ""
+    names = [_quoted(name) for name in schema.kept]
+    columns = [_fields(texts(rows[name], schema.columns[name]), missing) for name in schema.kept]
+    if len(columns) == 1:  # an empty line would be no row
+        columns = [[field or '""' for field in columns[0]]]
+    lines = [",".join(names), *map(",".join, zip(*columns, strict=True)), ""]
+    try:
+        return "\n".join(lines).encode()
+    except UnicodeEncodeError:
+        raise TableError("a text holds characters that UTF-8 cannot express; replace its lone surrogates") from None
+
+
+def _fields(values: Sequence[str | None], missing: str) -> list[str]:
+    known: dict[str | None, str] = {text: missing if text is None else text for text in dict.fromkeys(values)}
+    known = {text: _quoted(field) for text, field in known.items()}
+    return [known[text] for text in values]
+
+
+def _quoted(field: str) -> str:
+    return '"' + field.replace('"', '""') + '"' if _QUOTED.search(field) else field
+
+
+def _write_parquet(rows: pd.DataFrame, path: Path, schema: Schema) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    arrays = [_array(rows[name], name, schema.columns[name]) for name in schema.kept]
+    pa.parquet.write_table(pa.table(arrays, names=list(schema.kept)), path)
+
+
+def _array(series: pd.Series, name: str, column: Column) -> Any:
+    import pyarrow as pa
+
+    if column.dtype == "str" or (isinstance(column, DatetimeColumn) and column.timezone == "mixed"):
+        return pa.array(texts(series, column), type=pa.string())
+    if isinstance(column, DateColumn) and (column.dtype or "object") in ("object", "category"):
+        return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
+    shown = series if column.dtype in (None, "object") else shown_column(series, name, column)
+    return pa.array(shown, type=_arrow_type(shown, column), from_pandas=True)
+
+
+def _arrow_type(shown: pd.Series, column: Column) -> Any:
+    """The type where pandas leaves it open: a column of objects that may all be missing."""
+    import pyarrow as pa
+
+    if shown.dtype != object:
+        return None
+    if isinstance(column, BooleanColumn):
+        return pa.bool_()
+    return pa.int64() if holds_whole_numbers(column) else pa.string()

@@ -1,0 +1,275 @@
+"""The gate as a truth table: every way an interval can lie against a limit, and every way a number can be missing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluate.policy import DESCRIPTIVE, GATEABLE, Policy, Rule, build_policy, judge, load_policy
+from evaluate.result import Candidate, Estimate, Failure
+from synth.errors import JobError
+
+SHIPPED = Path(__file__).parents[2] / "understudy" / "policies"
+NAMES = ("internal", "partner", "public")
+AUC, VALID = "privacy.membership.auc", "validity.rows"
+
+
+def policy_of(*rules: Rule) -> Policy:
+    return Policy(name="test", version=1, audience="nobody", rules=rules)
+
+
+def rule(measure: str = AUC, limit: float = 0.6, **more: object) -> Rule:
+    return Rule(measure=measure, limit=limit, why="because", **more)  # type: ignore[arg-type]
+
+
+def estimate(low: float | None, value: float, high: float | None, measure: str = AUC, n: int = 1000) -> Estimate:
+    direction = GATEABLE.get(measure, "none")
+    return Estimate(measure, value, n, direction, low=low, high=high)
+
+
+def candidate(*found: Estimate | Failure, statement: dict[str, object] | None = None) -> Candidate:
+    return Candidate(
+        "c",
+        estimates=tuple(f for f in found if isinstance(f, Estimate)),
+        failures=tuple(f for f in found if isinstance(f, Failure)),
+        statement=statement,
+    )
+
+
+@pytest.mark.parametrize(
+    ("measure", "limit", "low", "value", "high", "expected"),
+    [
+        (AUC, 0.6, 0.50, 0.52, 0.54, "PASS"),
+        (AUC, 0.6, 0.50, 0.55, 0.60, "PASS"),  # the end lies on the limit
+        (AUC, 0.6, 0.50, 0.56, 0.62, "INCONCLUSIVE"),
+        (AUC, 0.6, 0.58, 0.62, 0.66, "INCONCLUSIVE"),
+        (AUC, 0.6, 0.60, 0.64, 0.68, "INCONCLUSIVE"),  # the favorable end lies on the limit
+        (AUC, 0.6, 0.61, 0.64, 0.68, "FAIL"),
+        (VALID, 0.9, 0.95, 0.97, 0.99, "PASS"),
+        (VALID, 0.9, 0.90, 0.95, 0.99, "PASS"),
+        (VALID, 0.9, 0.85, 0.92, 0.99, "INCONCLUSIVE"),
+        (VALID, 0.9, 0.80, 0.85, 0.90, "INCONCLUSIVE"),
+        (VALID, 0.9, 0.80, 0.84, 0.88, "FAIL"),
+    ],
+)
+def test_the_unfavorable_end_of_the_interval_decides(
+    measure: str, limit: float, low: float, value: float, high: float, expected: str
+) -> None:
+    verdict = judge(candidate(estimate(low, value, high, measure)), policy_of(rule(measure, limit)))
+    assert verdict.verdict == expected
+    assert verdict.findings[0].outcome == expected
+
+
+def test_an_estimate_without_an_interval_is_inconclusive() -> None:
+    finding = judge(candidate(estimate(None, 0.1, None)), policy_of(rule())).findings[0]
+    assert finding.outcome == "INCONCLUSIVE"
+    assert "no interval" in finding.reason
+
+
+@pytest.mark.parametrize("reason", ["failed", "timed out", "skipped"])
+def test_a_measure_that_gave_no_number_is_inconclusive_and_says_why(reason: str) -> None:
+    failure = Failure(AUC, reason, "the reason of it")  # type: ignore[arg-type]
+    finding = judge(candidate(failure), policy_of(rule())).findings[0]
+    assert finding.outcome == "INCONCLUSIVE"
+    assert "the reason of it" in finding.reason
+
+
+def test_a_measure_that_was_not_run_is_inconclusive() -> None:
+    assert judge(candidate(), policy_of(rule())).verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("PASS", "PASS", "PASS"),
+        ("PASS", "INCONCLUSIVE", "INCONCLUSIVE"),
+        ("PASS", "FAIL", "FAIL"),
+        ("INCONCLUSIVE", "INCONCLUSIVE", "INCONCLUSIVE"),
+        ("INCONCLUSIVE", "FAIL", "FAIL"),
+        ("FAIL", "FAIL", "FAIL"),
+    ],
+)
+def test_the_worst_rule_decides(first: str, second: str, expected: str) -> None:
+    interval = {"PASS": (0.50, 0.51, 0.52), "INCONCLUSIVE": (0.5, 0.6, 0.7), "FAIL": (0.8, 0.9, 1.0)}
+    twin = "privacy.copies"
+    found = (estimate(*interval[first]), estimate(*interval[second], measure=twin))
+    for rules in ((rule(), rule(twin)), (rule(twin), rule())):
+        assert judge(candidate(*found), policy_of(*rules)).verdict == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.8, 1.0), (0.5, 0.7)])
+def test_a_warning_never_changes_the_verdict(low: float, high: float) -> None:
+    found = (estimate(low, (low + high) / 2, high), estimate(0.0, 0.1, 0.2, measure="privacy.copies"))
+    verdict = judge(candidate(*found), policy_of(rule(severity="warn"), rule("privacy.copies")))
+    assert verdict.verdict == "PASS"
+    assert verdict.findings[0].outcome != "PASS"
+
+
+def test_no_binding_rule_is_no_pass() -> None:
+    good = candidate(estimate(0.5, 0.5, 0.5))
+    assert judge(good, policy_of()).verdict == "INCONCLUSIVE"
+    assert judge(good, policy_of(rule(severity="warn"))).verdict == "INCONCLUSIVE"
+
+
+def test_the_sample_size_that_would_decide_goes_as_the_square_of_the_interval() -> None:
+    finding = judge(candidate(estimate(0.50, 0.55, 0.65, n=1000)), policy_of(rule())).findings[0]
+    assert finding.n_needed == 4000  # the upper half-width of 0.10 has to shrink to 0.05
+    assert "4,000 rows" in finding.reason
+
+
+def test_no_sample_size_decides_an_estimate_on_the_limit() -> None:
+    finding = judge(candidate(estimate(0.55, 0.6, 0.65)), policy_of(rule())).findings[0]
+    assert finding.n_needed is None
+    assert finding.outcome == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (None, "FAIL"),
+        ({"epsilon": 1.0, "delta": 1e-6, "private": True}, "PASS"),
+        ({"epsilon": 3.0, "delta": 1e-6, "private": True}, "PASS"),
+        ({"epsilon": 3.1, "delta": 1e-6, "private": True}, "FAIL"),
+        ({"epsilon": 1.0, "delta": 1e-6, "private": False}, "FAIL"),
+        ({"epsilon": 1.0, "delta": 1e-6}, "FAIL"),
+        ({"delta": 1e-6, "private": True}, "INCONCLUSIVE"),
+        ({"epsilon": float("nan"), "delta": 1e-6, "private": True}, "INCONCLUSIVE"),
+    ],
+)
+def test_a_rule_on_epsilon_needs_a_sound_statement(statement: dict[str, object] | None, expected: str) -> None:
+    verdict = judge(candidate(statement=statement), policy_of(rule("statement.epsilon", 3.0)))
+    assert verdict.verdict == expected
+    if statement is None:
+        assert "no formal guarantee" in verdict.findings[0].reason
+
+
+def test_a_rule_about_one_column_reads_that_column_only() -> None:
+    found = (
+        Estimate("columns.tvd", 0.01, 100, "lower", subject=("age",), low=0.0, high=0.02),
+        Estimate("columns.tvd", 0.90, 100, "lower", subject=("sex",), low=0.8, high=0.95),
+    )
+    for column, expected in (("age", "PASS"), ("sex", "FAIL"), ("race", "INCONCLUSIVE")):
+        verdict = judge(candidate(*found), policy_of(rule("columns.tvd", 0.1, subject=(column,))))
+        assert verdict.verdict == expected
+
+
+@pytest.mark.parametrize("measure", DESCRIPTIVE)
+def test_what_only_describes_may_not_be_gated(measure: str) -> None:
+    content = {"name": "p", "version": 1, "audience": "a", "rules": [{"measure": measure, "limit": 1, "why": "w"}]}
+    with pytest.raises(JobError, match="only describes and may not be gated"):
+        build_policy(content)
+
+
+def test_an_estimate_that_says_it_only_describes_is_refused_when_judged() -> None:
+    found = Estimate(AUC, 0.5, 100, "none", low=0.4, high=0.6)
+    with pytest.raises(JobError, match="may not be gated"):
+        judge(candidate(found), policy_of(rule()))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"rule": []}, "did you mean 'rules'"),
+        ({"rules": [{"measure": AUC, "limt": 0.6, "limit": 0.6, "why": "w"}]}, "did you mean 'limit'"),
+        ({"rules": [{"measure": "privacy.copys", "limit": 0.6, "why": "w"}]}, "did you mean 'privacy.copies'"),
+        ({"rules": [{"measure": AUC, "limit": "high", "why": "w"}]}, "limit='high'"),
+        ({"rules": [{"measure": AUC, "limit": float("nan"), "why": "w"}]}, "finite"),
+        ({"rules": [{"measure": AUC, "limit": 0.6}]}, "why' is missing"),
+        ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w"}] * 2}, "keep one"),
+        ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "severity": "error"}]}, "severity"),
+        ({"version": 0}, "version"),
+    ],
+)
+def test_a_policy_that_cannot_be_used_is_refused_in_one_sentence(content: dict[str, object], said: str) -> None:
+    with pytest.raises(JobError, match="the policy cannot be used") as caught:
+        build_policy({"name": "p", "version": 1, "audience": "a", **content})
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_not_toml_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="cannot be read"):
+        load_policy(tmp_path / "none.toml")
+    for name, content in (("a.toml", b"name = "), ("b.toml", b"\xff\xfe")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(JobError, match="not TOML"):
+            load_policy(tmp_path / name)
+
+
+def test_a_verdict_is_plain_data() -> None:
+    verdict = judge(candidate(estimate(0.5, 0.52, 0.54)), load_policy(SHIPPED / "internal.toml"))
+    content = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
+    assert content["verdict"] == verdict.verdict
+    assert content["findings"][0]["rule"]["why"]
+
+
+# What the shipped policies must say of known tables, in the figures that the measures give for them.
+
+HONEST = {
+    "privacy.multiset": (0.97, 1.0, 1.03), "privacy.copies.excess": (-0.01, 0.0, 0.01),
+    "privacy.copies.unique.excess": (-0.01, 0.0, 0.01), "privacy.membership.auc": (0.49, 0.50, 0.51),
+    "privacy.membership.tpr_at_0.01": (0.007, 0.01, 0.013), "privacy.membership.tpr_at_0.001": (0.0003, 0.001, 0.0024),
+    "columns.tvd.excess": (-0.002, 0.0, 0.002), "pairs.tvd.floor_share": (-0.05, 0.0, 0.05),
+    "validity.rows": (0.999, 1.0, 1.0), "utility.gap.boosting": (-0.01, 0.0, 0.01),
+}  # fmt: skip
+PROMISE = {"epsilon": 1.0, "delta": 1e-6, "private": True}
+
+
+def known(statement: dict[str, object] | None = None, **changed: tuple[float, float, float]) -> Candidate:
+    figures = {**HONEST, **{name.replace("__", "."): interval for name, interval in changed.items()}}
+    return candidate(*(estimate(*interval, measure=name) for name, interval in figures.items()), statement=statement)
+
+
+def failed(subject: Candidate, name: str) -> set[str]:
+    verdict = judge(subject, load_policy(SHIPPED / f"{name}.toml"))
+    return {f.rule.measure for f in verdict.findings if f.outcome == "FAIL"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_policy_gives_a_reason_for_each_limit_and_names_itself(name: str) -> None:
+    policy = load_policy(SHIPPED / f"{name}.toml")
+    assert policy.name == name
+    assert policy.description
+    assert all(len(r.why) > 40 for r in policy.rules)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("figure", ["privacy__multiset", "privacy__copies__excess", "privacy__membership__auc"])
+def test_a_copy_of_train_fails_on_privacy_by_each_of_three_figures(name: str, figure: str) -> None:
+    copied = {
+        "privacy__multiset": (0.0, 0.0, 0.0), "privacy__copies__excess": (0.70, 0.75, 0.80),
+        "privacy__membership__auc": (0.84, 0.86, 0.88),
+    }  # fmt: skip
+    measures = failed(known(PROMISE, **{figure: copied[figure]}), name)
+    assert measures == {figure.replace("__", ".")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shuffled_columns_fail_on_fidelity(name: str) -> None:
+    assert failed(known(PROMISE, pairs__tvd__floor_share=(0.95, 1.0, 1.05)), name) == {"pairs.tvd.floor_share"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_good_table_with_a_promise_passes(name: str) -> None:
+    mst = known(PROMISE, columns__tvd__excess=(0.006, 0.01, 0.014), pairs__tvd__floor_share=(0.51, 0.55, 0.59))
+    assert judge(mst, load_policy(SHIPPED / f"{name}.toml")).verdict == "PASS"
+
+
+def test_a_fresh_sample_without_a_promise_passes_inside_and_fails_outside_on_epsilon_alone() -> None:
+    assert judge(known(), load_policy(SHIPPED / "internal.toml")).verdict == "PASS"
+    for name in ("partner", "public"):
+        assert failed(known(), name) == {"statement.epsilon", "statement.delta"}
+
+
+def test_policies_grow_stricter_with_the_audience() -> None:
+    policies = [load_policy(SHIPPED / f"{name}.toml") for name in NAMES]
+    for looser, stricter in ((policies[0], policies[1]), (policies[1], policies[2])):
+        limits = {r.measure: r.limit for r in stricter.rules}
+        for r in looser.rules:
+            sign = 1 if r.direction == "lower" else -1
+            assert sign * limits[r.measure] <= sign * r.limit
+
+
+def test_a_leak_of_half_a_percent_of_training_rows_fails_for_publication() -> None:
+    leak = known(PROMISE, **{"privacy__membership__tpr_at_0.001": (0.0042, 0.0057, 0.0077)})
+    assert failed(leak, "public") == {"privacy.membership.tpr_at_0.001"}

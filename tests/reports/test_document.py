@@ -1,0 +1,77 @@
+"""The report as data: what is said first, what is drawn, what is admitted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from evaluate.policy import GATEABLE, Verdict
+from evaluate.result import Candidate, Evaluation
+from reports import compose
+from reports.evidence import MOST_COLUMNS, associations
+from reports.glossary import GLOSSARY
+from reports.limits import limits_of, twins
+
+Verdicts = Callable[..., tuple[Verdict, ...]]
+
+
+def test_every_measure_that_a_policy_may_name_is_explained() -> None:
+    assert set(GATEABLE) <= set(GLOSSARY)
+
+
+def test_the_worst_column_comes_first(evaluation: Evaluation) -> None:
+    rows = compose(evaluation).columns
+    assert [row.worst for row in rows] == sorted((row.worst for row in rows), reverse=True)
+    assert all(len(row.figures) == len(evaluation.candidates) for row in rows)
+
+
+def test_charts_of_one_column_share_a_scale_that_holds_all_of_them(evaluation: Evaluation) -> None:
+    for row in compose(evaluation).columns:
+        for figure in row.figures:
+            assert figure is not None
+            assert max(*figure["train"], *figure["synthetic"]) <= row.top
+
+
+def test_reasons_of_a_fail_begin_with_what_failed(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    document = compose(evaluation, verdicts=verdicts_of(evaluation, "public"))
+    for section in document.sections[1:]:
+        outcomes = [finding.outcome for finding in section.rulings[0].reasons]
+        assert outcomes == sorted(outcomes, key=["FAIL", "INCONCLUSIVE"].index)
+        assert outcomes[0] == "FAIL"
+        assert len(outcomes) <= 5
+
+
+def test_reasons_of_a_pass_are_its_closest_calls(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    ruling = compose(evaluation, verdicts=verdicts_of(evaluation)).sections[0].rulings[0]
+    assert ruling.words == "RELEASE"
+    assert ruling.reasons[0].rule.measure == "pairs.tvd.floor_share"
+
+
+def test_wide_tables_draw_the_columns_that_are_most_wrong() -> None:
+    d = 40
+    real = [[0.0] * d for _ in range(d)]
+    wrong = [[0.5 if {i, j} == {3, 37} else 0.01 for j in range(d)] for i in range(d)]
+    figure = {"columns": [f"c{i}" for i in range(d)], "train": real, "synthetic": wrong, "kinds": []}
+    found = associations(Candidate("c", (), figures={"associations": figure}))
+    assert found is not None
+    assert len(found.columns) == MOST_COLUMNS
+    assert {"c3", "c37"} <= set(found.columns)
+    assert found.left_out == d - MOST_COLUMNS
+
+
+def test_a_missing_association_stays_missing_in_the_difference() -> None:
+    figure = {"columns": ["a", "b"], "train": [[None, None], [None, None]], "synthetic": [[None, 0.5], [0.5, None]]}
+    found = associations(Candidate("c", (), figures={"associations": figure}))
+    assert found is not None
+    assert found.difference == ((None, None), (None, None))
+
+
+def test_twins_are_explained_where_fresh_rows_equal_training_rows(evaluation: Evaluation) -> None:
+    assert "2.0% of fresh real rows" in twins(evaluation)[0]
+    assert twins(replace(evaluation, candidates=())) == ()
+
+
+def test_the_power_of_the_attack_is_stated_and_its_absence_too() -> None:
+    figure = {"fpr": [0.1], "tpr": [0.1], "auc": 0.5, "n_members": 500, "n_controls": 500, "floor_fpr": 0.002}
+    weak = limits_of(Candidate("c", (), figures={"membership": figure})).power
+    assert "above 0.551" in weak[0]
+    assert "1,000 outsiders" in weak[1]
+    assert "No membership attack" in limits_of(Candidate("c", ())).power[0]

@@ -1,0 +1,208 @@
+"""The page as text: whole, deterministic, and harmless whatever the names in it are."""
+
+import base64
+import hashlib
+import itertools
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from evaluate.policy import Verdict
+from evaluate.result import Candidate, Evaluation, Failure
+from reports import render_html, write_html
+from synth.errors import OutputError
+
+Verdicts = Callable[..., tuple[Verdict, ...]]
+SECTIONS = (
+    "verdict", "comparison", "policy", "guarantee", "columns", "pairs", "utility", "attacks", "limits", "provenance",
+    "glossary",
+)  # fmt: skip
+HOSTILE = {
+    "age": "</script><script>alert(1)</script>", "workclass": "{{7*7}}", "fnlwgt": "long" * 2500,
+    "education": "\u0627\u0644\u0639\u0645\u0631", "sex": "\U0001f469\u200d\U0001f680 sex",
+    "race": "a\u202eb\x00c\ud800", "income": "\"'><img src=x onerror=alert(2)>&amp;",
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """Tags, ids, headings and the text outside of style."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._style = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._style = tag == "style"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._style = False
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self._style else data
+
+
+@pytest.fixture(scope="module")
+def page(evaluation: Evaluation, verdicts_of: Verdicts) -> str:
+    return render_html(evaluation, verdicts=verdicts_of(evaluation), title="A census", release="mst")
+
+
+def test_the_same_evaluation_gives_the_same_page(page: str, evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    again = Evaluation.from_json(evaluation.to_json())
+    assert render_html(again, verdicts=verdicts_of(again), title="A census", release="mst") == page
+
+
+def test_every_section_is_there_in_the_officers_order(page: str) -> None:
+    ids = [attributes["id"] for tag, attributes in Page(page).tags if tag == "h2"]
+    assert ids == list(SECTIONS)
+
+
+def test_the_verdict_comes_first_in_words_for_every_candidate(page: str) -> None:
+    text = Page(page).text
+    cover = text[: text.index("Side by side")]
+    for words in ("RELEASE", "DO NOT RELEASE", "MORE EVIDENCE NEEDED", "Named for release by the job", "internal"):
+        assert words in cover
+    assert cover.count("No formal guarantee") == 2
+
+
+def test_every_section_says_that_it_reads_real_data(page: str) -> None:
+    text = Page(page).text
+    assert text.count("outside the guarantee") == len(SECTIONS) - 1
+    assert "This report reads real data and is outside the privacy guarantee." in text
+
+
+def test_the_page_stays_small_and_names_nothing_outside_itself(page: str) -> None:
+    assert len(page.encode()) < 500_000
+    tags = Page(page).tags
+    assert not {tag for tag, _ in tags} & {"script", "img", "link", "iframe", "object", "base", "form"}
+    targets = [value for _, attributes in tags for name, value in attributes.items() if name in ("href", "src")]
+    assert all(target is not None and target.startswith("#") for target in targets)
+    assert not any(name.startswith("on") or name == "style" for _, attributes in tags for name in attributes)
+
+
+def test_the_policy_of_the_page_allows_its_own_style_and_nothing_else(page: str) -> None:
+    content = next(a["content"] for tag, a in Page(page).tags if a.get("http-equiv") == "Content-Security-Policy")
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style.group(1).encode()).digest()).decode()
+    assert content == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def test_every_link_of_the_page_leads_to_a_place_in_it(page: str) -> None:
+    tags = Page(page).tags
+    ids = {attributes.get("id") for _, attributes in tags}
+    links = {attributes["href"] for tag, attributes in tags if tag in ("a", "use")}
+    assert {link[1:] for link in links if link is not None} <= ids
+
+
+def test_pictures_have_names_headings_have_an_order_and_header_cells_a_scope(page: str) -> None:
+    tags = Page(page).tags
+    for tag, attributes in tags:
+        if tag == "svg":
+            assert attributes.get("aria-hidden") == "true" or (attributes["role"] == "img" and attributes["aria-label"])
+        if tag == "th":
+            assert attributes.get("scope") in ("col", "row")
+    levels = [int(tag[1]) for tag, _ in tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_hostile_names_are_text(make_evaluation: Callable[..., Evaluation], verdicts_of: Verdicts) -> None:
+    hostile = make_evaluation(HOSTILE)
+    page = render_html(hostile, verdicts=verdicts_of(hostile), title=HOSTILE["age"])
+    parsed = Page(page)
+    assert not {"script", "img"} & {tag for tag, _ in parsed.tags}
+    assert "{{7*7}}" in parsed.text
+    assert "</script><script>alert(1" in parsed.text
+    assert "<bdi>49</bdi>" not in page
+    assert "\u0627\u0644\u0639\u0645\u0631" in parsed.text
+    assert "\u202e" not in page
+    assert "\x00" not in page
+    assert "long" * 60 not in page
+    page.encode()
+
+
+def test_hostile_texts_outside_the_columns_are_text(evaluation: Evaluation) -> None:
+    bad = "<script>alert(3)</script>"
+    failure = Failure("columns.ks", "failed", bad, (bad,))
+    first = evaluation.candidates[1]
+    vendor = Candidate(bad, first.estimates, (failure,), first.figures, {**_statement(bad)}, {bad: bad}, {bad: 1.0})
+    page = render_html(Evaluation((vendor,), {bad: bad}, evaluation.schema, {bad: [bad], "versions": {bad: bad}}))
+    assert "script" not in {tag for tag, _ in Page(page).tags}
+    assert bad in Page(page).text
+
+
+def _statement(bad: str) -> dict[str, object]:
+    event = {"what": bad, "mechanism": bad, "noise": {bad: 1.0}, "count": 1, "rho": 0.1}
+    return {
+        "epsilon": 1.0, "delta": 1e-6, "unit": bad, "n_units": 10, "accountant": bad, "epsilon_rdp": 1.1,
+        "events": [event], "relation": bad, "versions": {bad: bad}, "ledger": bad, "caveats": [bad], "private": False,
+    }  # fmt: skip
+
+
+def test_a_statement_with_injected_noise_is_called_void(evaluation: Evaluation) -> None:
+    first = evaluation.candidates[0]
+    fake = Candidate("fake", first.estimates, statement={**first.statement, "private": False})  # type: ignore[dict-item]
+    text = Page(render_html(Evaluation((fake,), evaluation.real, evaluation.schema))).text
+    assert "must not be released on the strength of this statement" in text
+
+
+def test_a_candidate_of_which_nothing_was_measured_still_has_a_report(evaluation: Evaluation) -> None:
+    bare = Candidate("bare", (), (Failure("columns.tvd.mean", "timed out", "the time limit was reached"),))
+    text = Page(render_html(Evaluation((bare,), {}, evaluation.schema))).text
+    assert "timed out" in text
+    assert "the time limit was reached" in text
+    assert "No policy was applied" in text
+    assert render_html(Evaluation((), {}, {"columns": {}}))
+
+
+def test_a_table_named_for_release_that_was_not_evaluated_is_said_so(evaluation: Evaluation) -> None:
+    text = Page(render_html(evaluation, release="aim")).text
+    assert "was not evaluated" in text
+
+
+def test_several_policies_are_shown_with_their_names(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    verdicts = (*verdicts_of(evaluation), *verdicts_of(evaluation, "public"))
+    text = Page(render_html(evaluation, verdicts=verdicts)).text
+    assert "policy internal, version 1" in text
+    assert "policy public, version 1" in text
+
+
+def test_the_report_is_written_whole_or_not_at_all(evaluation: Evaluation, tmp_path: Path) -> None:
+    path = write_html(evaluation, tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == render_html(evaluation)
+    with pytest.raises(OutputError, match="choose a file in a writable folder"):
+        write_html(evaluation, tmp_path / "none" / "report.html")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError):
+        write_html(evaluation, tmp_path / "folder")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "report.html"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_colors_have_the_contrast_of_wcag_aa(page: str, scheme: str) -> None:
+    blocks = re.findall(r":root \{(.*?)\}", page, re.DOTALL)
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[0] if scheme == "light" else blocks[1]))
+    for name in ("ink", "soft", "accent", "pass", "fail", "open"):
+        assert _contrast(colors[name], colors["paper"]) >= 4.5
+    for name in ("pass", "fail", "open"):
+        assert _contrast(colors[name], colors[f"{name}-wash"]) >= 4.5
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted(_luminance(color) for color in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(color: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,296 @@
+"""What every generator in the registry promises, and what every private one promises beside."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.dp.mechanisms import InjectedNoise
+from synth.errors import BudgetError, JobError, ModelError, SchemaError
+from synth.generators import registry
+from synth.generators.base import Model
+from synth.schema import Schema, build_schema
+from synth.table import present, violations
+
+QUICK = {"sdv.ctgan": {"epochs": 1, "batch_size": 100}, "sdv.tvae": {"epochs": 1, "batch_size": 100}}
+PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
+
+
+def fitted(name: str, frame: pd.DataFrame, schema: Schema, **more: object) -> Model:
+    return registry.generator(name, **QUICK.get(name, {}), **more).fit(frame, schema, seed=0)
+
+
+@pytest.fixture(params=registry.names())
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_synthetic_table_has_the_real_ones_columns_order_dtypes_precision_and_bounds(
+    name: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    synthetic = fitted(name, frame, schema).sample(300, seed=1)
+    real = present(frame, schema)
+    assert list(synthetic.columns) == list(real.columns)
+    assert synthetic.dtypes.astype(str).to_dict() == real.dtypes.astype(str).to_dict()
+    assert len(synthetic) == 300
+    assert violations(synthetic, schema) == []
+
+
+def test_missing_values_appear_where_they_may_and_nowhere_else(name: str, frame: pd.DataFrame, schema: Schema) -> None:
+    synthetic = fitted(name, frame, schema).sample(600, seed=1)
+    for column in schema.learned:
+        real_share, share = frame[column].isna().mean(), synthetic[column].isna().mean()
+        if not schema.columns[column].missing:
+            assert share == 0
+        elif name != "sdv.ctgan":  # one epoch teaches it nothing about shares
+            assert abs(share - real_share) < 0.1
+
+
+def test_identifiers_are_new_and_never_learned(name: str, frame: pd.DataFrame, schema: Schema) -> None:
+    marked = frame.assign(id=[f"P-{9000 + i}" for i in range(len(frame))])
+    plain = fitted(name, frame, schema).sample(200, seed=1)
+    same = fitted(name, marked, schema).sample(200, seed=1)
+    pd.testing.assert_frame_equal(plain, same)
+    assert plain["id"].is_unique
+    assert plain["id"].str.fullmatch(r"P-\d{4}").all()
+
+
+def test_the_same_seed_gives_the_same_table_and_another_seed_another(
+    name: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    model, again = fitted(name, frame, schema), fitted(name, frame, schema)
+    one = model.sample(100, seed=7)
+    pd.testing.assert_frame_equal(one, model.sample(100, seed=7))
+    pd.testing.assert_frame_equal(one, again.sample(100, seed=7))
+    assert not one.equals(model.sample(100, seed=8))
+
+
+def test_fitting_and_sampling_leave_global_randomness_and_the_table_alone(
+    name: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    before, state = frame.copy(deep=True), np.random.get_state()[1].copy()  # noqa: NPY002
+    fitted(name, frame, schema).sample(20, seed=0)
+    pd.testing.assert_frame_equal(frame, before)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+def test_a_generator_without_epsilon_gives_no_formal_guarantee(name: str, frame: pd.DataFrame, schema: Schema) -> None:
+    model = fitted(name, frame, schema)
+    assert model.statement is None
+    assert model.default_rows == len(frame)
+
+
+def test_a_saved_model_samples_the_same_or_says_why_it_cannot_be_saved(
+    name: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path
+) -> None:
+    model = fitted(name, frame, schema)
+    if name.startswith("sdv."):
+        with pytest.raises(ModelError, match="pickle"):
+            model.save(tmp_path / "model")
+        assert list(tmp_path.iterdir()) == []
+        return
+    model.save(tmp_path / "model")
+    again = registry.load_model(tmp_path / "model")
+    pd.testing.assert_frame_equal(again.sample(50, seed=3), model.sample(50, seed=3))
+    assert again.statement == model.statement
+    assert {p.suffix for p in (tmp_path / "model").iterdir()} == {".json", ".safetensors"}
+
+
+def test_free_text_is_refused_and_a_dropped_column_is_left_out(name: str, frame: pd.DataFrame) -> None:
+    columns = {"age": {"kind": "integer", "bounds": [17, 90]}, "note": {"kind": "text"}}
+    table = frame[["age"]].assign(note="free as a bird")
+    with pytest.raises(SchemaError, match="drop = true"):
+        fitted(name, table, build_schema({"status": "declared", "columns": columns}))
+    columns["note"]["drop"] = True
+    schema = build_schema({"status": "declared", "columns": columns})
+    assert list(fitted(name, table, schema).sample(5, seed=0).columns) == ["age"]
+
+
+def test_constant_all_missing_and_single_columns_are_fitted(name: str) -> None:
+    columns = {
+        "one": {"kind": "integer", "bounds": [5, 5]},
+        "same": {"kind": "categorical", "categories": ["x"]},
+        "none": {"kind": "categorical", "categories": [], "missing": True},
+    }
+    frame = pd.DataFrame({"one": [5] * 60, "same": ["x"] * 60, "none": pd.Series([None] * 60, dtype=object)})
+    for chosen in (list(columns), ["one"], ["none"]):
+        schema = build_schema({"status": "declared", "columns": {c: columns[c] for c in chosen}})
+        synthetic = fitted(name, frame[chosen], schema).sample(10, seed=0)
+        assert synthetic.astype(object).equals(present(frame[chosen].head(10), schema).astype(object))
+
+
+def test_synthetic_entities_have_several_rows_each(name: str) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"who": np.repeat(np.arange(100), 4) + 1000, "x": rng.integers(0, 9, 400)})
+    columns = {"who": {"kind": "identifier", "bounds": [0, 10**6]}, "x": {"kind": "integer", "bounds": [0, 8]}}
+    content = {"status": "declared", "n_units": 100, "entity": "who", "max_rows_per_unit": 6, "columns": columns}
+    synthetic = fitted(name, frame, build_schema(content)).sample(400, seed=0)
+    assert synthetic.groupby("who").size().mean() == pytest.approx(4, abs=0.5)
+
+
+def test_an_impossible_number_of_rows_is_refused(name: str, frame: pd.DataFrame, schema: Schema) -> None:
+    model = fitted(name, frame, schema)
+    for n_rows in (0, -3):
+        with pytest.raises(JobError, match="rows="):
+            model.sample(n_rows, seed=0)
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_a_private_fit_states_its_epsilon_delta_unit_and_events(
+    private: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    statement = fitted(private, frame, schema, epsilon=1.0).statement
+    assert statement is not None
+    assert 0.99 < statement.epsilon <= 1.0
+    assert statement.epsilon <= statement.epsilon_rdp * 1.001
+    assert (statement.unit, statement.n_units, statement.relation) == ("row", 400, "zero-out")
+    assert statement.delta == 1e-6
+    assert statement.private
+    assert sum(event.count for event in statement.events) >= len(schema.learned)
+    assert "outside a ledger" in statement.ledger
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_a_private_fit_needs_a_declared_schema_with_its_number_of_units(
+    private: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    for change, message in (({"status": "inferred"}, "declare"), ({"n_units": None}, "n_units")):
+        with pytest.raises(BudgetError, match=message):
+            fitted(private, frame, schema.model_copy(update=change), epsilon=1.0)
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), "much"])
+def test_an_epsilon_that_is_none_is_refused(private: str, epsilon: object) -> None:
+    with pytest.raises(JobError, match="epsilon"):
+        registry.generator(private, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_the_users_seed_never_reaches_the_noise(private: str, frame: pd.DataFrame, schema: Schema) -> None:
+    one, two = (fitted(private, frame, schema, epsilon=1.0).sample(200, seed=5) for _ in range(2))
+    assert not one.equals(two)
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_injected_noise_marks_the_model_as_not_private(private: str, frame: pd.DataFrame, schema: Schema) -> None:
+    generator = registry.generator(private, epsilon=1.0)
+    model = generator.fit(frame, schema, noise=InjectedNoise(np.random.default_rng(0)))  # type: ignore[call-arg]
+    assert model.statement is not None
+    assert not model.statement.private
+
+
+def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The table with one row changed as an adversary would."""
+    changes: dict[str, tuple[str, object]] = {
+        "a new category": ("job", "spy"),
+        "an extreme value": ("gain", 1e300),
+        "a value below the bounds": ("age", -40),
+        "the only missing value": ("income", None),
+        "a value that is not finite": ("gain", float("inf")),
+        "another dtype": ("age", "forty"),
+    }
+    tables = {}
+    for label, (column, value) in changes.items():
+        table = frame.copy()
+        table[column] = table[column].astype(object)
+        table.loc[3, column] = value
+        tables[label] = table
+    return tables
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_one_adversarial_row_changes_nothing_but_noised_numbers(
+    private: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path
+) -> None:
+    # With the noise held fixed and huge against one row, everything that is not a noised number must be the same.
+    def unnoised(table: pd.DataFrame, folder: Path) -> dict[str, object]:
+        generator = registry.generator(private, epsilon=1.0)
+        noise = InjectedNoise(np.random.default_rng(0))
+        generator.fit(table, schema, noise=noise).save(folder)  # type: ignore[call-arg]
+        content = json.loads((folder / "model.json").read_text())
+        content.pop("distribution")
+        for part in content["discretizer"].values():
+            part.pop("mass")
+            part.pop("group")
+        return content
+
+    expected = unnoised(frame, tmp_path / "real")
+    for label, table in odd_units(frame).items():
+        assert unnoised(table, tmp_path / label) == expected, label
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_a_private_model_holds_no_exact_count_and_no_identifier(
+    private: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path
+) -> None:
+    fitted(private, frame, schema, epsilon=1.0).save(tmp_path / "model")
+    text = (tmp_path / "model" / "model.json").read_text()
+    assert not any(identifier in text for identifier in frame["id"])
+    content = json.loads(text)
+    income = content["discretizer"]["income"]["mass"][:2]
+    assert income != frame["income"].value_counts().reindex(["<=50K", ">50K"]).tolist()
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_one_entity_moves_what_is_read_by_no_more_than_k_rows(private: str) -> None:
+    columns = {"who": {"kind": "identifier", "bounds": [0, 10**6]}, "x": {"kind": "integer", "bounds": [0, 8]}}
+    content = {"status": "declared", "n_units": 60, "entity": "who", "max_rows_per_unit": 3, "columns": columns}
+    frame = pd.DataFrame(
+        {"who": np.r_[np.arange(59), np.full(500, 999)], "x": np.r_[np.arange(59) % 8, np.full(500, 8)]}
+    )
+
+    class Recorder(InjectedNoise):
+        """Keeps what would be noised."""
+
+        def __init__(self) -> None:
+            super().__init__(np.random.default_rng(0))
+            self.seen: list[np.ndarray] = []
+
+        def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
+            self.seen.append(counts.copy())
+            return super().gaussian(counts, sigma)
+
+    def seen(table: pd.DataFrame) -> list[np.ndarray]:
+        recorder = Recorder()
+        registry.generator(private, epsilon=1.0).fit(table, build_schema(content), noise=recorder)  # type: ignore[call-arg]
+        return recorder.seen
+
+    with_all, without = seen(frame), seen(frame[frame["who"] != 999].reset_index(drop=True))
+    moved = [int(np.abs(a - b).sum()) for a, b in zip(with_all, without, strict=True)]
+    assert moved == [1, 3]
+
+
+def test_sdv_takes_no_epsilon() -> None:
+    with pytest.raises(JobError, match="no formal guarantee"):
+        registry.generator("sdv.tvae", epsilon=1.0)
+
+
+def test_an_unknown_generator_and_an_unknown_parameter_name_the_nearest() -> None:
+    with pytest.raises(JobError, match="did you mean 'mst'"):
+        registry.generator("mts")
+    with pytest.raises(JobError, match="did you mean 'epsilon'"):
+        registry.generator("mst", epsilom=1.0)
+
+
+def test_a_damaged_a_foreign_and_a_newer_model_are_refused(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    fitted("independent", frame, schema).save(tmp_path / "model")
+    description = tmp_path / "model" / "model.json"
+    whole = description.read_text()
+    for text in (
+        whole[:200],
+        whole.replace('"format": 1', '"format": 99', 1),
+        whole.replace('"independent"', '"x"', 1),
+        "{}",
+    ):
+        description.write_text(text)
+        with pytest.raises(ModelError):
+            registry.load_model(tmp_path / "model")
+    description.write_text(whole)
+    (tmp_path / "model" / "arrays.safetensors").write_bytes(b"\x00" * 64)
+    with pytest.raises(ModelError, match="damaged"):
+        registry.load_model(tmp_path / "model")
+    with pytest.raises(ModelError, match="name a saved model"):
+        registry.load_model(tmp_path / "nothing")

@@ -1,0 +1,69 @@
+"""The command line. Libraries are imported inside commands, so that help answers at once.
+
+Exit codes: 0 done or PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE, 4 internal error, 130 interrupted.
+"""
+
+import logging
+import signal
+import sys
+import warnings
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from understudy.cli import evidence, jobs, models, schemas
+from understudy.cli.root import Root
+
+ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
+
+Anywhere on the line: --quiet says nothing but errors, --json prints one JSON object on standard output (all else goes
+to standard error), --debug shows the traceback of an internal error, which may hold values of the table.
+
+Exit codes: 0 done or PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE, 4 internal error."""
+
+app = typer.Typer(
+    cls=Root,
+    help=ROOT_HELP,
+    epilog="Example: understudy run examples/fair.toml --out out/fair",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+jobs.add_to(app)
+schemas.add_to(app)
+models.add_to(app)
+evidence.add_to(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"understudy {metadata.version('understudy')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Holds the options of the command itself."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """A polite end cleans up like Ctrl-C does."""
+    sys.exit(128 + number)
+
+
+def main() -> None:
+    """The command `understudy`."""
+    signal.signal(signal.SIGTERM, _terminate)
+    if "--debug" not in sys.argv:
+        # Warnings and logs of libraries may quote values of the table.
+        warnings.simplefilter("ignore")
+        logging.getLogger().addHandler(logging.NullHandler())
+    app()

@@ -1,0 +1,141 @@
+"""`understudy evaluate`, `gate`, `report`: measure a synthetic table, judge it, show it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
+
+if TYPE_CHECKING:
+    from evaluate.policy import Finding, Verdict
+    from evaluate.result import Evaluation
+    from understudy.console import Console
+
+EVALUATE = (
+    "Example: understudy evaluate --train parts/train.csv --holdout parts/holdout.csv --synthetic synthetic.csv "
+    "--schema patients.schema.toml --model model --out evaluation.json"
+)
+GATE = "Example: understudy gate evaluation.json --policy internal"
+REPORT = "Example: understudy report evaluation.json --policy internal --out report.html"
+
+EvaluationFile = Annotated[Path, typer.Argument(help="What `understudy evaluate` wrote.", show_default=False)]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("evaluate", epilog=EVALUATE)(evaluate)
+    app.command("gate", epilog=GATE)(gate)
+    app.command("report", epilog=REPORT)(report)
+
+
+def evaluate(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    train: Annotated[Path, typer.Option(help="Real rows that the generator saw.", show_default=False)],
+    holdout: Annotated[Path, typer.Option(help="Real rows that it did not see.", show_default=False)],
+    synthetic: Annotated[list[Path], typer.Option(help="The table to judge; may be repeated.", show_default=False)],
+    schema: SchemaFile,
+    out: OutFile,
+    model: Annotated[
+        Path | None, typer.Option(help="The model the table came from: gives the privacy statement.")
+    ] = None,
+    seed: SeedOption = 0,
+    measure: Annotated[list[str] | None, typer.Option(help="Only this measure; may be repeated.")] = None,
+    time_limit_s: Annotated[
+        float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure.")
+    ] = None,
+) -> int:
+    """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
+    from synth.output import check_writable, whole_file
+    from understudy.offered import Offer, measure_offer
+
+    console = console_of(ctx)
+    check_writable(out)
+    offer = Offer(train, holdout, tuple(synthetic), schema, model, seed, tuple(measure or ()) or None, time_limit_s)
+    with console.stage("evaluate") as progress:
+        evaluation = measure_offer(offer, progress)
+    with whole_file(out) as path:
+        path.write_text(evaluation.to_json(), encoding="utf-8")
+    for candidate in evaluation.candidates:
+        console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
+    console.say(f"Evaluation: {out}")
+    console.result({"evaluation": str(out), "candidates": [c.name for c in evaluation.candidates]})
+    return 0
+
+
+def gate(
+    ctx: typer.Context,
+    evaluation: EvaluationFile,
+    policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
+    candidate: Annotated[str | None, typer.Option(help="Judge this one only; none: the worst verdict counts.")] = None,
+) -> int:
+    """Judge an evaluation by a policy. Exit code: 0 PASS, 1 FAIL, 3 INCONCLUSIVE."""
+    from evaluate.policy import judge
+    from synth.errors import JobError, nearest
+    from understudy.offered import read_evaluation, read_policy
+    from understudy.run import EXIT_CODES
+
+    console = console_of(ctx)
+    rules = read_policy(policy)
+    found = {c.name: c for c in read_evaluation(evaluation).candidates}
+    if candidate is not None and candidate not in found:
+        raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, found)}")
+    chosen = found.values() if candidate is None else (found[candidate],)
+    verdicts = [judge(one, rules) for one in chosen]
+    worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
+    for verdict in verdicts:
+        _show_verdict(verdict, console)
+    code = EXIT_CODES[worst.verdict]
+    said = [verdict.to_dict() for verdict in verdicts]
+    console.result({"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said})
+    return code
+
+
+def report(
+    ctx: typer.Context,
+    evaluation: EvaluationFile,
+    out: OutFile,
+    policy: Annotated[list[str] | None, typer.Option(help="A policy to judge by; may be repeated.")] = None,
+) -> int:
+    """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
+    from evaluate.policy import judge
+    from reports import write_html
+    from synth.output import check_writable
+    from understudy.offered import read_evaluation, read_policy
+
+    console = console_of(ctx)
+    check_writable(out)
+    rules = [read_policy(one) for one in policy or ()]
+    found = read_evaluation(evaluation)
+    with console.stage("report"):
+        verdicts = [judge(candidate, rule) for rule in rules for candidate in found.candidates]
+        write_html(found, out, verdicts=verdicts, release=_release(found))
+    console.say(f"Report: {out}")
+    console.result({"report": str(out)})
+    return 0
+
+
+def _release(evaluation: "Evaluation") -> str | None:
+    """The candidate that the job named for release, where the evaluation came from one."""
+    named = evaluation.provenance.get("release")
+    return named if any(c.name == named for c in evaluation.candidates) else None
+
+
+def _show_verdict(verdict: "Verdict", console: "Console") -> None:
+    rows = [(f.rule.measure, _limit(f), _estimate(f), f.outcome, f.rule.severity, f.reason) for f in verdict.findings]
+    console.table(("rule", "limit", "estimate (95%)", "outcome", "severity", "because"), rows)
+    console.say(f"{verdict.candidate}: {verdict.verdict} under policy {verdict.policy}, for {verdict.audience}")
+
+
+def _limit(finding: "Finding") -> str:
+    return f"{'at most' if finding.rule.direction == 'lower' else 'at least'} {finding.rule.limit:g}"
+
+
+def _estimate(finding: "Finding") -> str:
+    found = finding.estimate
+    if found is None:
+        return "none"
+    ends: Sequence[float] = [end for end in (found.low, found.high) if end is not None]
+    interval = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
+    return f"{found.value:.4g}{interval}"

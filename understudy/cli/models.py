@@ -1,0 +1,159 @@
+"""`understudy split`, `fit`, `sample`, `generators`: the steps of a job, one at a time."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.cli.options import (
+    OutFile,
+    OutFolder,
+    SchemaFile,
+    SeedOption,
+    Table,
+    console_of,
+    pairs,
+    scalar,
+)
+
+SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
+FIT = (
+    "Example: understudy fit parts/train.csv --schema patients.schema.toml --generator mst --epsilon 1 "
+    "--set n_bins=64 --out model"
+)
+SAMPLE = "Example: understudy sample model --rows 10000 --seed 7 --out synthetic.csv"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("split", epilog=SPLIT)(split)
+    app.command("fit", epilog=FIT)(fit)
+    app.command("sample", epilog=SAMPLE)(sample)
+    app.command("generators", epilog="Example: understudy generators --json")(generators)
+
+
+def split(
+    ctx: typer.Context,
+    table: Table,
+    schema: SchemaFile,
+    out: OutFolder,
+    holdout_share: Annotated[float, typer.Option(help="Share of units that no generator may see.")] = 0.2,
+    seed: SeedOption = 0,
+    stratified: Annotated[
+        bool, typer.Option("--stratified", help="Stratify on the target; only where no private fit will follow.")
+    ] = False,
+) -> int:
+    """Split a table into train and holdout, whole entities on one side, by keyed hash."""
+    from synth.output import check_new_folder, whole_folder
+    from synth.schema_file import read_schema
+    from synth.split import split as split_table
+    from synth.table import read_table, write_table
+
+    console = console_of(ctx)
+    check_new_folder(out)
+    read = read_schema(schema)
+    with console.stage("split"):
+        real = read_table(table, read)
+        sides = split_table(real, read, holdout_share=holdout_share, seed=seed, private=not stratified)
+        suffix = ".parquet" if table.suffix == ".parquet" else ".csv"
+        with whole_folder(out) as folder:
+            write_table(sides.train, folder / f"train{suffix}", read)
+            write_table(sides.holdout, folder / f"holdout{suffix}", read)
+    console.say(f"Train and holdout: {out / f'train{suffix}'}, {out / f'holdout{suffix}'}")
+    console.result({"train": str(out / f"train{suffix}"), "holdout": str(out / f"holdout{suffix}")})
+    return 0
+
+
+def fit(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    table: Table,
+    schema: SchemaFile,
+    name: Annotated[str, typer.Option("--generator", help="See `understudy generators`.", show_default=False)],
+    out: OutFolder,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget; none: no formal guarantee.", show_default=False)
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(help='A number, or "auto": min(1e-6, n_units^-1.2).', show_default=False)
+    ] = None,
+    seed: SeedOption = 0,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
+    ] = None,
+) -> int:
+    """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
+    from synth.generators.registry import generator
+    from synth.output import check_new_folder
+    from synth.schema_file import read_schema
+    from synth.table import read_table
+    from understudy.plan import check_generator, is_private, refuse_unsaved
+
+    console = console_of(ctx)
+    check_new_folder(out)
+    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
+    chosen = generator(name, **pairs(parameters or []), **{k: v for k, v in given.items() if v is not None})
+    read = read_schema(schema)
+    check_generator(chosen, read)
+    refuse_unsaved(chosen)
+    with console.stage(f"fit {name}") as progress:
+        real = read_table(table, read, outside="clamp" if is_private(chosen) else "refuse")
+        model = chosen.fit(real, read, seed=seed, progress=progress)
+        model.save(out)
+    statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
+    console.say(_promise(statement))
+    console.say(f"Model: {out}")
+    console.result({"model": str(out), "generator": name, "statement": statement})
+    return 0
+
+
+def _promise(statement: dict[str, Any] | None) -> str:
+    if statement is None:
+        return "No formal guarantee: this fit had no epsilon."
+    return (
+        f"Guarantee: epsilon={statement['epsilon']:.4g}, delta={statement['delta']:.3g} by {statement['accountant']}, "
+        f"unit {statement['unit']}, {statement['relation']}"
+    )
+
+
+def sample(
+    ctx: typer.Context,
+    model: Annotated[Path, typer.Argument(help="A saved model.", show_default=False)],
+    out: OutFile,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many; none: the model's own default.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Same seed, same table; none: a fresh one.")
+    ] = None,
+) -> int:
+    """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
+    from synth.generators.registry import load_model
+    from synth.output import check_writable
+    from synth.table import write_table
+
+    console = console_of(ctx)
+    check_writable(out)
+    loaded = load_model(model)
+    with console.stage(f"sample {loaded.name}") as progress:
+        synthetic = loaded.sample(rows, seed=seed, progress=progress)
+        write_table(synthetic, out, loaded.schema)
+    console.say(f"Synthetic table: {out}")
+    console.result({"synthetic": str(out), "rows": len(synthetic), "generator": loaded.name})
+    return 0
+
+
+def generators(ctx: typer.Context) -> int:
+    """List the generators and their parameters."""
+    from synth.generators.registry import generator_class, names
+
+    console = console_of(ctx)
+    known = {name: generator_class(name) for name in names()}
+    rows = [
+        (
+            name,
+            "with epsilon" if chosen.private else "none",
+            ", ".join(f"{key}={field.default}" for key, field in chosen.model_fields.items()),
+        )
+        for name, chosen in known.items()
+    ]
+    console.table(("generator", "guarantee", "parameters"), rows)
+    console.result({"generators": {name: chosen.model_json_schema() for name, chosen in known.items()}})
+    return 0

@@ -1,0 +1,52 @@
+"""Arguments and options that several commands share."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.console import Console
+
+MAX_SEED = 2**32 - 1
+
+Table = Annotated[Path, typer.Argument(help="A .csv, .csv.gz or .parquet file.", show_default=False)]
+SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
+OutFile = Annotated[Path, typer.Option("--out", help="The file to write.", show_default=False)]
+OutFolder = Annotated[Path, typer.Option("--out", help="The folder to make; it must be new.", show_default=False)]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Of every draw but private noise.")]
+
+
+def console_of(ctx: typer.Context) -> Console:
+    """Where a command prints."""
+    console: Console = ctx.obj
+    return console
+
+
+def scalar(text: str) -> Any:
+    """The value of a `key=value` option, read as TOML where it is that, else as text.
+
+    >>> scalar("3"), scalar("true"), scalar("auto")
+    (3, True, 'auto')
+    """
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def pairs(options: list[str]) -> dict[str, Any]:
+    """The `key=value` options by key.
+
+    Raises:
+        BadParameter: one is not of that form, or a key repeats.
+    """
+    found: dict[str, Any] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{option!r} is not of the form key=value; write one such as n_bins=64")
+        if key in found:
+            raise typer.BadParameter(f"{key!r} is set twice; keep one")
+        found[key] = scalar(value)
+    return found

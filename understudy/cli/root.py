@@ -1,0 +1,115 @@
+"""What holds for every command: options that stand anywhere, exit codes, and errors as one sentence."""
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from synth.errors import BadInput, MissingExtra
+from understudy.console import Console
+
+BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, CLOSED_PIPE = 2, 4, 130, 141
+_FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json": "json", "--debug": "debug"}
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+"""The class of all errors in the use of the command line, wherever this version of Typer keeps it."""
+
+MARKER = '__distribution__ = "understudy"'
+"""A line of our `evaluate/__init__.py` that no other package of that name has."""
+
+
+class Root(TyperGroup):
+    """The command `understudy`."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and leave with its exit code."""
+        flags, rest = hoisted(sys.argv[1:] if args is None else args)
+        console = Console(**flags)
+        try:
+            code = super().main(rest, prog_name or "understudy", standalone_mode=False, obj=console, **extra)
+        except _UsageError as error:
+            code = self._misused(error, console)
+        except typer.Abort:
+            code = INTERRUPTED
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """The chosen command's exit code, whatever happens in it."""
+        console: Console = ctx.obj
+        try:
+            refuse_another_evaluate()
+            return super().invoke(ctx)
+        except (_UsageError, typer.Exit, typer.Abort):
+            raise
+        except (BadInput, MissingExtra) as error:
+            return console.error(str(error), BAD_INPUT)
+        except KeyboardInterrupt:
+            return console.error("interrupted; nothing was left behind", INTERRUPTED)
+        except BrokenPipeError:
+            # What reads our output has gone; whatever is still buffered for it has nowhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return CLOSED_PIPE
+        except Exception as error:  # noqa: BLE001 - the outermost place: it must not be taken for a verdict
+            return _broke(error, console)
+
+    @staticmethod
+    def _misused(error: Any, console: Console) -> int:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            return BAD_INPUT
+        where = f" (see `{error.ctx.command_path} --help`)" if getattr(error, "ctx", None) is not None else ""
+        message = error.format_message().rstrip(".")
+        return console.error(f"{message[:1].lower()}{message[1:]}{where}", BAD_INPUT)
+
+
+def hoisted(args: Sequence[str]) -> tuple[dict[str, bool], list[str]]:
+    """The options that stand anywhere, and the arguments without them.
+
+    >>> hoisted(["gate", "e.json", "--json"])
+    ({'json': True}, ['gate', 'e.json'])
+    """
+    end = list(args).index("--") if "--" in args else len(args)
+    flags = {_FLAGS[word]: True for word in args[:end] if word in _FLAGS}
+    return flags, [word for word in args[:end] if word not in _FLAGS] + list(args[end:])
+
+
+def refuse_another_evaluate() -> None:
+    """Refuse to work with a package `evaluate` that is not ours: Hugging Face's has the same import name.
+
+    Raises:
+        MissingExtra: another distribution's was installed over ours; it was not imported.
+    """
+    found = importlib.util.find_spec("evaluate")
+    source = None if found is None or found.origin is None else Path(found.origin)
+    if source is None or not source.is_file() or MARKER not in source.read_text(encoding="utf-8", errors="replace"):
+        raise MissingExtra(
+            "the package `evaluate` that Python finds is not understudy's: another one, such as Hugging Face's, was "
+            "installed over it; run `pip uninstall evaluate`, then `pip install --force-reinstall --no-deps understudy`"
+        )
+
+
+def _broke(error: Exception, console: Console) -> int:
+    """An internal error: its kind, never its message, which may quote a value of the table."""
+    if console.debug:
+        traceback.print_exception(error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        name = f" {error.filename!r}" if error.filename is not None else ""
+        return console.error(f"the operating system refused{name}: {error.strerror}; nothing was left", BAD_INPUT)
+    return console.error(
+        f"internal error ({type(error).__name__}): nothing was left behind; run again with --debug for a traceback, "
+        "which may hold values of the table",
+        INTERNAL_ERROR,
+    )

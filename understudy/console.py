@@ -1,0 +1,117 @@
+"""The one place that prints: results on standard output, everything else on standard error.
+
+Nothing below this module prints, and nothing here is given a cell value of a real table.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import rich.console
+    import rich.progress
+
+Tell = Callable[[str, float | None], None]
+"""A `synth.generators.base.Progress`; spelled here so that help needs no libraries."""
+
+
+@dataclass(frozen=True)
+class Console:
+    """How much is said, and to whom.
+
+    Attributes:
+        quiet: nothing but errors (and the JSON, where it is asked for).
+        json: one JSON object on standard output; what people read goes to standard error.
+        debug: a traceback for internal errors; it may hold values of the table.
+    """
+
+    quiet: bool = False
+    json: bool = False
+    debug: bool = False
+
+    def say(self, text: str) -> None:
+        """A line of the result."""
+        if not self.quiet:
+            _plain(sys.stderr if self.json else sys.stdout, text)
+
+    def note(self, text: str) -> None:
+        """A line beside the result."""
+        if not self.quiet:
+            _plain(sys.stderr, text)
+
+    def error(self, text: str, code: int) -> int:
+        """The one sentence of an error; the exit code is returned."""
+        _plain(sys.stderr, f"Error: {text.rstrip('.')}.")
+        if self.json:
+            self.result({"error": text, "exit_code": code})
+        return code
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table of texts."""
+        if self.quiet:
+            return
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*headings, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        for row in rows:
+            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        _rich(sys.stderr if self.json else sys.stdout).print(table)
+
+    def result(self, content: Mapping[str, Any]) -> None:
+        """The result for machines; printed only where JSON is asked for, and once."""
+        if self.json:
+            _plain(sys.stdout, json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+    @contextmanager
+    def stage(self, label: str) -> Iterator[Tell]:
+        """A stage under way: a bar with the time left on a terminal, a line at its start elsewhere."""
+        if self.quiet or self.json or not sys.stderr.isatty():
+            self.note(f"{label} ...")
+            yield lambda _label, _share: None
+            return
+        started = time.monotonic()
+        with _bars() as bars:
+            yield _teller(bars, label)
+        self.note(f"{label}: {time.monotonic() - started:.1f} s")
+
+
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
+
+
+def _plain(stream: TextIO, text: str) -> None:
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
+def _rich(stream: TextIO) -> "rich.console.Console":
+    from rich.console import Console as RichConsole
+
+    return RichConsole(file=stream, markup=False, highlight=False, emoji=False)
+
+
+def _bars() -> "rich.progress.Progress":
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=_rich(sys.stderr), transient=True)
+
+
+def _teller(bars: "rich.progress.Progress", stage: str) -> Tell:
+    """Moves one bar; a new kind of work starts it anew, so that the time left is that work's own."""
+    task = bars.add_task(stage, total=None)
+    doing = ""
+
+    def tell(label: str, share: float | None) -> None:
+        nonlocal doing
+        if label != doing:
+            doing = label
+            bars.reset(task, description=f"{stage}: {label}", total=None)
+        bars.update(task, total=None if share is None else 1.0, completed=share or 0.0)
+
+    return tell

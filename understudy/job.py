@@ -1,0 +1,148 @@
+"""The job file: what to read, what to fit, what to measure and who may have it, as a checked and frozen specification.
+
+`docs/job.md` explains every key. Here nothing is read but the job file itself.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from synth.errors import JobError, nearest
+from synth.validation import sentence
+
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What a generator may be called: its label also names files."""
+
+MAX_SEED = 2**32 - 1
+
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class TableSpec(_Frozen):
+    """Where the real table is, and its schema. Relative paths start from the job file."""
+
+    path: str | None = Field(default=None, description="A .csv, .csv.gz or .parquet file.")
+    source: str | None = Field(default=None, description='A table that a package brings, such as "statsmodels:fair".')
+    schema_path: str = Field(alias="schema", description="The schema file.")
+    outside: Literal["refuse", "clamp"] = Field(
+        default="refuse", description="What becomes of values outside the schema's bounds."
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.path is None) == (self.source is None):
+            raise ValueError("a table comes either from a path or from a source; name one of them")
+        return self
+
+
+class SplitSpec(_Frozen):
+    """How many units are kept from every generator."""
+
+    holdout_share: float = Field(default=0.2, gt=0, lt=1)
+    seed: Seed | None = Field(default=None, description="Names the split; none: the job's seed.")
+
+
+class GeneratorSpec(BaseModel):
+    """One candidate. Every further key is a parameter of the generator."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    generator: str | None = Field(default=None, description="Name of the generator; none: the label.")
+    rows: int | None = Field(default=None, ge=1, description="Rows to sample; none: as many as the training table.")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The generator's own parameters."""
+        return dict(self.model_extra or {})
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class EvaluationSpec(_Frozen):
+    """What to measure, and for how long."""
+
+    measures: Annotated[tuple[str, ...], BeforeValidator(_as_list)] | None = Field(
+        default=None, description="Names of measures; none: all."
+    )
+    time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
+
+
+class Job(_Frozen):
+    """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
+
+    name: str | None = Field(default=None, min_length=1, description="Title of the report.")
+    seed: Seed = Field(default=0, description="Of every draw but the noise of private fits.")
+    release: str | None = Field(default=None, description="Label of the generator whose table is to be released.")
+    policy: str = Field(default="internal", description="Name of a shipped policy, or the path of one.")
+    table: TableSpec
+    split: SplitSpec = SplitSpec()
+    generators: dict[str, GeneratorSpec] = Field(min_length=1)
+    evaluation: EvaluationSpec = EvaluationSpec()
+
+    @field_validator("generators")
+    @classmethod
+    def _labels(cls, generators: dict[str, GeneratorSpec]) -> dict[str, GeneratorSpec]:
+        for label, spec in generators.items():
+            if LABEL.fullmatch(label) is None:
+                raise ValueError(f"label={label!r} names files: use letters, digits, '.', '_' and '-' only")
+            for key, value in spec.parameters.items():
+                if isinstance(value, dict):
+                    raise ValueError(f'a label with a dot is quoted; write [generators."{label}.{key}"]')
+        if len({label.casefold() for label in generators}) < len(generators):
+            raise ValueError("two labels differ in case only, which some file systems cannot tell apart; rename one")
+        return generators
+
+    @model_validator(mode="after")
+    def _release_is_there(self) -> Self:
+        if self.release is not None and self.release not in self.generators:
+            raise ValueError(
+                f"release={self.release!r} is not a generator's label; {nearest(self.release, self.generators)}"
+            )
+        return self
+
+    @property
+    def split_seed(self) -> int:
+        """What names the split."""
+        return self.seed if self.split.seed is None else self.split.seed
+
+
+def read_job(path: Path) -> Job:
+    """A job from its TOML file.
+
+    Raises:
+        JobError: the file cannot be read or is not a job; nothing was run.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise JobError(f"the job cannot be read: path={str(path)!r}; pass a TOML file") from None
+    except UnicodeDecodeError:
+        raise JobError(f"the job is not UTF-8 text: path={str(path)!r}; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(f"the job is not TOML: path={str(path)!r}: {error}; correct it there") from None
+    return build_job(content)
+
+
+def build_job(content: dict[str, Any]) -> Job:
+    """A job from plain data, as its file holds it.
+
+    Raises:
+        JobError: the content is not a job; the message names the place and the remedy.
+    """
+    try:
+        return Job.model_validate(content)
+    except ValidationError as error:
+        raise JobError(f"the job cannot be used: {sentence(error, Job)}") from None
+
+
+def job_json() -> dict[str, Any]:
+    """The JSON Schema of a job file."""
+    return Job.model_json_schema(by_alias=True)

@@ -1,0 +1,126 @@
+"""Synthetic tables that somebody offers, whoever made them: read, measured, with what identifies them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import evaluate as measuring
+from evaluate.policy import Policy, load_policy
+from evaluate.result import Evaluation, EvaluationError
+from synth.errors import JobError, TableError
+from synth.generators.base import Model, Progress
+from synth.generators.registry import load_model
+from synth.schema_file import read_schema
+from synth.table import read_table
+from understudy import provenance
+from understudy.plan import check_measures
+from understudy.policies import find_policy
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Tables to measure against each other.
+
+    Attributes:
+        train: file of the real rows that the generator saw.
+        holdout: file of the real rows that it did not see.
+        synthetic: files of the tables to judge; each goes by its file's name.
+        schema: file of the schema.
+        model: folder of the model that made the one synthetic table; none where there is none.
+        seed: of every draw.
+        measures: which to take; none: all.
+        time_limit_s: seconds for each measure; none: no limit.
+    """
+
+    train: Path
+    holdout: Path
+    synthetic: tuple[Path, ...]
+    schema: Path
+    model: Path | None = None
+    seed: int = 0
+    measures: tuple[str, ...] | None = None
+    time_limit_s: float | None = None
+
+
+def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
+    """The evaluation of an offer.
+
+    Raises:
+        BadInput: a file cannot be read or does not fit the schema; nothing was measured.
+    """
+    names = _named(offer)
+    check_measures(offer.measures or ())
+    schema = read_schema(offer.schema)
+    model = None if offer.model is None else load_model(offer.model)
+    key = provenance.fingerprint_key(provenance.key_path())
+    for path in (offer.train, offer.holdout, *names.values()):
+        if not path.is_file():
+            raise TableError(f"the table is not there: path={str(path)!r}; name a .csv, .csv.gz or .parquet file")
+    train, holdout = read_table(offer.train, schema), read_table(offer.holdout, schema)
+    evaluation = measuring.evaluate(
+        train,
+        holdout,
+        # As they were given, violations and all: how many rows are valid is one of the measures.
+        {name: read_table(path) for name, path in names.items()},
+        schema,
+        measures=offer.measures,
+        time_limit_s=offer.time_limit_s,
+        seed=offer.seed,
+        progress=progress,
+        statements=dict.fromkeys(names, None if model is None else model.statement),
+    )
+    prints = {
+        "train": provenance.fingerprint(train, schema, key),
+        "holdout": provenance.fingerprint(holdout, schema, key),
+    }
+    candidates = tuple(replace(c, generator=_origin(model)) for c in evaluation.candidates)
+    return replace(evaluation, candidates=candidates, provenance=_provenance(offer, names, prints))
+
+
+def read_evaluation(path: Path) -> Evaluation:
+    """An evaluation from its file.
+
+    Raises:
+        EvaluationError: the file cannot be read, or is not an evaluation.
+    """
+    try:
+        return Evaluation.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise EvaluationError(
+            f"the evaluation cannot be read: path={str(path)!r}; pass a file that `understudy evaluate` wrote"
+        ) from None
+
+
+def read_policy(name_or_path: str) -> Policy:
+    """A policy by the name it ships under, or from a file.
+
+    Raises:
+        JobError: there is no such policy, or it cannot be used.
+    """
+    return load_policy(find_policy(name_or_path, Path()))
+
+
+def _named(offer: Offer) -> Mapping[str, Path]:
+    names = {
+        path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv"): path for path in offer.synthetic
+    }
+    if len(names) < len(offer.synthetic):
+        raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
+    if offer.model is not None and len(names) > 1:
+        raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
+    return names
+
+
+def _origin(model: Model | None) -> dict[str, Any]:
+    return {} if model is None else {"generator": model.name}
+
+
+def _provenance(offer: Offer, names: Mapping[str, Path], prints: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "seed": offer.seed,
+        "table_fingerprints": dict(prints),
+        "schema_sha256": provenance.sha256(offer.schema),
+        "synthetic_sha256": {name: provenance.sha256(path) for name, path in names.items()},
+        "versions": provenance.versions(),
+    }

@@ -1,0 +1,115 @@
+"""What identifies a run: versions, hashes of what is public, and a keyed fingerprint of what is not.
+
+A plain hash of a real table lets whoever knows all rows but one confirm the last one. So the fingerprint is keyed, the
+key stays on this machine, and nothing that is written holds it.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import platform
+import secrets
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from synth.errors import OutputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synth.schema import Schema
+
+KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
+KEY_BYTES = 32
+PACKAGES = (
+    "understudy", "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
+    "safetensors", "sdv", "ctgan", "torch",
+)  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, of the platform and of the installed packages that numbers depend on."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. For what is synthetic or public, never for a real table."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def key_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the fingerprint's key is kept.
+
+    Raises:
+        OutputError: there is no home folder to keep it in.
+    """
+    if environment.get(KEY_VARIABLE):
+        return Path(environment[KEY_VARIABLE])
+    if environment.get("XDG_CONFIG_HOME"):
+        return Path(environment["XDG_CONFIG_HOME"]) / "understudy" / "fingerprint.key"
+    try:
+        return Path.home() / ".config" / "understudy" / "fingerprint.key"
+    except RuntimeError:
+        raise OutputError(f"there is no home folder for the fingerprint's key; set {KEY_VARIABLE} to a file") from None
+
+
+def fingerprint_key(path: Path) -> bytes:
+    """The key of this machine's fingerprints, made on first use, readable by its owner only.
+
+    Raises:
+        OutputError: the key cannot be read or made, or is too short to be one.
+    """
+    try:
+        if not path.exists():
+            _make_key(path)
+        key = path.read_bytes()
+    except OSError as error:
+        raise OutputError(
+            f"the fingerprint's key cannot be read or made: path={str(path)!r} ({error.strerror}); "
+            f"set {KEY_VARIABLE} to a file that can"
+        ) from None
+    if len(key) < KEY_BYTES:
+        raise OutputError(f"the fingerprint's key is shorter than {KEY_BYTES} bytes: path={str(path)!r}; remove it")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    """Written beside, then linked: of two processes that make one at once, one wins and no half key is ever read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(prefix=".key.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        Path(beside).unlink()
+
+
+def fingerprint(frame: "pd.DataFrame", schema: "Schema", key: bytes) -> str:
+    """A keyed name for a real table: the same whatever its format and the order of its rows and columns.
+
+    Args:
+        frame: *Sensitive*. Conforming to the schema.
+        schema: says which columns count.
+        key: secret; another key gives another name.
+    """
+    import numpy as np
+
+    from synth.split import row_keys
+
+    names = sorted(schema.kept)
+    content = json.dumps(names).encode() + np.sort(row_keys(frame, names)).astype("<u8").tobytes()
+    return f"hmac-sha256:{hmac.new(key, content, 'sha256').hexdigest()}"

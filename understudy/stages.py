@@ -1,0 +1,98 @@
+"""The stages of a run, in order: the table of contents of the whole product."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+import evaluate as measuring
+from evaluate.policy import Verdict
+from evaluate.policy import judge as judge_candidate
+from evaluate.result import Evaluation
+from reports import write_html
+from synth.dp.statement import PrivacyStatement
+from synth.generators.base import Model, Progress
+from synth.split import Split
+from synth.split import split as split_table
+from synth.table import read_table
+from understudy.plan import Plan
+
+
+def read(plan: Plan) -> pd.DataFrame:
+    """The real table, conforming to its schema. *Sensitive*."""
+    return read_table(plan.table, plan.schema, outside=plan.job.table.outside)
+
+
+def split(plan: Plan, real: pd.DataFrame) -> Split:
+    """Train and holdout: by keyed hash where any generator is private, stratified otherwise."""
+    return split_table(
+        real,
+        plan.schema,
+        holdout_share=plan.job.split.holdout_share,
+        seed=plan.job.split_seed,
+        private=plan.private,
+    )
+
+
+def fit(plan: Plan, label: str, train: pd.DataFrame, progress: Progress) -> Model:
+    """One generator's model of the training table. The seed reaches no noise."""
+    seed = child_seed(plan.job.seed, "fit", label)
+    return plan.generators[label].fit(train, plan.schema, seed=seed, progress=progress)
+
+
+def sample(plan: Plan, label: str, model: Model, progress: Progress) -> pd.DataFrame:
+    """One generator's synthetic table: as many rows as the job says, else the model's own default."""
+    rows = plan.job.generators[label].rows
+    return model.sample(rows, seed=child_seed(plan.job.seed, "sample", label), progress=progress)
+
+
+def evaluate(
+    plan: Plan,
+    sides: Split,
+    synthetic: Mapping[str, pd.DataFrame],
+    statements: Mapping[str, PrivacyStatement | None],
+    progress: Progress,
+) -> Evaluation:
+    """Every synthetic table measured against train and holdout, each with its generator's specification."""
+    evaluation = measuring.evaluate(
+        sides.train,
+        sides.holdout,
+        dict(synthetic),
+        plan.schema,
+        measures=plan.job.evaluation.measures,
+        time_limit_s=plan.job.evaluation.time_limit_s,
+        seed=child_seed(plan.job.seed, "evaluate"),
+        progress=progress,
+        statements=dict(statements),
+    )
+    candidates = tuple(
+        replace(candidate, generator=_specification(plan, candidate.name)) for candidate in evaluation.candidates
+    )
+    return replace(evaluation, candidates=candidates)
+
+
+def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
+    """The policy's verdict on every candidate."""
+    return tuple(judge_candidate(candidate, plan.policy) for candidate in evaluation.candidates)
+
+
+def report(plan: Plan, evaluation: Evaluation, verdicts: tuple[Verdict, ...], path: Path) -> None:
+    """The report as one HTML page. It reads real data: internal."""
+    write_html(evaluation, path, verdicts=verdicts, title=plan.title, release=plan.job.release)
+
+
+def child_seed(seed: int, *path: str) -> int:
+    """A seed for one purpose, so that adding a generator to a job changes nothing about the others.
+
+    >>> child_seed(0, "fit", "mst") == child_seed(0, "fit", "mst") != child_seed(0, "sample", "mst")
+    True
+    """
+    digest = hashlib.blake2b("\0".join((str(seed), *path)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def _specification(plan: Plan, label: str) -> dict[str, object]:
+    chosen = plan.generators[label]
+    return {"generator": chosen.name, **chosen.parameters()}
