@@ -1,0 +1,54 @@
+"""Measure a synthetic table against the real one, and judge it by a written policy.
+
+From a notebook, two lines: an evaluation, then what one of its numbers says.
+
+>>> import numpy as np, pandas as pd, evaluate, synth
+>>> rng = np.random.default_rng(0)
+>>> real = pd.DataFrame({"age": rng.integers(18, 90, 400), "smoker": rng.random(400) < 0.3})
+>>> schema = synth.infer(real)
+>>> evaluation = evaluate.evaluate(real[:200], real[200:300], real[300:], schema, measures=["validity"])
+>>> evaluation.candidates[0].find("validity.rows").value
+1.0
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evaluate.engine import evaluate
+    from evaluate.policy import Policy, judge, load_policy
+    from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+
+__distribution__ = "understudy"
+"""The distribution this package is from: Hugging Face's `evaluate` has the same import name."""
+
+_HOMES = {
+    "Candidate": "evaluate.result",
+    "Estimate": "evaluate.result",
+    "Evaluation": "evaluate.result",
+    "EvaluationError": "evaluate.result",
+    "Failure": "evaluate.result",
+    "Policy": "evaluate.policy",
+    "evaluate": "evaluate.engine",
+    "judge": "evaluate.policy",
+    "load_policy": "evaluate.policy",
+}
+
+__all__ = [
+    "Candidate",
+    "Estimate",
+    "Evaluation",
+    "EvaluationError",
+    "Failure",
+    "Policy",
+    "evaluate",
+    "judge",
+    "load_policy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'evaluate' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

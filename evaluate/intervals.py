@@ -2,34 +2,38 @@
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special, stats
 from scipy.linalg import hadamard
 
 LEVEL = 0.95
 """Coverage of every interval."""
 
 N_GROUPS = 16
-"""Groups that half-samples are made of; a sample with fewer rows (or entities) has no interval."""
+"""Groups that replicates are made of; a sample with fewer rows (or entities) has no interval."""
 
 _CONTRASTS = hadamard(N_GROUPS)[1:] > 0
-_WHOLE_AND_HALVES = np.concatenate([np.ones((1, N_GROUPS)), _CONTRASTS, ~_CONTRASTS])
+_REPLICATES = np.concatenate([np.ones((1, N_GROUPS)), _CONTRASTS, ~_CONTRASTS, 1 - np.eye(N_GROUPS)])
+HALVES = slice(1, 2 * N_GROUPS - 1)
+"""Where half-samples and then their complements stand among the replicates; the first is of all rows."""
+WITHOUT = slice(2 * N_GROUPS - 1, 3 * N_GROUPS - 1)
+"""Where those without one group stand."""
 
 
 def replicate_groups(n_groups: int) -> NDArray[np.float64]:
-    """Which groups of rows stand in each replicate: in the whole, in 15 half-samples, then in their complements.
+    """Which groups of rows stand in each replicate: the whole, 15 half-samples, their complements, all groups but one.
 
     Any two half-samples share half of their groups (a Hadamard matrix), so that each is evidence of its own.
 
     Args:
-        n_groups: 16, or 1 where there are too few rows for halves.
+        n_groups: 16, or 1 where there are too few rows.
 
     Returns:
-        Ones and zeros, shape (31, 16), or (1, 1) where there are no halves.
+        Ones and zeros, shape (47, 16), or (1, 1) for the whole alone.
 
     >>> replicate_groups(1)
     array([[1.]])
     """
-    return _WHOLE_AND_HALVES if n_groups == N_GROUPS else np.ones((1, 1))
+    return _REPLICATES if n_groups == N_GROUPS else np.ones((1, 1))
 
 
 def half_samples(
@@ -42,8 +46,10 @@ def half_samples(
     """The interval of a number by balanced half-samples, with Student's t on as many degrees of freedom as halves.
 
     The variance is the mean square of half the difference between a half-sample and its complement. For a sum of
-    absolute differences, such as total variation, that is right both near zero and far from it, where a jackknife or a
-    bootstrap is not: of x and an equally large noise d, ((|x + d| - |x - d|) / 2)^2 = min(|x|, |d|)^2.
+    absolute differences, such as total variation, that is right both near zero and far from it, where a jackknife is
+    too wide and a bootstrap too far up: of x and noise d, ((|x + d| - |x - d|) / 2)^2 = min(|x|, |d|)^2, whose mean is
+    the variance of |x| where x is as large as d or much larger. It takes many differences: for a single one, which may
+    happen to be zero, use `jackknife`.
 
     Args:
         value: the number on all rows.
@@ -90,7 +96,7 @@ def jackknife(
 def _around(
     value: float, error: float, degrees: int, bounds: tuple[float, float], n_comparisons: int
 ) -> tuple[float, float]:
-    quantile = float(stats.t.ppf(1 - (1 - LEVEL) / 2 / n_comparisons, degrees))
+    quantile = float(special.stdtrit(degrees, 1 - (1 - LEVEL) / 2 / n_comparisons))
     low, high = np.clip([value - quantile * error, value + quantile * error], *bounds)
     return float(min(low, value)), float(max(high, value))
 

@@ -30,7 +30,7 @@ _LOWER = (
     "statement.epsilon", "statement.delta",
 )  # fmt: skip
 
-_HIGHER = ("validity.rows", "utility.tstr.linear", "utility.tstr.boosting", "privacy.multiset")
+_HIGHER = ("validity.rows", "validity.column", "utility.tstr.linear", "utility.tstr.boosting", "privacy.multiset")
 
 GATEABLE: Mapping[str, Direction] = {**dict.fromkeys(_LOWER, "lower"), **dict.fromkeys(_HIGHER, "higher")}
 """Every measure that a rule may name, with the direction that is better."""
@@ -206,7 +206,9 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     if best > sign * rule.limit:
         return Finding(rule, "FAIL", "Even the favorable end of its interval breaks the limit.", estimate)
     n_needed = _n_needed(estimate, rule.limit)
-    remedy = "more rows would hardly settle it" if n_needed is None else f"about {n_needed:,} rows would decide"
+    remedy = "more rows would hardly settle it"
+    if n_needed is not None:
+        remedy = f"about {n_needed:,} rows instead of {estimate.n:,} would decide"
     return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {remedy}.", estimate, n_needed)
 
 

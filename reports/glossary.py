@@ -18,6 +18,7 @@ class Entry:
 
 GLOSSARY = {
     "validity.rows": Entry("Valid rows", "Share of synthetic rows that keep every rule of the schema."),
+    "validity.column": Entry("Valid values", "Share of values of a column that keep every rule of the schema."),
     "columns.ks": Entry(
         "KS distance", "Largest gap between the two cumulative curves of a numeric column; 0 is the same."
     ),

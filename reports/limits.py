@@ -60,9 +60,13 @@ def twins(evaluation: Evaluation) -> tuple[str, ...]:
         return (
             "Hardly any two real rows are equal, so a synthetic row that equals a training row calls for a reason.",
         )
+    within = evaluation.real.get("duplicate_share_train")
+    also = (
+        f" Within the training table, {percent(within)} of the rows have a twin." if isinstance(within, float) else ""
+    )
     return (
         f"{percent(reference)} of fresh real rows, which nobody copied, equal some training row: different people gave "
-        "the same answers. A table with few columns or few categories has many such twins.",
+        f"the same answers.{also} A table with few columns or few categories has many such twins.",
         "So equal rows alone are no leak. A generator that learned the population, and no one in particular, makes "
         f"about as many ({percent(reference)}). What is judged is the share beyond that, and whether the counts of "
         "equal rows match the training table more closely than chance allows.",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluate.result import Evaluation
-from reports.text import count, plain
+from reports.text import count, number, plain
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,12 @@ def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[Fact]:
             yield from _flat(value, path)
         elif isinstance(value, list | tuple):
             yield Fact(path, ", ".join(plain(v) for v in value) or "none")
-        else:
-            yield Fact(
-                path, count(value) if type(value) is int and path.startswith(("real", "schema")) else plain(value)
-            )
+        elif value is not None:
+            yield Fact(path, _shown(value, path))
+
+
+def _shown(value: Any, path: str) -> str:
+    """Counts with commas and shares with few digits; seeds and versions as they are."""
+    if type(value) is int and path.startswith(("real", "schema")):
+        return count(value)
+    return number(value) if isinstance(value, float) else plain(value)

@@ -31,20 +31,18 @@ def short(name: object, n: int = SHORT) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with a true minus sign and at most `digits` decimals; two significant digits where it is tiny.
+    """A number with a true minus sign and `digits` decimals, one more below 0.01; powers of ten where it is tiny.
 
     >>> number(-0.02), number(0.00042), number(1e-6), number(None)
-    ('\u22120.020', '0.00042', '1e\u22126', '—')
+    ('\u22120.020', '0.0004', '1e\u22126', '—')
     """
     if value is None:
         return "—"
-    if value == 0 or abs(value) >= 10.0**-digits:
-        shown = f"{value:.{digits}f}"
-    elif abs(value) >= 0.95e-4:
-        shown = f"{value:.{digits + 2}f}"
-    else:
+    if 0 < abs(value) < 0.95e-4:
         mantissa, exponent = f"{value:.1e}".split("e")
         shown = f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    else:
+        shown = f"{value:.{digits + (0 < abs(value) < 0.00995 and digits >= 3)}f}"
     return shown.replace("-", "\u2212")
 
 

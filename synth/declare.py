@@ -15,7 +15,6 @@ from synth.schema import (
     IntegerColumn,
     RealColumn,
     Schema,
-    TextColumn,
     WeightColumn,
 )
 from synth.validation import sentence
@@ -71,8 +70,10 @@ def _of_column(column: Column) -> str:
     if isinstance(column, IdentifierColumn):
         form = f"texts like {column.template!r}" if column.bounds is None else _range("whole numbers", column.bounds)
         return f"an identifier: never learned, made anew as {form}, and this format is {_NOT_READ_OFF}"
-    if isinstance(column, TextColumn):
-        return "free text, which is not synthesized: set drop = true before declaring"
+    return "free text, which is not synthesized: set drop = true first" if column.kind == "text" else _of_values(column)
+
+
+def _of_values(column: Any) -> str:
     often = "may be missing" if column.missing else "never missing"
     if isinstance(column, CategoricalColumn):
         if not column.categories:

@@ -94,6 +94,15 @@ class CategoricalColumn(_Column):
     categories: tuple[Annotated[int, Field(strict=True)], ...] | tuple[Annotated[str, Field(strict=True)], ...]
     ordered: bool = Field(default=False, description="Whether the order of the list means something.")
 
+    @field_validator("categories", mode="before")
+    @classmethod
+    def _one_type(cls, categories: Any) -> Any:
+        if isinstance(categories, list | tuple) and len({type(category) for category in categories} | {str, int}) > 2:
+            raise ValueError("categories are all texts or all whole numbers; quote them all, or declare another kind")
+        if isinstance(categories, list | tuple) and len({type(category) for category in categories}) > 1:
+            raise ValueError("categories mix texts and whole numbers; quote them all")
+        return categories
+
     @field_validator("categories")
     @classmethod
     def _distinct(cls, categories: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -107,6 +116,13 @@ class BooleanColumn(_Column):
 
     kind: Literal["boolean"] = "boolean"
     tokens: tuple[str, str] = ("False", "True")
+
+    @field_validator("tokens")
+    @classmethod
+    def _two(cls, tokens: tuple[str, str]) -> tuple[str, str]:
+        if tokens[0] == tokens[1]:
+            raise ValueError("tokens are equal; give false and true a text each")
+        return tokens
 
 
 class DateColumn(_Column):
@@ -223,6 +239,7 @@ class Schema(_Frozen):
             if self.columns[name].drop:
                 raise ValueError(f"{role}={name!r} is dropped; keep the column or choose another")
         self._check_entity()
+        self._check_missing_texts()
         if self.target is not None and self.target not in self.learned:
             raise ValueError(f"target={self.target!r} is an identifier or text; choose a column that is learned")
         return self
@@ -235,6 +252,15 @@ class Schema(_Frozen):
             raise ValueError(f"entity={self.entity!r} must be of kind identifier")
         elif self.columns[self.entity].missing:
             raise ValueError(f"entity={self.entity!r} may not be missing; give every row its entity")
+
+    def _check_missing_texts(self) -> None:
+        for name, column in self.columns.items():
+            texts = column.tokens if isinstance(column, BooleanColumn) else getattr(column, "categories", ())
+            if not {"", *self.missing_values}.isdisjoint(texts):
+                raise ValueError(
+                    f"column={name!r} lists a text that stands for a missing value (the empty one, or one of "
+                    "missing_values); set missing = true for the column and take the text off its list"
+                )
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -256,7 +282,7 @@ class Schema(_Frozen):
         for name in self.kept:
             if isinstance(self.columns[name], TextColumn):
                 raise SchemaError(
-                    f"free text is not synthesized: column={name!r} is of kind text; set drop = true for it in the schema"
+                    f"free text is not synthesized: column={name!r} is of kind text; set drop = true for it"
                 )
 
 

@@ -2,6 +2,7 @@
 
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -16,7 +17,9 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
         error: what pydantic raised while validating `model`.
         model: the outermost model, from which the known keys of every place are read.
     """
-    first = error.errors(include_url=False)[0]
+    errors = error.errors(include_url=False)
+    # An unknown key is often why a known one is missing: it comes first.
+    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     where = ".".join(str(step) for step in _without_tags(model, first["loc"])) or "the file"
     more = f" ({error.error_count() - 1} more after it)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
@@ -25,10 +28,21 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
         return f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}{more}"
     if first["type"] == "missing":
         return f"{where!r} is missing; add it{more}"
+    if first["type"] == "union_tag_invalid":
+        return _unknown_tag(where, first["ctx"]) + more
+    if first["type"] == "union_tag_not_found":
+        return f"{where}: {first['ctx']['discriminator'].strip(chr(39))!r} is missing; say which one it is{more}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return f"{where}: {message}{more}" if where != "the file" else f"{message}{more}"
     return f"{where}={_shown(first.get('input'))}: {message[:1].lower()}{message[1:]}{more}"
+
+
+def _unknown_tag(where: str, context: Mapping[str, Any]) -> str:
+    """The sentence for a kind, or another name that says which model applies, that is not known."""
+    known = [tag.strip("' ") for tag in str(context["expected_tags"]).split(",")]
+    key, tag = str(context["discriminator"]).strip("'"), context["tag"]
+    return f"{where}: unknown {key}={tag!r}; {nearest(str(tag), known)}"
 
 
 def _shown(value: Any) -> str:
@@ -38,7 +52,8 @@ def _shown(value: Any) -> str:
 
 def _without_tags(model: type[BaseModel], loc: tuple[Any, ...]) -> list[Any]:
     """The location without the union tags that pydantic adds to it."""
-    kept, here = [], model
+    kept: list[Any] = []
+    here: Any = model
     for index, step in enumerate(loc):
         below = _step(here, step)
         if below is not None and below[1]:

@@ -58,7 +58,9 @@ class Console:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*headings, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        for heading in headings:
+            table.add_column(heading, no_wrap=heading != headings[-1], overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
         _rich(sys.stderr if self.json else sys.stdout).print(table)
@@ -103,15 +105,16 @@ def _bars() -> "rich.progress.Progress":
 
 
 def _teller(bars: "rich.progress.Progress", stage: str) -> Tell:
-    """Moves one bar; a new kind of work starts it anew, so that the time left is that work's own."""
+    """Moves one bar; work that starts over starts it anew, so that the time left is that work's own."""
     task = bars.add_task(stage, total=None)
-    doing = ""
+    reached = 0.0
 
     def tell(label: str, share: float | None) -> None:
-        nonlocal doing
-        if label != doing:
-            doing = label
-            bars.reset(task, description=f"{stage}: {label}", total=None)
-        bars.update(task, total=None if share is None else 1.0, completed=share or 0.0)
+        nonlocal reached
+        done = share or 0.0
+        if done < reached:
+            bars.reset(task)
+        reached = done
+        bars.update(task, description=f"{stage}: {label}", total=None if share is None else 1.0, completed=done)
 
     return tell

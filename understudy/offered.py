@@ -8,11 +8,11 @@ from typing import Any
 import evaluate as measuring
 from evaluate.policy import Policy, load_policy
 from evaluate.result import Evaluation, EvaluationError
-from synth.errors import JobError, TableError
+from synth.errors import JobError
 from synth.generators.base import Model, Progress
 from synth.generators.registry import load_model
 from synth.schema_file import read_schema
-from synth.table import read_table
+from synth.table import conform, read_table
 from understudy import provenance
 from understudy.plan import check_measures
 from understudy.policies import find_policy
@@ -53,11 +53,9 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     check_measures(offer.measures or ())
     schema = read_schema(offer.schema)
     model = None if offer.model is None else load_model(offer.model)
+    statement = None if model is None or model.statement is None else model.statement.to_dict()
     key = provenance.fingerprint_key(provenance.key_path())
-    for path in (offer.train, offer.holdout, *names.values()):
-        if not path.is_file():
-            raise TableError(f"the table is not there: path={str(path)!r}; name a .csv, .csv.gz or .parquet file")
-    train, holdout = read_table(offer.train, schema), read_table(offer.holdout, schema)
+    train, holdout = (conform(read_table(path), schema, part=True) for path in (offer.train, offer.holdout))
     evaluation = measuring.evaluate(
         train,
         holdout,
@@ -68,7 +66,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         time_limit_s=offer.time_limit_s,
         seed=offer.seed,
         progress=progress,
-        statements=dict.fromkeys(names, None if model is None else model.statement),
+        statements={name: statement for name in names if statement is not None},
     )
     prints = {
         "train": provenance.fingerprint(train, schema, key),

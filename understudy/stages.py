@@ -65,7 +65,7 @@ def evaluate(
         time_limit_s=plan.job.evaluation.time_limit_s,
         seed=child_seed(plan.job.seed, "evaluate"),
         progress=progress,
-        statements=dict(statements),
+        statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
     )
     candidates = tuple(
         replace(candidate, generator=_specification(plan, candidate.name)) for candidate in evaluation.candidates

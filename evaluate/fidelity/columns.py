@@ -111,7 +111,7 @@ def _means(columns: list[ColumnCounts], n: int) -> tuple[list[Estimate], list[Fa
     biased = f"A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
     estimates = [
         summarize("columns.tvd.mean", mean, n, note=biased),
-        excess("columns.tvd.excess", mean, n, note="Mean total variation minus that of a fresh real sample."),
+        excess("columns.tvd.excess", mean, n),
         summarize(
             "columns.tvd.worst", tvd[worst], n, n_comparisons=len(columns),
             note=f"The worst column is {columns[worst].attribute.name!r}; its interval allows for the choice.",

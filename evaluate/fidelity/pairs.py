@@ -1,7 +1,8 @@
 """How faithful columns are two by two: associations over all pairs, and the total variation of every pair.
 
-Total variation is taken on the bins of the training table, missing being one of them, of which a column keeps at most
-50 here: its rarest ones become one. Everything is on equally many rows: see `evaluate.fidelity.samples`.
+Total variation is taken on bins of the training table, missing being one of them: as many as leave a cell of two
+numbers about five fresh rows, 4 to 20, and of categories at most 50, of which the rarest become one. Everything is on
+equally many rows: see `evaluate.fidelity.samples`.
 """
 
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluate.fidelity import associations, contingency
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples, excess, summarize
-from evaluate.intervals import half_samples, replicate_groups
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples, contrast, excess, summarize
+from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.domain import Discretizer, line
@@ -19,6 +20,8 @@ from synth.domain import Discretizer, line
 Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
 KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
 N_WORST = 10
+ROWS_A_CELL, N_BINS = 5, (4, 20)
+"""Fresh rows that a cell of two numbers should hold, and the least and the most bins of a number."""
 _NAMES = (
     *(f"pairs.{kind}.mean" for kind in KINDS),
     "pairs.association.mean", "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.floor_share",
@@ -78,7 +81,8 @@ def measure(tables: Tables) -> Measurement:
 
 def _coded(tables: Tables) -> Coded:
     samples = Samples.draw(tables)
-    discretizer = Discretizer.by_quantiles(tables.schema, tables.train)
+    n_bins = int(np.clip(np.sqrt(len(tables.fresh) / ROWS_A_CELL), *N_BINS))
+    discretizer = Discretizer.by_quantiles(tables.schema, tables.train, n_bins)
     codes = [discretizer.encode(sample.rows) for sample in samples.all]
     sizes = list(discretizer.sizes.values())
     merged = [contingency.merged_codes(np.bincount(codes[0][:, i], minlength=size)) for i, size in enumerate(sizes)]
@@ -181,7 +185,7 @@ def _tvd_means(tvd: np.ndarray, n: int) -> list[Estimate | Failure]:
     biased = f"A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
     return [
         summarize("pairs.tvd.mean", mean, n, note=biased),
-        excess("pairs.tvd.excess", mean, n, note="Mean total variation minus that of a fresh real sample."),
+        excess("pairs.tvd.excess", mean, n),
         _floor_share(mean, n),
     ]
 
@@ -192,7 +196,7 @@ def _floor_share(mean: np.ndarray, n: int) -> Estimate | Failure:
     room = mean[SHUFFLED] - mean[FRESH]
     if len(room) == 1:
         return Failure(name, "skipped", "there are too few rows for an interval")
-    if half_samples(room[0], room[1:])[0] <= 0.0:
+    if half_samples(room[0], room[HALVES])[0] <= 0.0:
         return Failure(
             name, "skipped", "shuffled columns are no further off than a fresh real sample: pairs say nothing"
         )
@@ -200,7 +204,7 @@ def _floor_share(mean: np.ndarray, n: int) -> Estimate | Failure:
     share = (mean[:, :1] - mean[FRESH, 0]) / room[0]
     # The ratio to first order around all rows: the room of a half-sample is too small to divide by.
     replicates = share + (mean - mean[FRESH] - share * room) / room[0]
-    return summarize(name, replicates, n, bounds=(-np.inf, np.inf), note=note)
+    return contrast(name, replicates, n, bounds=(-np.inf, np.inf), note=note)
 
 
 def _worst(tvd: np.ndarray) -> list[tuple[int, int]]:

@@ -4,12 +4,12 @@ Synthetic, fresh and shuffled rows are cut to one n, so that what a small sample
 three and cancels in their differences.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from evaluate.intervals import N_GROUPS, half_samples
+from evaluate.intervals import HALVES, N_GROUPS, WITHOUT, half_samples, jackknife
 from evaluate.result import Estimate
 from evaluate.sampling import drawn_order, entity_codes, learned_keys
 from evaluate.tables import Tables
@@ -98,18 +98,31 @@ def summarize(
         n_comparisons: from how many figures this one was picked as the worst.
         note: a sentence beside the number.
     """
-    value, halves = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, 1:]
+    value, without = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, WITHOUT]
     low, high = None, None
-    if len(halves):
-        low, high = half_samples(value, halves, bounds=bounds, n_comparisons=n_comparisons)
+    if len(without):
+        low, high = jackknife(value, without, bounds=bounds, n_comparisons=n_comparisons)
     return Estimate(
         measure, value, n, "lower", subject=subject, low=low, high=high,
         reference=float(replicates[FRESH, 0]),
         floor=float(replicates[SHUFFLED, 0]) if len(replicates) > SHUFFLED else None,
-        note=note if len(halves) else f"{note} Too few rows for an interval.".strip(),
+        note=note if len(without) else f"{note} Too few rows for an interval.".strip(),
     )  # fmt: skip
 
 
-def excess(measure: str, replicates: np.ndarray, n: int, *, note: str) -> Estimate:
-    """An estimate of how far a figure in [0, 1] lies above that of a fresh real sample; see `summarize`."""
-    return summarize(measure, replicates - replicates[FRESH], n, bounds=(-1.0, 1.0), note=note)
+def contrast(measure: str, replicates: np.ndarray, n: int, *, bounds: tuple[float, float], note: str) -> Estimate:
+    """An estimate of a difference of means of many distances, by half-samples; else as `summarize`.
+
+    These are the figures to gate: their intervals are as narrow as they may be, near zero too.
+    """
+    plain = summarize(measure, replicates, n, bounds=bounds, note=note)
+    if plain.low is None:
+        return plain
+    low, high = half_samples(plain.value, replicates[SYNTHETIC, HALVES], bounds=bounds)
+    return replace(plain, low=low, high=high)
+
+
+def excess(measure: str, replicates: np.ndarray, n: int) -> Estimate:
+    """An estimate of how far a mean of distances in [0, 1] lies above that of a fresh real sample; see `contrast`."""
+    note = "The mean total variation minus that of a fresh real sample."
+    return contrast(measure, replicates - replicates[FRESH], n, bounds=(-1.0, 1.0), note=note)

@@ -86,7 +86,7 @@ class Features:
 
     Attributes:
         form: "linear" or "boosting".
-        parts: by column, in the order of the matrix.
+        parts: by column, in the order of the matrix; columns that do not vary among the rows are left out.
     """
 
     form: Form
@@ -104,6 +104,8 @@ class Features:
         parts: dict[str, Levels | Numbers] = {}
         for name in predictors(schema):
             column = schema.columns[name]
+            if frame[name].nunique() + int(frame[name].hasnans) < 2:
+                continue
             if isinstance(column, CategoricalColumn | BooleanColumn):
                 parts[name] = Levels.fit(frame[name], form)
             else:

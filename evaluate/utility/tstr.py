@@ -5,10 +5,13 @@ training rows whose columns were shuffled (the floor: nothing to learn). All are
 none of them saw. The interval of the gap TRTR - TSTR is a paired bootstrap over these test rows, whole entities
 together; it does not hold what another draw of training rows would change.
 
+A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike: else
+one outlier decides which of two honest tables serves better.
+
 Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +28,8 @@ from synth.schema import BooleanColumn, CategoricalColumn, Schema
 
 MAX_ROWS = 20_000
 MAX_CLASSES = 20
+CUT_SHARE = 0.01
+"""Share of the training rows' target beyond either end at which a number to predict is cut off."""
 SIDES = ("tstr", "trtr", "fresh", "floor")
 
 
@@ -36,17 +41,22 @@ class Task:
         target: the column.
         kind: classification of a column with categories, else regression.
         classes: *Sensitive*. The classes, most frequent first; none for regression.
+        limits: *Sensitive*. Where a number to predict is cut off.
     """
 
     target: str
     kind: Literal["classification", "regression"]
-    classes: pd.Index
+    classes: pd.Index = field(default_factory=lambda: pd.Index([]))
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     @classmethod
     def of(cls, tables: Tables, target: str) -> "Task":
         """The task that the schema's target makes; at most `MAX_CLASSES` classes, the most frequent ones."""
         if not isinstance(tables.schema.columns[target], CategoricalColumn | BooleanColumn):
-            return cls(target, "regression", pd.Index([]))
+            numbers = cls(target, "regression").truth(tables.train, tables.schema)
+            numbers = numbers[~np.isnan(numbers)]
+            limits = np.quantile(numbers, [CUT_SHARE, 1 - CUT_SHARE]) if len(numbers) else (-np.inf, np.inf)
+            return cls(target, "regression", limits=(float(limits[0]), float(limits[1])))
         real = [frame[target].dropna().astype(object) for frame in (tables.train, tables.control)]
         counts = real[0].value_counts().reindex(pd.Index(pd.concat(real).unique()), fill_value=0).sort_index()
         return cls(target, "classification", counts.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES])
@@ -59,7 +69,8 @@ class Task:
     def truth(self, frame: pd.DataFrame, schema: Schema) -> np.ndarray:
         """The target as class codes or numbers, float64; NaN where it is missing or no class of the task."""
         if self.kind == "regression":
-            return line.positions(frame[self.target], schema.columns[self.target])  # type: ignore[arg-type]
+            column = schema.columns[self.target]
+            return np.clip(line.positions(frame[self.target], column), *self.limits)  # type: ignore[arg-type]
         codes = self.classes.get_indexer(pd.Index(frame[self.target].astype(object)))
         return np.where((codes < 0) | frame[self.target].isna().to_numpy(dtype=bool), np.nan, codes)
 
@@ -175,12 +186,14 @@ def _model_figure(form: Form, result: Replicates) -> dict[str, Any]:
 
 def _note(task: Task, sides: dict[str, Side], test: Side, tables: Tables) -> str:
     """What a reader needs beside the scores."""
-    metric = {"roc_auc": "ROC AUC", "r2": "R2, not below -1"}[task.metric]
+    metric = {"roc_auc": "ROC AUC", "r2": "R2 (not below -1)"}[task.metric]
     if len(task.classes) > 2:
         metric = f"macro one-vs-rest ROC AUC over {len(task.classes)} classes"
     parts = [f"{metric} of {task.target!r}", f"{len(sides['tstr'].truth)} rows learned from"]
     if len(sides["fresh"].truth) < len(sides["tstr"].truth):
         parts.append(f"{len(sides['fresh'].truth)} fresh ones")
+    if task.kind == "regression":
+        parts.append("outliers cut off at the 1% and 99% quantiles")
     n_classes = len(np.unique(sides["tstr"].truth))
     if task.kind == "classification" and n_classes < len(task.classes):
         parts.append("the synthetic rows lack a class")

@@ -15,9 +15,9 @@ WIDTH, LEFT, RIGHT = 320.0, 44.0, 312.0
 def roc_curve(figure: Mapping[str, Any]) -> Markup:
     """The attacker's true against false alarms, both logarithmic: what counts is the far left."""
     floor = max(min(finite(figure.get("floor_fpr"), 1e-3), 0.1), 1e-6)
-    top, base = 10.0, 250.0
+    top, base = 24.0, 264.0
     label = f"Membership attack: true against false positive rate, area under the curve {finite(figure.get('auc')):.3f}"
-    root = svg.canvas(WIDTH, 290, label)
+    root = svg.canvas(WIDTH, 304, label)
 
     def at(fpr: float, tpr: float) -> svg.Point:
         x, y = (1 - math.log10(max(rate, floor)) / math.log10(floor) for rate in (fpr, tpr))
@@ -35,8 +35,8 @@ def roc_curve(figure: Mapping[str, Any]) -> Markup:
     points = [at(finite(f), finite(t)) for f, t in zip(figure["fpr"], figure["tpr"], strict=True) if finite(f) >= floor]
     if len(points) > 1:
         svg.path(root, "line", points)
-    svg.words(root, "tick", ((LEFT + RIGHT) / 2, 286), "outsiders accused", "middle")
-    svg.words(root, "tick", (LEFT + 6, top + 12), "members found")
+    svg.words(root, "tick", ((LEFT + RIGHT) / 2, 300), "outsiders accused", "middle")
+    svg.words(root, "tick", (0, 12), "members found")
     return svg.rendered(root)
 
 

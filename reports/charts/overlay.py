@@ -108,4 +108,13 @@ def _edges(root: ET.Element, edges: Sequence[str], origin: svg.Point, width: flo
     last = len(edges) - 1
     for i, anchor in ((0, "start"), (last // 2, "middle"), (last, "end")):
         if i in (0, last) or last >= 4:
-            svg.words(root, "tick num", (origin[0] + i * width, origin[1] + 15), short(edges[i], 12), anchor)
+            svg.words(root, "tick num", (origin[0] + i * width, origin[1] + 15), _edge(edges[i]), anchor)
+
+
+def _edge(edge: str) -> str:
+    """A number as one writes it, a date as it is."""
+    try:
+        value = float(edge)
+    except ValueError:
+        return short(edge, 12)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 
 from synth.errors import TableError, nearest
-from synth.schema import BooleanColumn, CategoricalColumn, Column, IdentifierColumn, Schema
+from synth.schema import CategoricalColumn, Column, IdentifierColumn, Schema
 from synth.table.faults import UNREADABLE, Fault, words
-from synth.table.given import Given, look
-from synth.table.kinds import read
+from synth.table.given import look
+from synth.table.kinds import holds_whole_numbers, read
+from synth.table.presenting import dtype_trouble
 
 Outside = Literal["refuse", "clamp"]
+_NONE = type(None)
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,11 @@ class Violation:
 class _Checked:
     """One column in canonical form, and which rows are at fault."""
 
-    values: pd.Series
+    series: pd.Series
     faults: dict[Fault, np.ndarray]
 
 
-def conform(
-    frame: pd.DataFrame, schema: Schema, *, outside: Outside = "refuse", part: bool = False
-) -> pd.DataFrame:
+def conform(frame: pd.DataFrame, schema: Schema, *, outside: Outside = "refuse", part: bool = False) -> pd.DataFrame:
     """The table in the canonical form of its schema: kept columns, in order, each in its kind's dtype.
 
     Args:
@@ -64,16 +64,14 @@ def conform(
     missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
     for name in schema.kept:
-        checked = _check(frame[name], schema.columns[name], missing_texts, clamp=outside == "clamp")
+        columns[name] = _check(frame[name], schema.columns[name], missing_texts, clamp=outside == "clamp")
         if outside == "refuse":
-            for violation in _of_cells(name, checked, schema):
+            for violation in _of_cells(name, columns[name], schema):
                 raise TableError(str(violation))
-        columns[name] = checked.values
-    made = pd.DataFrame(columns, index=pd.RangeIndex(len(frame)), columns=list(schema.kept))
     if outside == "refuse" and not part:
-        for violation in _of_table(made, schema):
+        for violation in _of_table(columns, len(frame), schema):
             raise TableError(str(violation))
-    return made
+    return _assembled(columns, len(frame))
 
 
 def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:
@@ -89,12 +87,10 @@ def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:
     missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
     for name in schema.kept:
-        if name not in frame.columns:
-            continue
-        checked = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
-        found.extend(_of_cells(name, checked, schema))
-        columns[name] = checked.values
-    return found + list(_of_table(pd.DataFrame(columns, index=pd.RangeIndex(len(frame))), schema))
+        if name in frame.columns:
+            columns[name] = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
+            found.extend(_of_cells(name, columns[name], schema))
+    return found + list(_of_table(columns, len(frame), schema))
 
 
 def faulty_rows(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
@@ -129,25 +125,46 @@ def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
     for name in schema.kept:
-        checked = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
+        columns[name] = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
         for fault in UNREADABLE:
-            if checked.faults.get(fault, np.zeros(1)).any():
+            if fault in columns[name].faults:
                 raise TableError(str(Violation(name, *words(fault, schema.columns[name]))))
-        columns[name] = checked.values
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)), columns=list(schema.kept))
+    return _assembled(columns, len(frame))
+
+
+def _assembled(columns: dict[str, _Checked], n_rows: int) -> pd.DataFrame:
+    # No column shares memory with the caller's table, so that none needs to be copied into a block.
+    values = {name: checked.series for name, checked in columns.items()}
+    return pd.DataFrame(values, index=pd.RangeIndex(n_rows), columns=pd.Index(list(columns), dtype=object), copy=False)
 
 
 def _check(series: pd.Series, column: Column, missing_texts: frozenset[str], *, clamp: bool) -> _Checked:
+    absent = _known_texts(series, column, missing_texts)
+    if absent is not None:
+        return _Checked(series.reset_index(drop=True), {Fault.MISSING: absent})
     given = look(series, missing_texts)
     done = read(given, column, clamp=clamp)
-    values = pd.Series(given.taken(done.values), index=pd.RangeIndex(len(series)))
+    taken = given.taken(done.values)
+    # Named, so that pandas does not make times of objects that are to keep their own offsets.
+    dtype = object if isinstance(taken, np.ndarray) and taken.dtype == object else None
+    values = pd.Series(taken, index=pd.RangeIndex(len(series)), dtype=dtype)
     faults = {fault: given.rows(flags) for fault, flags in done.faults.items() if flags.any()}
-    faults[Fault.MISSING] = _missing_rows(given)
+    faults[Fault.MISSING] = given.missing_rows
     return _Checked(values, faults)
 
 
-def _missing_rows(given: Given) -> np.ndarray:
-    return given.missing_rows
+def _known_texts(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray | None:
+    """Which rows are missing, where a column of text categories is canonical already; else none."""
+    if series.dtype != object or not isinstance(column, CategoricalColumn) or holds_whole_numbers(column):
+        return None
+    cells = series.to_numpy()
+    try:
+        distinct = set(pd.unique(cells))
+    except TypeError:  # an unhashable cell, such as a list
+        return None
+    if not distinct <= {*column.categories, None} - missing_texts or not all(type(v) in (str, _NONE) for v in distinct):
+        return None
+    return pd.isna(cells) if None in distinct else np.zeros(len(cells), dtype=bool)
 
 
 def _all_faults(name: str, checked: _Checked, schema: Schema) -> dict[Fault, np.ndarray]:
@@ -157,8 +174,8 @@ def _all_faults(name: str, checked: _Checked, schema: Schema) -> dict[Fault, np.
     if column.missing:
         faults.pop(Fault.MISSING)
     if isinstance(column, IdentifierColumn) and name != schema.entity:
-        present = checked.values.notna().to_numpy()
-        faults[Fault.REPEATED] = present & checked.values.duplicated(keep="first").to_numpy()
+        present = checked.series.notna().to_numpy()
+        faults[Fault.REPEATED] = present & checked.series.duplicated(keep="first").to_numpy()
     return faults
 
 
@@ -196,26 +213,29 @@ def names_at_fault(frame: Any) -> Iterator[Violation]:
         yield Violation(None, "has a column with an empty name", "give every column a name of its own")
 
 
-def _of_table(made: pd.DataFrame, schema: Schema) -> Iterator[Violation]:
+def _of_table(columns: dict[str, _Checked], n_rows: int, schema: Schema) -> Iterator[Violation]:
     """Violations of the table as a whole."""
-    if len(made) == 0:
+    if n_rows == 0:
         yield Violation(None, "has no rows", "give it at least one")
         return
-    for name in made.columns:
+    for name, checked in columns.items():
         column = schema.columns[name]
         known_empty = isinstance(column, CategoricalColumn) and not column.categories
-        if made[name].isna().all() and not known_empty:
+        if checked.faults[Fault.MISSING].all() and not known_empty:
             remedy = "set drop = true, or declare it categorical with categories = []"
-            yield Violation(str(name), "has missing values only", remedy)
-    yield from _of_target(made, schema)
-    units = len(made) if schema.entity is None else made.get(schema.entity, pd.Series(dtype=object)).nunique()
-    if schema.n_units is not None and units > schema.n_units:
+            yield Violation(name, "has missing values only", remedy)
+    if schema.target in columns and len(columns[schema.target].series.dropna().unique()) == 1:
+        yield Violation(schema.target, "is the target and has one value only", "choose a target that varies")
+    for name in columns:
+        if (trouble := dtype_trouble(name, schema.columns[name])) is not None:
+            yield Violation(name, *trouble)
+    yield from _of_units(columns, n_rows, schema)
+
+
+def _of_units(columns: dict[str, _Checked], n_rows: int, schema: Schema) -> Iterator[Violation]:
+    if schema.n_units is None or (schema.entity is not None and schema.entity not in columns):
+        return
+    units = n_rows if schema.entity is None else columns[schema.entity].series.nunique()
+    if units > schema.n_units:
         what = "rows" if schema.entity is None else "entities"
         yield Violation(None, f"has more {what} than n_units={schema.n_units}", "declare a larger n_units")
-
-
-def _of_target(made: pd.DataFrame, schema: Schema) -> Iterator[Violation]:
-    name = schema.target
-    if name in made.columns and made[name].nunique() == 1:
-        kind = "classes" if isinstance(schema.columns[str(name)], BooleanColumn | CategoricalColumn) else "values"
-        yield Violation(name, f"is the target and has one value only, where two {kind} are needed", "choose another target")

@@ -1,5 +1,6 @@
 """What may be wrong with the cells of a column, and the sentence for each."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -30,31 +31,26 @@ UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIM
 
 def words(fault: Fault, column: Column) -> tuple[str, str]:
     """The rule that a fault breaks and the remedy; neither tells a value."""
-    if fault is Fault.BOUNDS:
-        return f"holds values outside bounds={_bounds(column)}", "correct them or widen the bounds in the schema"
-    if fault is Fault.PRECISION:
-        return _precision(column)
-    if fault is Fault.ZONE:
-        return _zone(column)
-    if fault is Fault.TIME:
-        form = getattr(column, "format", None) or "ISO 8601"
-        return f"holds values that are no {column.kind} of format={form!r}", _OR_MISSING
-    if fault is Fault.BOOLEAN:
-        return f"holds values that are not true or false, tokens={list(getattr(column, 'tokens', ()))}", _OR_MISSING
-    if fault is Fault.NUMBER:
-        return f"mixes in values that are not numbers, which kind={column.kind!r} needs", _OR_MISSING
-    return _PLAIN[fault]
+    if fault in _PLAIN:
+        return _PLAIN[fault]
+    return _TELLING[fault](column)
 
 
 _OR_MISSING = "correct them, or list their text in missing_values where it stands for missing"
 
 _PLAIN: dict[Fault, tuple[str, str]] = {
-    Fault.FRACTION: ("holds numbers with a fraction, which kind='integer' excludes", "declare the column as kind='real'"),
+    Fault.FRACTION: (
+        "holds numbers with a fraction, which kind='integer' excludes",
+        "declare the column as kind='real'",
+    ),
     Fault.INFINITE: ("holds infinite values", "replace them or leave those cells empty"),
     Fault.TEXT: ("mixes in values that are not text", "convert the whole column to text first"),
     Fault.CLOCK: ("holds times of day, which kind='date' excludes", "declare the column as kind='datetime'"),
     Fault.CATEGORY: ("holds values outside its categories", "correct them or add them to categories in the schema"),
-    Fault.MISSING: ("holds missing values, which missing=false excludes", "fill them or set missing = true in the schema"),
+    Fault.MISSING: (
+        "holds missing values, which missing=false excludes",
+        "fill them or set missing = true in the schema",
+    ),
     Fault.REPEATED: (
         "is an identifier and repeats itself",
         "name it as the entity in the schema, give every row its own, or set drop = true",
@@ -62,9 +58,9 @@ _PLAIN: dict[Fault, tuple[str, str]] = {
 }
 
 
-def _bounds(column: Any) -> str:
+def _bounds(column: Any) -> tuple[str, str]:
     low, high = column.bounds
-    return f"[{low}, {high}]"
+    return f"holds values outside bounds=[{low}, {high}]", "correct them or widen the bounds in the schema"
 
 
 def _precision(column: Any) -> tuple[str, str]:
@@ -77,3 +73,25 @@ def _zone(column: Any) -> tuple[str, str]:
     if column.kind == "date" or column.timezone is None:
         return "holds times with a zone where none is declared", 'set timezone to an IANA name or to "mixed"'
     return "holds times without an offset, which timezone='mixed' needs", "write every time with its offset"
+
+
+def _time(column: Any) -> tuple[str, str]:
+    return f"holds values that are no {column.kind} of format={column.format or 'ISO 8601'!r}", _OR_MISSING
+
+
+def _boolean(column: Any) -> tuple[str, str]:
+    return f"holds values that are neither of tokens={list(column.tokens)}", _OR_MISSING
+
+
+def _number(column: Any) -> tuple[str, str]:
+    return f"mixes in values that are not numbers, which kind={column.kind!r} needs", _OR_MISSING
+
+
+_TELLING: dict[Fault, Callable[[Any], tuple[str, str]]] = {
+    Fault.BOUNDS: _bounds,
+    Fault.PRECISION: _precision,
+    Fault.ZONE: _zone,
+    Fault.TIME: _time,
+    Fault.BOOLEAN: _boolean,
+    Fault.NUMBER: _number,
+}

@@ -12,7 +12,12 @@ INT64_MAX = 2**63 - 1
 EXACT_FLOAT = 2**53
 """Up to here every whole number is a float64."""
 
-_FORMS: dict[str, Form] = {"integer": "integer", "floating": "real", "mixed-integer-float": "real", "boolean": "boolean"}
+_FORMS: dict[str, Form] = {
+    "integer": "integer",
+    "floating": "real",
+    "mixed-integer-float": "real",
+    "boolean": "boolean",
+}
 
 
 @dataclass(frozen=True)
@@ -39,13 +44,13 @@ class Given:
     def rows(self, flags: np.ndarray) -> np.ndarray:
         """Flags of cells as flags of rows; a missing row has none."""
         if self.codes is None:
-            return flags & ~self.missing
-        return np.append(flags & ~self.missing, False)[self.codes]
+            return np.asarray(flags & ~self.missing, dtype=bool)
+        return np.asarray(np.append(flags & ~self.missing, False)[self.codes], dtype=bool)
 
     @property
     def missing_rows(self) -> np.ndarray:
         """Which rows are missing, boolean."""
-        return self.missing if self.codes is None else np.append(self.missing, True)[self.codes]
+        return self.missing if self.codes is None else np.asarray(np.append(self.missing, True)[self.codes], dtype=bool)
 
     def taken(self, values: Any) -> Any:
         """Values of cells as values of rows, missing where the row is."""
@@ -67,10 +72,10 @@ def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> 
     if isinstance(dtype, pd.CategoricalDtype):
         return _categorical(series, missing_texts)
     if isinstance(dtype, pd.ArrowDtype):
-        series = from_arrow(series.array.__arrow_array__())  # type: ignore[attr-defined]
+        series = from_arrow(series.array.__arrow_array__())
         dtype = series.dtype
     if isinstance(dtype, pd.SparseDtype):
-        series = series.sparse.to_dense()
+        series = series.astype(dtype.subtype)
         dtype = series.dtype
     if isinstance(dtype, pd.DatetimeTZDtype) or dtype.kind == "M":
         return _times(series)
@@ -147,7 +152,8 @@ def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> Given:
 
 def _missing(cells: np.ndarray, missing_texts: frozenset[str]) -> np.ndarray:
     texts = np.fromiter((type(v) is str and v in missing_texts for v in cells), dtype=bool, count=len(cells))
-    return np.asarray(pd.isna(cells), dtype=bool) | texts
+    absent: np.ndarray = pd.isna(cells) | texts
+    return absent
 
 
 def _uniform(cells: np.ndarray, missing: np.ndarray) -> Given:

@@ -33,7 +33,7 @@ def parser(column: DateColumn | DatetimeColumn) -> Parse:
 
     def by_format(text: str) -> dt.datetime | None:
         try:
-            return dt.datetime.strptime(text, form)  # noqa: DTZ007
+            return dt.datetime.strptime(text, form)
         except ValueError:
             return None
 
@@ -96,7 +96,7 @@ def _offset(ahead: int) -> dt.timezone:
 
 def texts(series: pd.Series, column: DateColumn | DatetimeColumn) -> list[str | None]:
     """The text form of a canonical column, none where missing."""
-    write = _writer(column)
+    write = writer(column)
     return [None if moment is None else write(moment) for moment in pythonic(series)]
 
 
@@ -112,7 +112,8 @@ def pythonic(series: pd.Series) -> list[dt.datetime | None]:
     return naive
 
 
-def _writer(column: DateColumn | DatetimeColumn) -> Callable[[dt.datetime], str]:
+def writer(column: DateColumn | DatetimeColumn) -> Callable[[dt.datetime], str]:
+    """What writes one moment of the column as text."""
     if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
         return lambda moment: moment.date().isoformat()
     if column.format is None:

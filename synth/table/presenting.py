@@ -19,7 +19,9 @@ from synth.schema import (
     WeightColumn,
 )
 from synth.table import moments
-from synth.table.kinds import rounded
+from synth.table.given import look
+from synth.table.kinds import read
+from synth.table.numeric import rounded
 
 
 def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -45,6 +47,9 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     """One canonical column as its reader knows it."""
     if column.dtype is None:
         return _by_default(series, column)
+    textual = isinstance(column, CategoricalColumn | IdentifierColumn)
+    if column.dtype.startswith("string") and not textual:
+        return pd.Series(texts(series, column), index=series.index, dtype=_holding(column.dtype, series))
     if column.dtype == "str":
         return pd.Series(texts(series, column), index=series.index, dtype=object)
     if column.dtype == "object":
@@ -52,12 +57,53 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     if column.dtype == "category":
         return _categories(series, column)
     try:
-        return series.astype(_holding(column.dtype, series))
+        return _cast(series, column.dtype)
     except (TypeError, ValueError, OverflowError, ArithmeticError):
-        raise TableError(
-            f"column={name!r} cannot be shown as dtype={column.dtype!r}; declare a dtype that holds what the column "
-            "may hold, or leave dtype out"
-        ) from None
+        raise TableError(f"column={name!r} {'; '.join(_unfit(column.dtype))}") from None
+
+
+def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
+    """The rule and the remedy where the declared dtype cannot hold what the schema allows, else none."""
+    if column.dtype is None:
+        return None
+    try:
+        shown_column(_extremes(column), name, column)
+    except TableError:
+        return _unfit(column.dtype)
+    return None
+
+
+def _unfit(dtype: str) -> tuple[str, str]:
+    rule = f"may hold values that dtype={dtype!r} cannot"
+    return rule, "name a pandas dtype that can, or leave dtype out of the schema"
+
+
+def _extremes(column: Column) -> pd.Series:
+    """A canonical column of the least and the greatest value that the schema allows."""
+    ends: Any = getattr(column, "bounds", None) or getattr(column, "categories", ()) or ()
+    if not ends:
+        return (
+            pd.Series([False, True], dtype="boolean")
+            if isinstance(column, BooleanColumn)
+            else pd.Series([], dtype=object)
+        )
+    given = look(pd.Series(list(ends), dtype=object))
+    zoneless = column.model_copy(update={"timezone": None}) if isinstance(column, DatetimeColumn) else column
+    series = pd.Series(given.taken(read(given, zoneless, clamp=False).values))
+    if isinstance(column, DatetimeColumn) and column.timezone not in (None, "mixed"):
+        return series.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
+    return series
+
+
+def _cast(series: pd.Series, dtype: str) -> pd.Series:
+    known = _holding(dtype, series)
+    if pd.api.types.is_integer_dtype(known):
+        # pandas would let a number that is too large wrap around.
+        room = np.iinfo(getattr(known, "numpy_dtype", known))
+        whole = series.dropna()
+        if len(whole) and not (room.min <= int(whole.min()) and int(whole.max()) <= room.max):
+            raise OverflowError
+    return series.astype(known)
 
 
 def _by_default(series: pd.Series, column: Column) -> pd.Series:
@@ -76,9 +122,9 @@ def _holding(dtype: str, series: pd.Series) -> Any:
     known: Any = pd.api.types.pandas_dtype(dtype)
     if isinstance(known, np.dtype) and series.isna().any():
         if known.kind in "iu":
-            return dtype.replace("uint", "UInt").replace("int", "Int")
+            return pd.api.types.pandas_dtype(dtype.replace("uint", "UInt").replace("int", "Int"))
         if known.kind == "b":
-            return "boolean"
+            return pd.BooleanDtype()
     return known
 
 
@@ -125,8 +171,7 @@ def _reals(values: np.ndarray, decimals: int | None) -> list[str | None]:
 def _real(value: float, decimals: int | None) -> str:
     if decimals == 0:
         return f"{value:.0f}"
+    if decimals is None:
+        return repr(value)
     text = repr(value)
-    if decimals is None or "e" not in text:
-        return text
-    fixed = f"{value:.{decimals}f}".rstrip("0")
-    return f"{fixed}0" if fixed.endswith(".") else fixed
+    return (f"{value:.{decimals}f}".rstrip("0") if "e" in text else text.removesuffix(".0")).removesuffix(".")

@@ -42,8 +42,10 @@ def read_table(path: str | Path, schema: Schema | None = None, *, outside: Outsi
         raise TableError(f"the table at path={str(path)!r} may not be read; change its permissions") from None
     for violation in names_at_fault(frame):
         raise TableError(f"{violation} (path={str(path)!r})")
+    if frame.shape[1] == 0:
+        raise TableError(f"a table needs at least one column: path={str(path)!r} has no columns; export it anew")
     if len(frame) == 0:
-        raise TableError(f"a table needs at least one row: path={str(path)!r} has a header only; add rows")
+        raise TableError(f"a table needs at least one row: path={str(path)!r} has no rows; add some")
     return frame if schema is None else conform(frame, schema, outside=outside)
 
 
@@ -65,11 +67,13 @@ def _csv(path: Path, suffix: str) -> pd.DataFrame:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
         raise TableError(f"a CSV file must be UTF-8 text: {place} holds NUL bytes; save it as UTF-8")
     content = content.removeprefix(codecs.BOM_UTF8)
+    if not content.endswith((b"\n", b"\r")):
+        content += b"\n"
     if not content.strip():
         raise TableError(f"a CSV file needs a header row: {place} is empty; add one")
     header = _header(content, place)
     table = _parsed(content, len(header), place)
-    names = [str(table.column(i)[0]) for i in range(table.num_columns)]
+    names = [table.column(i)[0].as_py() or "" for i in range(table.num_columns)]
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise TableError(f"a CSV file separates fields by commas: {place} has one column only; convert its separators")
     columns = [from_arrow(table.column(i).slice(1)) for i in range(table.num_columns)]
@@ -98,7 +102,9 @@ def _header(content: bytes, place: str) -> list[str]:
     except UnicodeDecodeError:
         raise _not_utf8(place) from None
     except csv.Error:
-        raise TableError(f"a CSV file needs a header row of names: {place} has none that can be read; add one") from None
+        raise TableError(
+            f"a CSV file needs a header row of names: {place} has none that can be read; add one"
+        ) from None
 
 
 def _not_utf8(place: str) -> TableError:
@@ -132,7 +138,9 @@ def _parsed(content: bytes, n_columns: int, place: str) -> Any:
                              "or fewer; quote fields that hold commas, and complete short rows") from None  # fmt: skip
         if "UTF8" in str(error):
             raise _not_utf8(place) from None
-        raise TableError(f"a CSV file must have rows of comma-separated fields: {place} has not; export it anew") from None
+        raise TableError(
+            f"a CSV file must have rows of comma-separated fields: {place} has not; export it anew"
+        ) from None
     _refuse_open_quote(table, content, place)
     return table
 
@@ -140,8 +148,8 @@ def _parsed(content: bytes, n_columns: int, place: str) -> Any:
 def _refuse_open_quote(table: Any, content: bytes, place: str) -> None:
     """Refuse a file whose last field runs to the end because its quote is never closed."""
     last = table.column(table.num_columns - 1)[-1].as_py() or ""
-    ended = content.rstrip(b"\r\n").endswith(b'"')
-    if '"' in content[-len(last.encode()) - 4 :].decode(errors="replace") and not ended and last:
+    # Content ends in a line break: a field holds it only if it is open, or was closed right after one of its own.
+    if last.endswith(("\n", "\r")) and not content.rstrip(b"\r\n").endswith((b'\n"', b'\r"')):
         raise TableError(f"every quote in a CSV file must be closed: {place} ends inside one; close it")
 
 
@@ -153,14 +161,18 @@ def _parquet(path: Path) -> pd.DataFrame:
     try:
         table = pa.parquet.ParquetFile(path).read()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError):
-        raise TableError(f"a Parquet file must be whole: {place} is cut short or of another format; copy it again") from None
+        raise TableError(
+            f"a Parquet file must be whole: {place} is cut short or of another format; copy it again"
+        ) from None
     kept = [i for i, name in enumerate(table.schema.names) if not _is_index(name)]
     columns = {}
     for i in kept:
         kind = table.schema.types[i]
         if pa.types.is_nested(kind):
             name = table.schema.names[i]
-            raise TableError(f"a column must hold plain values: column={name!r} of {place} is nested; flatten or remove it")
+            raise TableError(
+                f"a column must hold plain values: column={name!r} of {place} is nested; flatten or remove it"
+            )
         columns[i] = from_arrow(table.column(i))
     frame = pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows))
     frame.columns = pd.Index([table.schema.names[i] for i in kept], dtype=object)

@@ -42,8 +42,8 @@ def sample_evaluation(renamed: dict[str, str] | None = None, seed: int = 0) -> E
         _candidate(name, names, shares, np.random.default_rng([seed, i])) for i, name in enumerate(QUALITY)
     )
     real = {
-        "n_train": 39074, "n_holdout": 9768, "n_columns": len(names), "target": names[-1],
-        "duplicates_across": 41, "duplicates_train": 38,
+        "train_rows": 39074, "holdout_rows": 9768, "columns": len(names), "target": names[-1], "entity": None,
+        "duplicates_across": {"count": 195, "share": 0.01996}, "duplicate_share_train": 0.0231,
     }  # fmt: skip
     schema = {"format": 1, "status": "declared", "n_units": 39074, "target": names[-1], "sensitive": [names[8]]}
     schema["columns"] = {

@@ -66,6 +66,7 @@ def test_a_missing_association_stays_missing_in_the_difference() -> None:
 
 def test_twins_are_explained_where_fresh_rows_equal_training_rows(evaluation: Evaluation) -> None:
     assert "2.0% of fresh real rows" in twins(evaluation)[0]
+    assert "2.3% of the rows have a twin" in twins(evaluation)[0]
     assert twins(replace(evaluation, candidates=())) == ()
 
 

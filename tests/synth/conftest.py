@@ -28,12 +28,12 @@ CONTENT = {
 }  # fmt: skip
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def schema() -> Schema:
     return build_schema(CONTENT)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def frame() -> pd.DataFrame:
     """400 canonical rows with structure: income follows age, gain is mostly zero, visits are missing for the young."""
     return make_frame(400, seed=0)

@@ -4,6 +4,7 @@ Exit codes: 0 done or PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE, 4 internal erro
 """
 
 import logging
+import os
 import signal
 import sys
 import warnings
@@ -23,6 +24,7 @@ to standard error), --debug shows the traceback of an internal error, which may 
 Exit codes: 0 done or PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE, 4 internal error."""
 
 app = typer.Typer(
+    name="understudy",
     cls=Root,
     help=ROOT_HELP,
     epilog="Example: understudy run examples/fair.toml --out out/fair",
@@ -62,6 +64,8 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """The command `understudy`."""
     signal.signal(signal.SIGTERM, _terminate)
+    # Threads that wait by spinning make torch many times slower on a machine that has other work too.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if "--debug" not in sys.argv:
         # Warnings and logs of libraries may quote values of the table.
         warnings.simplefilter("ignore")

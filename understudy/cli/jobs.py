@@ -43,15 +43,15 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     """A line for every candidate, then the verdict and where the report is."""
     from understudy.run import REPORT
 
-    for label, why in outcome.unsaved.items():
-        console.note(f"The model of {label} was not saved: {why}.")
+    if outcome.unsaved:
+        console.note(f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/job.md).")
     statements = {c.name: c.statement for c in outcome.evaluation.candidates}
     rows = [
         (
             verdict.candidate,
             _guarantee(statements[verdict.candidate]),
             verdict.verdict,
-            "; ".join(f"{f.rule.measure} {f.outcome}" for f in verdict.findings if f.outcome != "PASS"),
+            "\n".join(f"{f.rule.measure} {f.outcome}" for f in verdict.findings if f.outcome != "PASS"),
         )
         for verdict in outcome.verdicts
     ]

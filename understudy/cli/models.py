@@ -80,13 +80,16 @@ def fit(  # noqa: PLR0913 - options of the command line
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
     ] = None,
+    clamp: Annotated[
+        bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
+    ] = False,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from synth.generators.registry import generator
     from synth.output import check_new_folder
     from synth.schema_file import read_schema
     from synth.table import read_table
-    from understudy.plan import check_generator, is_private, refuse_unsaved
+    from understudy.plan import check_generator, refuse_unsaved
 
     console = console_of(ctx)
     check_new_folder(out)
@@ -96,7 +99,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     check_generator(chosen, read)
     refuse_unsaved(chosen)
     with console.stage(f"fit {name}") as progress:
-        real = read_table(table, read, outside="clamp" if is_private(chosen) else "refuse")
+        real = read_table(table, read, outside="clamp" if clamp else "refuse")
         model = chosen.fit(real, read, seed=seed, progress=progress)
         model.save(out)
     statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
@@ -120,9 +123,7 @@ def sample(
     model: Annotated[Path, typer.Argument(help="A saved model.", show_default=False)],
     out: OutFile,
     rows: Annotated[int | None, typer.Option(min=1, help="How many; none: the model's own default.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Same seed, same table; none: a fresh one.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same table; none: a fresh one.")] = None,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
     from synth.generators.registry import load_model

@@ -92,6 +92,6 @@ def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
         return 0
     console.table(("column", "does not fit", "remedy"), [(v.column or "table", v.rule, v.remedy) for v in found])
     if not console.json:
-        places = "1 place" if len(found) == 1 else f"{len(found)} places"
-        raise TableError(f"the table does not fit its schema in {places}; change the table or the schema")
+        more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
+        raise TableError(f"{found[0]}{more}")
     return 2

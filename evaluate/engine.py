@@ -1,0 +1,212 @@
+"""Runs the measures: isolates failures, keeps time limits, and never hides what did not run.
+
+Every measure is a module with `measure(tables) -> Measurement`. What they draw, by name of the figure, is plain data:
+
+* "columns": for each column its kind, labels, edges, shares of training and synthetic rows, total variation;
+* "associations": columns, matrices for training and synthetic rows (none where undefined), kind of each association;
+* "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
+* "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances.
+"""
+
+import importlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.deadline import OutOfTimeError, deadline
+from evaluate.policy import GATEABLE
+from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
+from evaluate.tables import Measurement, Tables
+from synth.errors import UnderstudyError, nearest
+from synth.generators.base import Progress, quiet
+from synth.schema import Schema
+from synth.split import row_keys, twins
+from synth.table import conform
+
+Measure = Callable[[Tables], Measurement]
+
+
+def _late(name: str) -> Measure:
+    """The measure of the module `evaluate.<name>`, imported when first run."""
+
+    def measure(tables: Tables) -> Measurement:
+        found: Measurement = importlib.import_module(f"evaluate.{name}").measure(tables)
+        return found
+
+    return measure
+
+
+MEASURES: dict[str, Measure] = {
+    name: _late(name)
+    for name in (
+        "validity", "fidelity.columns", "fidelity.pairs",
+        "utility.tstr",
+        "privacy.copies", "privacy.distance", "privacy.membership",
+    )
+}  # fmt: skip
+"""Every measure by name, in the order in which they run."""
+
+_ANSWERS: Mapping[str, tuple[str, ...]] = {
+    "validity": ("validity.",),
+    "fidelity.columns": ("columns.",),
+    "fidelity.pairs": ("pairs.",),
+    "utility.tstr": ("utility.",),
+    "privacy.copies": ("privacy.copies", "privacy.multiset"),
+    "privacy.membership": ("privacy.membership.",),
+}
+"""How the names of the numbers start that a measure gives."""
+
+
+def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest by keyword)
+    train: pd.DataFrame,
+    holdout: pd.DataFrame,
+    synthetic: pd.DataFrame | Mapping[str, pd.DataFrame],
+    schema: Schema,
+    *,
+    measures: Iterable[str] | None = None,
+    time_limit_s: float | None = None,
+    seed: int = 0,
+    progress: Progress = quiet,
+    statements: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Evaluation:
+    """The evaluation of one or more synthetic tables of one real table.
+
+    Args:
+        train: *Sensitive*. Real rows that the generator saw.
+        holdout: *Sensitive*. Real rows that it did not see.
+        synthetic: a table, which is then called "synthetic", or tables by name.
+        schema: inferred or declared.
+        measures: names in `MEASURES`; none for all.
+        time_limit_s: wall seconds for each measure of each table; none for no limit.
+        seed: the same seed gives the same numbers.
+        progress: told what is being measured.
+        statements: privacy statements as plain data, by name of the table.
+
+    Raises:
+        EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
+        TableError: a real table does not fit the schema, or a synthetic one lacks a column; nothing was measured.
+    """
+    chosen = _chosen(measures)
+    given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
+    train, holdout = conform(train, schema, part=True), conform(holdout, schema, part=True)
+    prepared = {name: Tables.prepare(train, holdout, table, schema, seed=seed) for name, table in given.items()}
+    candidates = tuple(
+        measure_candidate(
+            name, tables, measures=chosen, time_limit_s=time_limit_s, progress=progress,
+            statement=(statements or {}).get(name),
+        )
+        for name, tables in prepared.items()
+    )  # fmt: skip
+    return Evaluation(candidates, real_facts(train, holdout, schema), schema.model_dump(mode="json"))
+
+
+def measure_candidate(
+    name: str,
+    tables: Tables,
+    *,
+    measures: Iterable[str] | None = None,
+    time_limit_s: float | None = None,
+    progress: Progress = quiet,
+    statement: Mapping[str, Any] | None = None,
+    generator: Mapping[str, Any] | None = None,
+) -> Candidate:
+    """The evaluation of one synthetic table. A measure that fails or takes too long is listed as such.
+
+    Args:
+        name: what to call it.
+        tables: *Sensitive*. As `Tables.prepare` gives them.
+        measures: names in `MEASURES`; none for all.
+        time_limit_s: wall seconds for each measure; none for no limit.
+        progress: told what is being measured.
+        statement: the privacy statement as plain data.
+        generator: name and parameters of the generator.
+
+    Raises:
+        EvaluationError: a measure is unknown; nothing was measured.
+    """
+    chosen = _chosen(measures)
+    runs = []
+    for index, measure in enumerate(chosen):
+        progress(f"measure {name}: {measure}", index / len(chosen))
+        runs.append(_run(measure, tables, time_limit_s))
+    progress(f"measure {name}", 1.0)
+    skipped = [_failures(m, "skipped", "it was not asked for") for m in MEASURES if m not in chosen]
+    return Candidate(
+        name=name,
+        estimates=tuple(estimate for run in runs for estimate in run.measurement.estimates),
+        failures=tuple(f for failures in (*(run.measurement.failures for run in runs), *skipped) for f in failures),
+        figures={key: figure for run in runs for key, figure in run.measurement.figures.items()},
+        statement=statement,
+        generator=generator or {},
+        seconds={run.measure: round(run.seconds, 3) for run in runs},
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    measure: str
+    measurement: Measurement
+    seconds: float
+
+
+def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
+    """One measure, with whatever goes wrong turned into failures."""
+    began = time.monotonic()
+    late = f"it did not end within time_limit_s={time_limit_s:g}" if time_limit_s is not None else ""
+    try:
+        with deadline(time_limit_s):
+            measurement = MEASURES[measure](tables)
+    except OutOfTimeError:
+        measurement = Measurement(failures=_failures(measure, "timed out", late))
+    except UnderstudyError as error:  # by contract such a message holds no cell value
+        measurement = Measurement(failures=_failures(measure, "failed", str(error)))
+    except Exception as error:  # noqa: BLE001 (one measure must not take the others down)
+        why = f"it ended in an internal error, {type(error).__name__}; please report it"
+        measurement = Measurement(failures=_failures(measure, "failed", why))
+    seconds = time.monotonic() - began
+    if time_limit_s is not None and seconds > time_limit_s and not measurement.failures:
+        # No alarm can be set outside the main thread: the result came, but not in time.
+        measurement = Measurement(failures=_failures(measure, "timed out", late))
+    return _Run(measure, measurement, seconds)
+
+
+def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:
+    """A failure of the measure, and of each number it would have given to a policy."""
+    starts = _ANSWERS.get(measure, ())
+    names = [measure, *(name for name in GATEABLE if starts and name.startswith(starts) and name != measure)]
+    return tuple(Failure(name, reason, message) for name in names)
+
+
+def _chosen(measures: Iterable[str] | None) -> list[str]:
+    names = list(MEASURES) if measures is None else list(dict.fromkeys(measures))
+    for name in names:
+        if name not in MEASURES:
+            raise EvaluationError(f"there is no measure {name!r}; {nearest(name, MEASURES)}")
+    if not names:
+        raise EvaluationError(f"no measure is named; known are: {', '.join(sorted(MEASURES))}")
+    return [name for name in MEASURES if name in names]
+
+
+def real_facts(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> dict[str, Any]:
+    """What a reader needs to know about the real table.
+
+    Args:
+        train: *Sensitive*. Conforming to the schema, as is `holdout`.
+        holdout: *Sensitive*.
+        schema: names the columns.
+    """
+    across = twins(holdout, train, schema.learned)
+    _, places, counts = np.unique(row_keys(train, schema.learned), return_inverse=True, return_counts=True)
+    return {
+        "train_rows": len(train),
+        "holdout_rows": len(holdout),
+        "columns": len(schema.kept),
+        "target": schema.target,
+        "entity": schema.entity,
+        "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
+        "duplicate_share_train": float((counts[places] > 1).mean()),
+    }

@@ -1,0 +1,88 @@
+"""A schema proposed from a table. Everything in it is read off the data, so nothing in it may be assumed public."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+
+from synth.errors import SchemaError, TableError
+from synth.infer.facts import Facts, Role, facts_of
+from synth.infer.kinds import propose
+from synth.schema import Column, IdentifierColumn, Schema
+from synth.table.conforming import names_at_fault
+from synth.table.given import look
+from synth.validation import sentence
+
+__all__ = ["infer"]
+
+
+def infer(frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None) -> Schema:
+    """A proposed schema that the table conforms to: look it through, then `declare` it.
+
+    Bounds are the least and greatest values, categories all values there are. Free text is proposed to be dropped. A
+    column that names patients or the like, several rows each, is proposed as the entity. `n_units` is never proposed.
+
+    Args:
+        frame: *Sensitive*. As `read_table` or a notebook gives it. Where every column is text, as from a CSV file,
+            numbers and dates are looked for in it; beside typed columns, text is taken to be meant as text.
+        target: column that a model would predict.
+        entity: column that names the unit of privacy.
+
+    Raises:
+        TableError: a column mixes types, holds infinite values, or has no usable name; nothing was proposed.
+        SchemaError: the target or the entity is not a column that can be one; nothing was proposed.
+
+    >>> infer(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
+    ('007', '012')
+    """
+    for violation in names_at_fault(frame):
+        raise TableError(str(violation))
+    if len(frame) == 0:
+        raise TableError("a table without rows says nothing of its columns; give it at least one")
+    facts = _all_facts(frame, target, entity)
+    columns = {name: propose(about) for name, about in facts.items()}
+    if entity is None:
+        entity = _entity(columns, facts)
+    content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
+    content["columns"] = _settled(columns, facts, entity)
+    if entity in facts:
+        content["max_rows_per_unit"] = _rows_per_unit(facts[entity])
+    try:
+        return Schema.model_validate(content)
+    except ValidationError as error:
+        raise SchemaError(sentence(error, Schema)) from None
+
+
+def _all_facts(frame: pd.DataFrame, target: str | None, entity: str | None) -> dict[str, Facts]:
+    looked = {str(name): look(frame[name]) for name in frame.columns}
+    all_text = all(given.form == "text" for given in looked.values())
+    made = {}
+    for name, given in looked.items():
+        role: Role = "target" if name == target else "entity" if name == entity else None
+        made[name] = facts_of(name, frame[name], given, from_text=all_text, role=role)
+    return made
+
+
+def _entity(columns: dict[str, Column], facts: dict[str, Facts]) -> str | None:
+    """The first identifier that repeats itself and is never missing."""
+    for name, column in columns.items():
+        repeats = isinstance(column, IdentifierColumn) and not facts[name].unique
+        if repeats and not column.drop and not column.missing:
+            return name
+    return None
+
+
+def _settled(columns: dict[str, Column], facts: dict[str, Facts], entity: str | None) -> dict[str, Column]:
+    """The columns, with every identifier dropped that repeats itself and is not the entity."""
+    settled = {}
+    for name, column in columns.items():
+        stray = isinstance(column, IdentifierColumn) and not facts[name].unique and name != entity
+        settled[name] = column.model_copy(update={"drop": True}) if stray else column
+    return settled
+
+
+def _rows_per_unit(about: Facts) -> int:
+    """Enough for 19 of 20 entities, at most 10: more rows of an entity cost a private fit more noise."""
+    sizes = np.unique(about.codes[about.codes >= 0], return_counts=True)[1]
+    return int(np.clip(np.quantile(sizes, 0.95, method="higher"), 1, 10))

@@ -1,0 +1,139 @@
+"""What is known about a column before its kind is proposed."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from synth.table.given import Given
+
+Role = Literal["target", "entity"] | None
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn|index|unnamed: 0)$")
+_WEIGHT = re.compile(
+    r"^(fnlwgt|finalwgt|perwt|pwgtp|wtfinl|asecwt|hhwt|hwt|(final|person|sample|sampling|survey)[_ -]?(weight|wgt|wt))$"
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A column and what can be said of it without deciding on a kind.
+
+    Attributes:
+        name: of the column.
+        given: *Sensitive*. Its cells.
+        dtype: of the source, as a schema writes it; none for text from a file.
+        ordered: whether the source says that the order of its categories means something.
+        from_text: whether the whole table is text, so that numbers are to be looked for in it.
+        role: what the caller says the column is.
+    """
+
+    name: str
+    given: Given
+    dtype: str | None
+    ordered: bool
+    from_text: bool
+    role: Role
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The number of each row's value among the distinct ones, -1 where missing."""
+        if self.given.codes is not None:
+            return np.where(self.given.missing_rows, -1, self.given.codes)
+        if self.given.form == "mixed":
+            texts = [f"{type(cell).__name__} {cell}" for cell in self.given.cells]
+            codes = pd.factorize(np.array(texts, dtype=object))[0]
+        else:
+            codes = pd.factorize(self.given.cells)[0]
+        return np.where(self.given.missing, -1, codes)
+
+    @cached_property
+    def present(self) -> Any:
+        """The values that are not missing: distinct ones where they are text or categories."""
+        if self.given.codes is None:
+            return self.given.cells[~self.given.missing]
+        if self.categories_declared:
+            return self.given.cells[~self.given.missing]
+        used = np.zeros(len(self.given.cells), dtype=bool)
+        used[self.codes[self.codes >= 0]] = True
+        return self.given.cells[used]
+
+    @cached_property
+    def per_row(self) -> Any:
+        """The value of every row that has one."""
+        if self.given.codes is None:
+            return self.present
+        return self.given.cells[self.codes[self.codes >= 0]]
+
+    @property
+    def categories_declared(self) -> bool:
+        """Whether the source has a dtype that lists categories."""
+        return self.dtype == "category"
+
+    @cached_property
+    def n_present(self) -> int:
+        """Rows that have a value."""
+        return int((self.codes >= 0).sum())
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Different values among them."""
+        return len(np.unique(self.codes[self.codes >= 0]))
+
+    @property
+    def missing(self) -> bool:
+        """Whether a value is missing."""
+        return self.n_present < len(self.codes)
+
+    @property
+    def unique(self) -> bool:
+        """Whether no value comes twice."""
+        return self.n_distinct == self.n_present
+
+    @cached_property
+    def named_identifier(self) -> bool:
+        """Whether the name says that the column identifies something."""
+        return _IDENTIFIER.search(_CAMEL.sub("_", self.name).lower()) is not None
+
+    @property
+    def named_weight(self) -> bool:
+        """Whether the name is one that survey weights go by."""
+        return _WEIGHT.match(self.name.lower()) is not None
+
+    def common(self, default: str, *, text: bool = False) -> dict[str, Any]:
+        """Fields that columns of all kinds have.
+
+        Args:
+            default: the dtype that the kind has unless the schema says otherwise.
+            text: whether a value of the kind is text in the source though it is none by itself.
+        """
+        fields: dict[str, Any] = {"missing": self.missing}
+        dtype = "str" if text and self.dtype == "object" else self.dtype
+        if dtype is not None and dtype != default:
+            fields["dtype"] = dtype
+        return fields
+
+
+def facts_of(name: str, series: pd.Series, given: Given, *, from_text: bool, role: Role) -> Facts:
+    """The facts about one column.
+
+    Args:
+        name: of the column.
+        series: *Sensitive*. As the caller has it.
+        given: its cells.
+        from_text: whether the whole table is text.
+        role: what the caller says the column is.
+    """
+    dtype: str | None = str(series.dtype)
+    try:
+        pd.api.types.pandas_dtype(dtype)
+    except (TypeError, ValueError, NotImplementedError):
+        dtype = None
+    if from_text and dtype == "object":
+        dtype = None
+    ordered = isinstance(series.dtype, pd.CategoricalDtype) and bool(series.dtype.ordered)
+    return Facts(name, given, dtype, ordered, from_text, role)

@@ -1,0 +1,118 @@
+"""Which kind a column is proposed to be."""
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from synth.errors import TableError
+from synth.infer import numbers, times
+from synth.infer.facts import Facts
+from synth.infer.identifiers import template_of
+from synth.schema import BooleanColumn, CategoricalColumn, Column, IdentifierColumn, TextColumn
+
+FEW = 20
+"""So many distinct texts are categories in any table."""
+MANY = 2_000
+"""More distinct texts than this are never categories."""
+TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
+
+
+def propose(about: Facts) -> Column:
+    """The proposed kind of a column, with its bounds or categories.
+
+    Raises:
+        TableError: it mixes types, or holds infinite values.
+    """
+    if about.n_present == 0:
+        return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
+    if about.role == "entity":
+        return _entity(about)
+    return _listed(about) if about.categories_declared else _of_form(about)
+
+
+def _of_form(about: Facts) -> Column:
+    form = about.given.form
+    if form == "boolean":
+        return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
+    if form in ("integer", "real"):
+        return numbers.propose(about, about.present)
+    if form == "time":
+        return times.of_stamps(about)
+    return _of_text(about) if form == "text" else _of_objects(about)
+
+
+def _listed(about: Facts) -> Column:
+    """A column whose dtype lists its categories."""
+    levels = about.present.tolist()
+    if about.given.form == "boolean":
+        return BooleanColumn(**about.common("bool"))
+    if about.given.form not in ("text", "integer"):
+        if about.given.form == "real":
+            return numbers.propose(about, about.per_row)
+        raise TableError(
+            f"categories must be all texts or all whole numbers: column={about.name!r} has others; convert it first"
+        )
+    return CategoricalColumn(categories=tuple(levels), ordered=about.ordered, **about.common("object"))
+
+
+def _of_text(about: Facts) -> Column:
+    if about.from_text:
+        for tokens in TOKENS:
+            if set(about.present) <= set(tokens):
+                return BooleanColumn(tokens=tokens, **about.common("bool"))
+        values = numbers.of_texts(about.present, about.name)
+        if values is not None:
+            rows = values[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
+            return numbers.propose(about, rows)
+    moments = times.of_texts(about)
+    if moments is not None:
+        return moments
+    return _of_plain_text(about)
+
+
+def _of_plain_text(about: Facts) -> Column:
+    distinct, rows = about.n_distinct, about.n_present
+    template = template_of(about.present) if about.role is None else None
+    telling = about.named_identifier or any(character.isdigit() for character in str(about.present[0]))
+    if about.unique and template is not None and telling and rows >= 10:
+        return IdentifierColumn(template=template, **about.common("object"))
+    few = distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
+    if few or about.role == "target":
+        return CategoricalColumn(categories=tuple(sorted(about.present)), **about.common("object"))
+    if about.named_identifier:
+        return IdentifierColumn(template=template, drop=template is None, **about.common("object"))
+    return TextColumn(drop=True, **about.common("object"))
+
+
+def _of_objects(about: Facts) -> Column:
+    """Python objects of more than one type, or of one that is neither text nor a number of the machine."""
+    types = {type(cell) for cell in about.present}
+    if all(issubclass(t, dt.date | np.datetime64) for t in types):
+        return times.of_objects(about)
+    if types <= {Decimal, int, float}:
+        return numbers.propose(about, np.array([float(cell) for cell in about.present]))
+    names = ", ".join(sorted(t.__name__ for t in types))
+    raise TableError(f"a column must hold one type of value: column={about.name!r} mixes {names}; convert it to one")
+
+
+def _entity(about: Facts) -> Column:
+    if about.missing:
+        raise TableError(
+            f"every row needs an entity: entity={about.name!r} has missing values; fill them or choose another"
+        )
+    values: Any = about.present
+    if about.from_text and about.given.form == "text":
+        values = numbers.of_texts(values, about.name)
+        values = about.present if values is None else values
+    if values.dtype.kind == "f" and np.all(np.isfinite(values)) and np.all(values == np.rint(values)):
+        values = values.astype(np.int64)
+    if values.dtype.kind == "i":
+        return IdentifierColumn(
+            bounds=numbers.with_room(about, (int(values.min()), int(values.max()))), **about.common("int64")
+        )
+    if about.given.form != "text":
+        raise TableError(f"an entity must be text or whole numbers: entity={about.name!r} is neither; choose another")
+    template = template_of(values) or "#" * max(9, len(str(len(about.codes))) + 3)
+    return IdentifierColumn(template=template, **about.common("object"))

@@ -1,0 +1,155 @@
+"""Numbers: whole or with a fraction, their precision, and where their resolution should lie."""
+
+import re
+from typing import Any, Literal
+
+import numpy as np
+
+from synth.errors import TableError
+from synth.infer.facts import Facts
+from synth.schema import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.table.numeric import INFINITY, rounded
+
+MAX_DECIMALS = 12
+FEW_CODES = 64
+"""So many distinct whole numbers of a column named like an identifier are codes of categories."""
+MANY_ROWS = 1_000
+"""In so many rows, whole numbers that never repeat identify them."""
+ZERO_SHARE = 0.1
+"""From this share on, zeros of a column of reals are a spike that needs a place of its own."""
+FINE_STEPS = 256
+"""Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
+
+# A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)(\.0+)?", re.ASCII)
+_REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
+
+
+def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
+    """Texts as int64 or float64, or none where they are not all numbers.
+
+    Args:
+        texts: *Sensitive*. Distinct texts, shape (n,).
+        name: of the column, for the sentence.
+
+    Raises:
+        TableError: some are infinite and all others numbers.
+    """
+    others = [text for text in texts if not _REAL.fullmatch(text)]
+    if others:
+        if len(others) < len(texts) and all(INFINITY.fullmatch(text) for text in others):
+            raise _infinite(name)
+        return None
+    if all(_WHOLE.fullmatch(text) for text in texts):
+        whole = [int(text.split(".")[0]) for text in texts]
+        fits = INT64[0] <= min(whole) and max(whole) <= INT64[1]
+        return np.array(whole, dtype=np.int64) if fits else None
+    reals = np.array([float(text) for text in texts])
+    if np.isinf(reals).any():
+        return None
+    return reals
+
+
+def _infinite(name: str) -> TableError:
+    return TableError(
+        f"numbers must be finite: column={name!r} holds infinite values; replace them or leave them empty"
+    )
+
+
+def propose(about: Facts, values: np.ndarray) -> Column:
+    """The kind of a column of numbers.
+
+    Args:
+        about: the column.
+        values: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
+
+    Raises:
+        TableError: some are infinite.
+    """
+    if values.dtype.kind == "f":
+        if np.isinf(values).any():
+            raise _infinite(about.name)
+        if not np.all(values == np.rint(values)) or np.abs(values).max() >= 2.0**63:
+            return _real(about, values)
+        values = values.astype(np.int64)
+    return _integer(about, values)
+
+
+def _real(about: Facts, values: np.ndarray) -> Column:
+    decimals = decimals_of(values, about.given.digits)
+    if decimals is not None:
+        values, _ = rounded(values, decimals, about.given.digits)
+    fields: dict[str, Any] = {"bounds": (float(values.min()), float(values.max())), "decimals": decimals}
+    fields["scale"] = scale_of(values, 10.0 ** -(decimals if decimals is not None else MAX_DECIMALS))
+    kind = WeightColumn if about.named_weight else RealColumn
+    return kind(**fields, **about.common("float64"))
+
+
+def _integer(about: Facts, values: np.ndarray) -> Column:
+    bounds = (int(values.min()), int(values.max()))
+    common = about.common("Int64" if about.missing else "int64")
+    scale = scale_of(values.astype(np.float64), 1.0)
+    if about.named_weight:
+        return WeightColumn(bounds=bounds, decimals=0, scale=scale, **common)
+    if about.role is None and about.named_identifier:
+        if about.n_distinct <= FEW_CODES and about.n_distinct <= about.n_present / 4:
+            return CategoricalColumn(categories=tuple(np.unique(values).tolist()), **common)
+        return IdentifierColumn(bounds=with_room(about, bounds), **common)
+    if about.role is None and about.unique and _numbers_rows(about, bounds):
+        return IdentifierColumn(bounds=with_room(about, bounds), **common)
+    return IntegerColumn(bounds=bounds, scale=scale, **common)
+
+
+def with_room(about: Facts, bounds: tuple[int, int]) -> tuple[int, int]:
+    """Bounds of identifiers, wide enough to draw ten times as many anew where the dtype has room for them."""
+    low, high = bounds
+    wide = max(high, low + 10 ** len(str(10 * len(about.codes))))
+    narrow = about.dtype is not None and "64" not in about.dtype
+    return bounds if narrow or wide > INT64[1] else (low, wide)
+
+
+def _numbers_rows(about: Facts, bounds: tuple[int, int]) -> bool:
+    """Whether whole numbers that never repeat identify rows: consecutive ones, or many."""
+    consecutive = bounds[1] - bounds[0] == about.n_present - 1
+    return about.n_present >= MANY_ROWS or (consecutive and about.n_present >= 20)
+
+
+def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:
+    """The fewest digits after the point that express all values, or none where more than `MAX_DECIMALS` are needed.
+
+    >>> decimals_of(np.array([1.5, 2.25]))
+    2
+    """
+    distinct = np.unique(values)
+    most = MAX_DECIMALS if digits >= 15 else 4
+    for decimals in range(most + 1):
+        near, wrong = rounded(distinct, decimals, digits)
+        exact = digits < 15 or np.array_equal(near, distinct)
+        if exact and not wrong.any():
+            return decimals
+    return None
+
+
+def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
+    """Where the resolution of a column should lie: on small magnitudes where the tail is heavy.
+
+    Args:
+        values: *Sensitive*. Shape (n,).
+        step: the least distance between two values.
+    """
+    low, high = values.min(), values.max()
+    if (high - low) / step <= FINE_STEPS or (low < 0 and high <= 0):
+        return "linear"
+    size = np.abs(values)
+    middle = np.median(size)
+    if low < 0:
+        return "log" if size.max() >= 20 * middle else "linear"
+    if middle == 0 or (step < 1 and np.mean(values == 0) >= ZERO_SHARE):
+        return "log"
+    heavy = high >= 5 * middle and _skewness(values) > 1.0
+    return "log" if heavy and abs(_skewness(np.log(values + middle / 100))) < _skewness(values) else "linear"
+
+
+def _skewness(values: np.ndarray) -> float:
+    spread = values.std()
+    return float((((values - values.mean()) / spread) ** 3).mean()) if spread > 0 else 0.0

@@ -1,0 +1,177 @@
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from evaluate.fidelity import columns
+from evaluate.fidelity.distances import Line, chi_square, kolmogorov_smirnov
+from evaluate.fidelity.samples import Samples
+from evaluate.result import Estimate
+from evaluate.tables import Measurement, Tables
+from synth.domain import Discretizer
+from synth.schema import build_schema
+from synth.table import conform
+
+Offer = Callable[[pd.DataFrame], Tables]
+
+
+def numbers(measurement: Measurement) -> dict[tuple[str, tuple[str, ...]], Estimate]:
+    return {(e.measure, e.subject): e for e in measurement.estimates}
+
+
+def value(measurement: Measurement, measure: str, *subject: str) -> float:
+    return numbers(measurement)[measure, subject].value
+
+
+def test_ks_agrees_with_scipy_ties_included() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 12, 300) * 1.0, rng.integers(2, 13, 90) * 1.0
+    lines = (Line.of(x, np.zeros(len(x), dtype=np.int64)) for x in (first, second))
+    assert kolmogorov_smirnov(*lines, 1)[0] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
+
+
+def test_chi_square_agrees_with_scipy_on_pooled_counts() -> None:
+    first, second = np.array([[40.0, 30.0, 0.0, 5.0]]), np.array([[20.0, 9.0, 4.0, 0.0]])
+    found = chi_square(first, second)
+    expected = stats.chi2_contingency(np.concatenate([first, second]), correction=False)
+    assert (found.statistic[0], found.degrees) == pytest.approx((expected.statistic, expected.dof))
+    assert found.p == pytest.approx(expected.pvalue)
+    assert found.cramers_v[0] == pytest.approx(np.sqrt(expected.statistic / 108))
+
+
+def test_fifty_fifty_against_eighty_twenty_is_told_at_ten_thousand_rows() -> None:
+    found = chi_square(np.array([[5000.0, 5000.0]]), np.array([[8000.0, 2000.0]]))
+    assert found.p < 1e-300
+    assert found.cramers_v[0] > 0.3
+
+
+def test_a_category_that_only_one_side_knows_counts() -> None:
+    assert chi_square(np.array([[10.0, 0.0]]), np.array([[0.0, 10.0]])).cramers_v[0] == pytest.approx(1.0)
+
+
+def test_columns_agree_with_sdmetrics_where_both_measure_the_same(tables: Tables) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        single = pytest.importorskip("sdmetrics.single_column")
+        measurement, samples = columns.measure(tables), Samples.draw(tables)
+        train, synthetic = samples.train.rows, samples.others[0].rows
+        for name in ("length", "count"):
+            theirs = single.KSComplement.compute(train[name].astype(float), synthetic[name].astype(float))
+            assert 1 - value(measurement, "columns.ks", name) == pytest.approx(theirs, abs=1e-9)
+        discretizer = Discretizer.by_quantiles(tables.schema, tables.train)
+        codes = [
+            pd.DataFrame(discretizer.encode(rows), columns=list(discretizer.columns)) for rows in (train, synthetic)
+        ]
+        for name in discretizer.columns:
+            theirs = single.TVComplement.compute(*(code[name].astype(str) for code in codes))
+            assert 1 - value(measurement, "columns.tvd", name) == pytest.approx(theirs, abs=1e-9)
+
+
+def test_the_training_table_itself_scores_zero(tables: Tables) -> None:
+    same = replace(tables, synthetic=tables.train, fresh=tables.train)
+    measurement = columns.measure(same)
+    for estimate in measurement.estimates:
+        assert estimate.value == pytest.approx(0.0, abs=1e-12), estimate.measure
+
+
+def test_the_order_of_rows_and_columns_does_not_matter_and_the_seed_decides(tables: Tables, offer: Offer) -> None:
+    turned = tables.offered.iloc[::-1].reset_index(drop=True)[list(tables.offered.columns[::-1])]
+    assert columns.measure(offer(turned)) == columns.measure(tables)
+    assert columns.measure(replace(tables, seed=1)) != columns.measure(tables)
+
+
+def test_a_column_times_a_thousand_and_shifted_shows(tables: Tables, offer: Offer) -> None:
+    scaled = tables.offered.assign(length=tables.offered["length"] * 1000 + 5)
+    measurement = columns.measure(offer(scaled))
+    assert value(measurement, "columns.ks", "length") > 0.4
+    assert value(measurement, "columns.tvd", "length") > 0.8
+
+
+def test_a_column_without_any_synthetic_value_counts_as_the_worst(tables: Tables, offer: Offer) -> None:
+    empty = tables.offered.assign(shape=None, length=np.nan)
+    measurement = columns.measure(offer(empty))
+    assert value(measurement, "columns.ks", "length") == 1.0
+    assert value(measurement, "columns.missing", "length") == 1.0
+    assert value(measurement, "columns.tvd", "length") == pytest.approx(1.0)
+    assert value(measurement, "columns.tvd", "shape") > 0.8
+    assert "no present value" in numbers(measurement)["columns.ks", ("length",)].note
+
+
+def test_unseen_categories_count_and_are_not_taken_for_rare_ones(tables: Tables, offer: Offer) -> None:
+    unseen = columns.measure(offer(tables.offered.assign(color="violet")))
+    assert value(unseen, "columns.tvd", "color") == pytest.approx(1.0)
+    assert value(unseen, "columns.chi2", "color") == pytest.approx(1.0)
+    assert value(unseen, "columns.tvd.worst") == pytest.approx(1.0)
+    assert "'color'" in numbers(unseen)["columns.tvd.worst", ()].note
+
+
+def test_one_synthetic_row_is_measured_without_an_interval(tables: Tables, offer: Offer) -> None:
+    measurement = columns.measure(offer(tables.offered.head(1)))
+    estimate = numbers(measurement)["columns.tvd.excess", ()]
+    assert estimate.n == 1
+    assert estimate.low is None
+    assert "Too few rows" in estimate.note
+
+
+def _one_column(given: Any, column: dict[str, Any], tables_of: Callable[..., Tables]) -> Tables:
+    schema = build_schema({"status": "declared", "columns": {'</script> "a b"': column}})
+    frame = conform(pd.DataFrame({'</script> "a b"': given}), schema, part=True)
+    return tables_of(frame, frame.head(40), frame.tail(50).reset_index(drop=True), schema)
+
+
+@pytest.mark.parametrize(
+    ("given", "column"),
+    [
+        ([5] * 100, {"kind": "integer", "bounds": [0, 9]}),
+        (["x"] * 100, {"kind": "categorical", "categories": ["x"]}),
+        ([None] * 100, {"kind": "categorical", "categories": [], "missing": True}),
+        ([np.nan] * 100, {"kind": "real", "bounds": [0, 1], "missing": True}),
+    ],
+)
+def test_constant_and_empty_columns_differ_by_nothing(
+    given: list[Any], column: dict[str, Any], tables_of: Callable[..., Tables]
+) -> None:
+    measurement = columns.measure(_one_column(given, column, tables_of))
+    assert {e.value for e in measurement.estimates} == {0.0}
+    if column["kind"] == "real":
+        assert {f.measure for f in measurement.failures} == {"columns.ks", "columns.ks.mean"}
+
+
+def test_the_figure_of_a_column_holds_shares_labels_and_edges(tables: Tables) -> None:
+    figures = {figure["column"]: figure for figure in columns.measure(tables).figures["columns"]}
+    for figure in figures.values():
+        assert figure["labels"][-2:] == ["other", "missing"]
+        assert len(figure["labels"]) == len(figure["train"]) == len(figure["synthetic"])
+        assert sum(figure["train"]) == pytest.approx(1.0)
+    assert len(figures["length"]["edges"]) == len(figures["length"]["labels"]) - 1
+    assert figures["color"]["edges"] is None
+
+
+def test_a_figure_of_hundreds_of_categories_shows_the_frequent_ones(tables_of: Callable[..., Tables]) -> None:
+    names = [f"diagnosis {i}" for i in range(300)]
+    drawn = np.random.default_rng(0).choice(names, 2000, p=np.arange(300, 0, -1) / 45150)
+    schema_column = {"kind": "categorical", "categories": names}
+    figure = columns.measure(_one_column(drawn, schema_column, tables_of)).figures["columns"][0]
+    assert len(figure["labels"]) == columns.MAX_LABELS
+    assert figure["labels"][-3:] == ["243 rarer ones", "other", "missing"]
+    assert sum(figure["train"]) == pytest.approx(1.0)
+
+
+def test_edges_of_dates_are_iso_texts(tables_of: Callable[..., Tables]) -> None:
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(np.arange(100), unit="D")
+    column = {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}
+    figure = columns.measure(_one_column(days, column, tables_of)).figures["columns"][0]
+    assert figure["edges"][0] == "2020-01-01"
+    assert figure["edges"][-1] == "2021-01-01"
+
+
+def test_a_table_without_learned_columns_is_skipped_with_a_reason(tables: Tables) -> None:
+    schema = build_schema({"status": "declared", "columns": {"key": {"kind": "identifier", "bounds": [0, 9]}}})
+    failures = columns.measure(replace(tables, schema=schema)).failures
+    assert {f.reason for f in failures} == {"skipped"}
+    assert "columns.tvd.excess" in {f.measure for f in failures}

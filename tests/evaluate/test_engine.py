@@ -1,0 +1,229 @@
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evaluate as package
+from evaluate import engine
+from evaluate.deadline import OutOfTimeError, deadline
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.tables import Measurement, Tables
+from synth.errors import TableError
+from synth.schema import Schema, build_schema
+
+SCHEMA = build_schema(
+    {
+        "status": "declared",
+        "target": "smoker",
+        "columns": {
+            "age": {"kind": "integer", "bounds": [0, 120]},
+            "region": {"kind": "categorical", "categories": ["north", "south"]},
+            "smoker": {"kind": "boolean"},
+        },
+    }
+)
+FIDELITY = ["validity", "fidelity.columns", "fidelity.pairs"]
+
+
+def _rows(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    smoker = rng.random(n) < 0.4
+    age = rng.integers(18, 60, n) + 20 * smoker
+    return pd.DataFrame({"age": age, "region": rng.choice(["north", "south"], n), "smoker": smoker})
+
+
+@pytest.fixture
+def tables() -> Tables:
+    return Tables.prepare(_rows(300, 0), _rows(200, 1), _rows(250, 2), SCHEMA)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry in which one measure crashes with a cell value in its message, and another never ends."""
+
+    def crash(tables: Tables) -> Measurement:
+        raise KeyError("a patient's name")
+
+    def hang(tables: Tables) -> Measurement:
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setitem(engine.MEASURES, "fidelity.columns", crash)
+    monkeypatch.setitem(engine.MEASURES, "privacy.distance", hang)
+
+
+def failures(candidate: Candidate) -> dict[str, Failure]:
+    return {failure.measure: failure for failure in candidate.failures}
+
+
+def test_a_measure_that_crashes_takes_no_other_down_and_tells_no_cell_value(tables: Tables, broken: None) -> None:
+    candidate = engine.measure_candidate("a", tables, measures=FIDELITY)
+    failed = failures(candidate)["fidelity.columns"]
+    assert failed.reason == "failed"
+    assert "KeyError" in failed.message
+    assert "patient" not in candidate.__repr__()
+    assert isinstance(candidate.find("pairs.tvd.excess"), Estimate)
+    assert isinstance(candidate.find("validity.rows"), Estimate)
+
+
+def test_every_number_that_a_failed_measure_owes_is_listed_as_failed(tables: Tables, broken: None) -> None:
+    candidate = engine.measure_candidate("a", tables, measures=FIDELITY)
+    for measure, subject in (("columns.tvd.excess", ()), ("columns.ks", ("age",))):
+        found = candidate.find(measure, subject)
+        assert isinstance(found, Failure)
+        assert found.reason == "failed"
+
+
+def test_a_measure_that_takes_too_long_is_stopped_and_listed(tables: Tables, broken: None) -> None:
+    began = time.monotonic()
+    candidate = engine.measure_candidate("a", tables, measures=["validity", "privacy.distance"], time_limit_s=1.0)
+    assert time.monotonic() - began < 10.0
+    late = failures(candidate)["privacy.distance"]
+    assert (late.reason, late.message) == ("timed out", "it did not end within time_limit_s=1")
+    assert candidate.seconds["privacy.distance"] == pytest.approx(1.0, abs=0.6)
+    assert isinstance(candidate.find("validity.rows"), Estimate)
+
+
+def test_outside_the_main_thread_a_late_result_does_not_count(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(tables: Tables) -> Measurement:
+        time.sleep(0.3)
+        return Measurement((Estimate("validity.rows", 1.0, 1, "higher"),))
+
+    monkeypatch.setitem(engine.MEASURES, "validity", late)
+    found: list[Candidate] = []
+
+    def work() -> None:
+        found.append(engine.measure_candidate("a", tables, measures=["validity"], time_limit_s=0.1))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert failures(found[0])["validity.rows"].reason == "timed out"
+
+
+def test_what_was_not_asked_for_is_listed_as_skipped(tables: Tables) -> None:
+    candidate = engine.measure_candidate("a", tables, measures=["validity"])
+    skipped = failures(candidate)
+    assert {name for name in engine.MEASURES if name != "validity"} <= set(skipped)
+    assert {failure.reason for failure in skipped.values()} == {"skipped"}
+    assert skipped["privacy.multiset"].message == "it was not asked for"
+    assert set(candidate.seconds) == {"validity"}
+
+
+@pytest.mark.parametrize("names", [["fidelity.colums"], ["validity", "fidelty.columns"]])
+def test_an_unknown_measure_is_refused_with_the_nearest_known_one(tables: Tables, names: list[str]) -> None:
+    with pytest.raises(EvaluationError, match=r"did you mean 'fidelity.columns'\?"):
+        engine.measure_candidate("a", tables, measures=names)
+
+
+def test_an_empty_list_of_measures_is_refused(tables: Tables) -> None:
+    with pytest.raises(EvaluationError, match="no measure is named"):
+        engine.measure_candidate("a", tables, measures=[])
+
+
+def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
+    def run(seed: int) -> Evaluation:
+        found = engine.evaluate(_rows(200, 0), _rows(160, 1), _rows(90, 2), SCHEMA, measures=FIDELITY, seed=seed)
+        return Evaluation.from_json(found.to_json())
+
+    first, second, third = run(0), run(0), run(1)
+    assert first.candidates[0].estimates == second.candidates[0].estimates
+    assert first.candidates[0].figures == second.candidates[0].figures
+    assert first.candidates[0].estimates != third.candidates[0].estimates
+
+
+def test_tables_by_name_become_candidates_with_their_statements() -> None:
+    found = engine.evaluate(
+        _rows(100, 0), _rows(100, 1), {"a": _rows(90, 2), "b": _rows(50, 3)}, SCHEMA,
+        measures=["validity"], statements={"b": {"private": True, "epsilon": 1.0}},
+    )  # fmt: skip
+    assert [candidate.name for candidate in found.candidates] == ["a", "b"]
+    assert [candidate.statement for candidate in found.candidates] == [None, {"private": True, "epsilon": 1.0}]
+    assert found.schema["columns"]["age"]["bounds"] == [0, 120]
+
+
+def test_facts_of_the_real_table_count_twins() -> None:
+    train, holdout = _rows(100, 0), _rows(100, 1)
+    facts = engine.evaluate(train, holdout, train, SCHEMA, measures=["validity"]).real
+    keys = set(train.itertuples(index=False, name=None))
+    across = sum(row in keys for row in holdout.itertuples(index=False, name=None))
+    assert facts["duplicates_across"] == {"count": across, "share": across / 100}
+    assert facts["duplicate_share_train"] == train.duplicated(keep=False).mean()
+    assert (facts["train_rows"], facts["columns"], facts["target"]) == (100, 3, "smoker")
+
+
+def test_progress_is_told_every_measure(tables: Tables) -> None:
+    told: list[tuple[str, float | None]] = []
+    engine.measure_candidate("mst", tables, measures=FIDELITY, progress=lambda *news: told.append(news))
+    assert [label for label, _ in told[:3]] == [f"measure mst: {name}" for name in FIDELITY]
+    shares = [share for _, share in told if share is not None]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_too_few_rows_are_refused() -> None:
+    with pytest.raises(EvaluationError, match="at least"):
+        engine.evaluate(_rows(10, 0), _rows(100, 1), _rows(100, 2), SCHEMA)
+    with pytest.raises(EvaluationError, match="no rows"):
+        engine.evaluate(_rows(100, 0), _rows(100, 1), _rows(0, 2), SCHEMA)
+
+
+def test_a_synthetic_table_that_lacks_a_column_is_refused() -> None:
+    with pytest.raises(TableError, match="region"):
+        engine.evaluate(_rows(100, 0), _rows(100, 1), _rows(100, 2).drop(columns="region"), SCHEMA)
+
+
+@pytest.mark.parametrize("columns", [["age"], ["region"], ["smoker", "age"]])
+def test_narrow_tables_are_measured(columns: list[str]) -> None:
+    schema: Schema = build_schema(
+        {"status": "declared", "columns": {n: SCHEMA.columns[n].model_dump(mode="json") for n in columns}}
+    )
+    parts = [_rows(100, seed)[columns] for seed in range(3)]
+    candidate = engine.evaluate(*parts, schema, measures=FIDELITY).candidates[0]
+    assert isinstance(candidate.find("columns.tvd.excess"), Estimate)
+    assert (candidate.find("pairs.tvd.excess").__class__ is Failure) == (len(columns) == 1)
+
+
+@pytest.fixture
+def outer_alarm() -> Iterator[list[float]]:
+    rung: list[float] = []
+    earlier = signal.signal(signal.SIGALRM, lambda *_: rung.append(time.monotonic()))
+    left = signal.setitimer(signal.ITIMER_REAL, 0.6)
+    yield rung
+    signal.setitimer(signal.ITIMER_REAL, *left)
+    signal.signal(signal.SIGALRM, earlier)
+
+
+def test_a_deadline_gives_an_earlier_alarm_back(outer_alarm: list[float]) -> None:
+    began = time.monotonic()
+    with pytest.raises(OutOfTimeError), deadline(0.1):
+        time.sleep(5.0)
+    assert not outer_alarm
+    for _ in itertools.takewhile(lambda _: not outer_alarm and time.monotonic() - began < 5.0, itertools.count()):
+        time.sleep(0.02)
+    assert outer_alarm[0] - began == pytest.approx(0.6, abs=0.4)
+
+
+def test_a_deadline_stops_code_that_catches_every_exception() -> None:
+    def stubborn() -> None:
+        while True:
+            try:
+                time.sleep(0.01)
+                raise ValueError
+            except Exception:  # noqa: BLE001 (as a careless library would)
+                continue
+
+    with pytest.raises(OutOfTimeError), deadline(0.2):
+        stubborn()
+
+
+def test_the_package_says_which_distribution_it_is_from() -> None:
+    assert package.__distribution__ == "understudy"
+    assert package.evaluate is engine.evaluate
+    for name in package.__all__:
+        assert getattr(package, name) is not None

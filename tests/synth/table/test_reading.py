@@ -1,0 +1,170 @@
+"""Files that are no tables get one clear sentence each, and no cell value is told."""
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from synth.errors import TableError
+from synth.schema import build_schema
+from synth.table import read_table, write_table
+
+SECRET = "s3cret-cell"
+
+
+def _refusal(path: Path) -> str:
+    with pytest.raises(TableError) as caught:
+        read_table(path)
+    message = str(caught.value)
+    assert SECRET not in message
+    assert "\n" not in message
+    assert "; " in message, "a sentence ends in its remedy"
+    return message
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"a,b\n", "no rows"),
+        (b"a,b", "no rows"),
+        (b"a,a\n1,s3cret-cell\n", "two columns of name='a'"),
+        (b"a,\ns3cret-cell,2\n", "empty name"),
+        (b"a,b\n1,s3cret-cell\n3\n", "as many fields"),
+        (b"a,b\n1,s3cret-cell,3\n", "as many fields"),
+        (b"a,b\n1,s3cret-cell\xff\n", "another encoding"),
+        ("a,é\n1,2\n".encode("latin-1"), "another encoding"),
+        ("a,b\n1,2\n".encode("utf-16"), "NUL"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "NUL"),
+        (b"a,b\n1,\x00s3cret-cell\n", "NUL"),
+        (b'a,b\n1,"s3cret-cell\n2,3\n', "ends inside"),
+        (b'a,b\n1,"s3cret-cell""\n', "ends inside"),
+        (b'a,"b\n1,2\n', "ends inside"),
+        (b"a;b\n1;s3cret-cell\n", "by commas"),
+        (b"a\tb\n1\ts3cret-cell\n", "by commas"),
+    ],
+)
+def test_a_file_that_is_no_csv_table_is_refused(content: bytes, rule: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    assert rule in _refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b"\xef\xbb\xbfa,b\n1,2\n", [["1", "2"]]),
+        (b"a,b\r\n1,2\r\n", [["1", "2"]]),
+        (b"a,b\n1,2", [["1", "2"]]),
+        (b"a,b\n\n1,2\n\n", [["1", "2"]]),
+        (b'a,b\n"x\n""y""",\n"",z\n', [['x\n"y"', None], [None, "z"]]),
+        (b'a,b\n1,"x\n"\n', [["1", "x\n"]]),
+        (b'a,b\n5" pipe,2\n', [['5" pipe', "2"]]),
+        (b"a,b\nNA,None\nnan,null\n", [["NA", "None"], ["nan", "null"]]),
+        (b"a,b\n007,9007199254740993\n", [["007", "9007199254740993"]]),
+    ],
+)
+def test_a_csv_table_is_read_as_text(content: bytes, rows: list, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    frame = read_table(path)
+    assert frame.columns.tolist() == ["a", "b"]
+    assert frame.to_numpy().tolist() == rows
+
+
+def test_a_long_table_of_quoted_line_breaks_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + '"x\ny",2\n' * 500_000)
+    frame = read_table(path)
+    assert len(frame) == 500_000
+    assert frame["a"].unique().tolist() == ["x\ny"]
+
+
+def test_places_that_hold_no_table_are_refused(tmp_path: Path) -> None:
+    assert "no table at" in _refusal(tmp_path / "absent.csv")
+    (tmp_path / "folder.csv").mkdir()
+    assert "folder" in _refusal(tmp_path / "folder.csv")
+    (tmp_path / "t.xlsx").write_bytes(b"x")
+    assert ".parquet" in _refusal(tmp_path / "t.xlsx")
+
+
+def test_damaged_gzip_files_are_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(b"a,b\n" + b"1,s3cret-cell\n" * 1000)
+    path = tmp_path / "t.csv.gz"
+    for content, rule in [
+        (whole[:-12], "cut short"),
+        (b"a,b\n1,2\n", "gzip-compressed"),
+        (b"", "is empty"),
+        (whole[:20] + b"\xff" * 8 + whole[28:], "gzip-compressed"),
+    ]:
+        path.write_bytes(content)
+        assert rule in _refusal(path)
+
+
+def test_damaged_parquet_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(pa.table({"a": ["s3cret-cell"] * 100}), path)
+    whole = path.read_bytes()
+    middle = whole[:20] + b"\xff" * 20 + whole[40:]
+    for content in (whole[:-10], whole[: len(whole) // 2], b"", b"a,b\n1,2\n", middle):
+        path.write_bytes(content)
+        assert "whole" in _refusal(path)
+
+
+def test_parquet_tables_that_are_none_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    for table, rule in [
+        (pa.table({"a": [[1, 2]]}), "nested"),
+        (pa.table({"a": [{"b": 1}]}), "nested"),
+        (pa.table([[1], [2]], names=["a", "a"]), "two columns"),
+        (pa.table({"a": pa.array([], pa.int64())}), "no rows"),
+        (pa.table({}), "no columns"),
+    ]:
+        pa.parquet.write_table(table, path)
+        assert rule in _refusal(path)
+
+
+def test_parquet_columns_keep_what_they_hold(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    table = pa.table(
+        {
+            "big": pa.array([2**53 + 1, None], pa.int64()),
+            "small": pa.array([1, 2], pa.int8()),
+            "flag": pa.array([True, None]),
+            "level": pa.array(["x", "y"]).dictionary_encode(),
+            "day": pa.array(["1500-01-01", "2900-01-01"]).cast(pa.date32()),
+            "time": pa.array([1, None], pa.timestamp("us", tz="Europe/Paris")),
+            "money": pa.array(["1.25", "2.50"]).cast(pa.decimal128(9, 2)),
+        }
+    )
+    pa.parquet.write_table(table, path)
+    frame = read_table(path)
+    assert frame.dtypes.astype(str).to_dict() == {
+        "big": "Int64", "small": "int8", "flag": "boolean", "level": "category", "day": "datetime64[us]",
+        "time": "datetime64[us, Europe/Paris]", "money": "object",
+    }  # fmt: skip
+    assert frame["big"][0] == 2**53 + 1
+
+
+def test_row_numbers_that_pandas_stored_are_no_column(tmp_path: Path) -> None:
+    pd.DataFrame({"a": [1, 2]}, index=[5, 7]).to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a"]
+
+
+def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    schema = build_schema({"status": "declared", "columns": {"a": {"kind": "integer", "bounds": [0, 9]}}})
+    for frame, path in [
+        (pd.DataFrame({"a": [1]}), tmp_path / "absent" / "t.csv"),
+        (pd.DataFrame({"a": [1]}), tmp_path / "t.txt"),
+        (pd.DataFrame({"a": [SECRET]}), tmp_path / "t.csv"),
+        (pd.DataFrame({"b": [1]}), tmp_path / "t.parquet"),
+    ]:
+        with pytest.raises(ValueError, match="; ") as caught:
+            write_table(frame, path, schema)
+        assert SECRET not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

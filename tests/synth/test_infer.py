@@ -1,0 +1,255 @@
+"""A proposed schema says sensible things, and the table it was read off conforms to it."""
+
+import datetime as dt
+import time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synth.errors import SchemaError, TableError
+from synth.infer import infer
+from synth.schema import CategoricalColumn, Column, IdentifierColumn, RealColumn, TextColumn
+from synth.table import conform, present, read_table, violations
+
+N = 400
+RNG = np.random.default_rng(5)
+GROUPS = (RNG.random(N) * 90).astype(int)
+
+
+def _texts(values: Any) -> pd.DataFrame:
+    return pd.DataFrame({"x": pd.Series(list(values), dtype=object)})
+
+
+def _column(values: Any, name: str = "x", **options: Any) -> Column:
+    frame = pd.DataFrame({name: values})
+    schema = infer(frame, **options)
+    assert violations(frame, schema) == []
+    return schema.columns[name]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "facts"),
+    [
+        (["1", "22", "-3"], "integer", {"bounds": (-3, 22)}),
+        (["1.0", "2.0", ""], "integer", {"bounds": (1, 2), "missing": True}),
+        (["1.5", "2", ".25"], "real", {"bounds": (0.25, 2.0), "decimals": 2}),
+        (["1e-05", "2.5"], "real", {"decimals": 5}),
+        (["007", "012", "007"], "categorical", {"categories": ("007", "012")}),
+        (["+49", "+33", "+49"], "categorical", {"categories": ("+33", "+49")}),
+        (["12E4", "13E5", "12E4"], "categorical", {}),
+        (["NA", "None", "x", "NA"], "categorical", {"categories": ("NA", "None", "x"), "missing": False}),
+        (["12", "x", "12"], "categorical", {}),
+        (["true", "false", ""], "boolean", {"tokens": ("false", "true"), "missing": True}),
+        (["yes", "no", "yes"], "categorical", {}),
+        (["2020-01-05", "2021-12-31"], "date", {"bounds": (dt.date(2020, 1, 5), dt.date(2021, 12, 31))}),
+        (["05/13/2020", "12/01/2020"], "date", {"format": "%m/%d/%Y"}),
+        (["13.05.2020", "01.12.2020"], "date", {"format": "%d.%m.%Y"}),
+        (["05/01/2020", "12/01/2020", "05/01/2020"], "categorical", {}),
+        (
+            ["2020-01-05 10:30:00", "2021-12-31 00:00:00"],
+            "datetime",
+            {"format": "%Y-%m-%d %H:%M:%S", "precision": "min"},
+        ),
+        (["2020-01-05T10:30:01", "2021-12-31T00:00:00"], "datetime", {"format": None, "timezone": None}),
+        (["2020-01-05T10:30:00Z", "2021-12-31T00:00:00+00:00"], "datetime", {"timezone": "UTC"}),
+        (["2020-01-05T10:30:00+01:00", "2021-12-31T00:00:00Z"], "datetime", {"timezone": "mixed"}),
+        (["2020-01-05T10:30:00+01:00", "2021-12-31T00:00:00"], "categorical", {}),
+        (["2020-13-45", "2021-12-31"], "categorical", {}),
+        (["", "", ""], "categorical", {"categories": (), "missing": True}),
+        (["9223372036854775808", "1"], "categorical", {}),
+        ([f"P-{i:04d}" for i in range(50)], "identifier", {"template": "P-####"}),
+        ([f"{i:08x}-A" for i in range(10**9, 10**9 + 50)], "identifier", {"template": "3b9\\ac\\a#x-\\A"}),
+        ([f"note number {i} of many" for i in range(200)], "text", {"drop": True}),
+        ([str(i) for i in range(30)], "identifier", {"bounds": (0, 1000)}),
+    ],
+)
+def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) -> None:
+    frame = _texts(texts)
+    column = infer(frame).columns["x"]
+    assert column.kind == kind
+    assert {name: getattr(column, name) for name in facts} == facts
+    assert column.dtype is None
+    schema = infer(frame)
+    if schema.kept and kind != "categorical":
+        assert violations(frame, schema) == []
+
+
+@pytest.mark.parametrize(
+    ("series", "kind", "dtype"),
+    [
+        (pd.Series([3, 1, 2, 3]), "integer", None), (pd.Series([3, 1, None, 3]), "integer", "float64"),
+        (pd.Series([3, 1, None, 3], dtype="Int64"), "integer", None), (pd.Series([3, 1, 2, 3], dtype="Int64"), "integer", "Int64"),
+        (pd.Series([3, 1, 2, 3], dtype="int8"), "integer", "int8"), (pd.Series([3, 1], dtype="int64[pyarrow]"), "integer", "int64[pyarrow]"),
+        (pd.Series([3.5, 1]), "real", None), (pd.Series([3.1, 1], dtype="float32"), "real", "float32"),
+        (pd.Series([Decimal("1.25"), Decimal(2)]), "real", "object"), (pd.Series([2**64, 1, 2.5], dtype=object), "real", "object"),
+        (pd.Series([True, False]), "boolean", None), (pd.Series([True, None]), "boolean", "object"),
+        (pd.Series([True, None], dtype="boolean"), "boolean", None),
+        (pd.Series(["7", "8", "7"]), "categorical", None), (pd.Series(["7", "8", "7"], dtype="string"), "categorical", "string"),
+        (pd.Series(["b", "a", "b"], dtype="category"), "categorical", "category"),
+        (pd.Series([2, 1, 2], dtype="category"), "categorical", "category"),
+        (pd.Series([2.5, 1, 2.5], dtype="category"), "real", "category"),
+        (pd.Series(["2020-01-01", "2020-01-02"]), "date", "str"),
+        (pd.Series(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"), "date", "datetime64[ns]"),
+        (pd.Series([dt.date(2020, 1, 1), None]), "date", "object"),
+        (pd.Series(["2020-01-01T01", None], dtype="datetime64[us]"), "datetime", None),
+        (pd.Series(["2020-01-01T01", None], dtype="datetime64[ns, Europe/Paris]"), "datetime", "datetime64[ns, Europe/Paris]"),
+        (pd.Series([dt.datetime(2020, 1, 1, 2), None], dtype=object), "datetime", "object"),
+        (pd.Series([dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=3))), None], dtype=object), "datetime", None),
+    ],
+)  # fmt: skip
+def test_a_typed_column_is_proposed_and_presented_as_it_was(series: pd.Series, kind: str, dtype: str | None) -> None:
+    frame = pd.DataFrame({"x": series, "y": np.arange(len(series)) * 0.5})
+    schema = infer(frame)
+    assert (schema.columns["x"].kind, schema.columns["x"].dtype) == (kind, dtype)
+    shown = present(conform(frame, schema), schema)
+    if (kind, dtype) != ("real", "object"):
+        pd.testing.assert_frame_equal(shown, frame)
+
+
+def test_ordered_categories_keep_their_order() -> None:
+    column = _column(pd.Series(pd.Categorical(["low", "high"], ["low", "mid", "high"], ordered=True)))
+    assert isinstance(column, CategoricalColumn)
+    assert (column.categories, column.ordered) == (("low", "mid", "high"), True)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("encounter_id", RNG.permutation(10**6)[:N], "identifier"),
+        ("patientId", RNG.permutation(10**6)[:N], "identifier"),
+        ("admission_type_id", RNG.integers(1, 9, N), "categorical"),
+        ("count", RNG.integers(1, 9, N), "integer"),
+        ("uuid", [f"{v:032x}" for v in range(10**30, 10**30 + N)], "identifier"),
+        ("fnlwgt", RNG.integers(10**4, 10**6, N), "weight"),
+        ("valid", RNG.integers(0, 1000, N), "integer"),
+    ],
+)
+def test_names_help_to_tell_identifiers(name: str, values: Any, kind: str) -> None:
+    assert _column(values, name).kind == kind
+
+
+def test_an_identifier_that_repeats_is_proposed_as_the_entity() -> None:
+    frame = pd.DataFrame(
+        {"patient_nbr": GROUPS + 10**6, "visit": np.arange(N), "other_id": GROUPS * 7, "x": GROUPS % 5}
+    )
+    schema = infer(frame)
+    assert schema.entity == "patient_nbr"
+    assert 1 < schema.max_rows_per_unit <= 10
+    assert schema.columns["other_id"].drop
+    assert violations(frame, schema) == []
+    assert infer(frame, entity="other_id").entity == "other_id"
+
+
+def test_any_column_of_texts_or_whole_numbers_can_be_the_entity() -> None:
+    names = [f"person {g}" for g in GROUPS]
+    frame = pd.DataFrame({"who": names, "x": GROUPS % 5})
+    schema = infer(frame, entity="who")
+    assert isinstance(schema.columns["who"], IdentifierColumn)
+    assert violations(frame, schema) == []
+    with pytest.raises(TableError, match="neither"):
+        infer(frame.assign(who=GROUPS + 0.5), entity="who")
+    with pytest.raises(TableError, match="missing values"):
+        infer(frame.assign(who=pd.Series(names).where(GROUPS > 5)), entity="who")
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        (RNG.normal(50, 10, N).round(), "linear"), (np.exp(RNG.normal(8, 1.5, N)).round(2), "log"),
+        (np.where(RNG.random(N) < 0.9, 0, RNG.integers(1, 99999, N)), "log"), (RNG.normal(-74, 0.1, N), "linear"),
+        (RNG.integers(0, 100, N) ** 3, "log"), (RNG.integers(0, 3, N), "linear"), (RNG.random(N), "linear"),
+        (RNG.standard_cauchy(N), "log"), (np.full(N, 7.5), "linear"), (np.zeros(N), "linear"),
+    ],
+)  # fmt: skip
+def test_heavy_tails_are_resolved_on_a_logarithmic_scale(values: np.ndarray, scale: str) -> None:
+    column = _column(values)
+    assert getattr(column, "scale", None) == scale
+
+
+@pytest.mark.parametrize(
+    ("frame", "rule"),
+    [
+        (pd.DataFrame({"x": [1, "a", 2.5]}), "mixes"),
+        (pd.DataFrame({"x": [[1], [2]]}), "mixes list"),
+        (pd.DataFrame({"x": [1.0, np.inf]}), "infinite"),
+        (_texts(["1.5", "inf"]), "infinite"),
+        (pd.DataFrame({"x": [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]}, dtype=object), "mixes"),
+        (pd.DataFrame([[1, 2]], columns=["x", "x"]), "two columns"),
+        (pd.DataFrame({"x": []}), "without rows"),
+    ],
+)
+def test_a_column_without_one_kind_is_refused(frame: pd.DataFrame, rule: str) -> None:
+    with pytest.raises(TableError, match=rule):
+        infer(frame)
+
+
+def test_a_role_that_is_no_column_names_the_nearest() -> None:
+    with pytest.raises(SchemaError, match="did you mean 'income'"):
+        infer(pd.DataFrame({"income": [1, 2]}), target="incme")
+    with pytest.raises(SchemaError, match="did you mean 'income'"):
+        infer(pd.DataFrame({"income": [1, 2]}), entity="incme")
+
+
+def test_a_target_is_never_taken_for_an_identifier() -> None:
+    assert _column(np.arange(N), target="x").kind == "integer"
+
+
+def test_decimals_are_the_fewest_that_express_all_values() -> None:
+    for values, decimals in [([0.1 + 0.2], None), ([1.25, 3.5], 2), ([1e-7, 0.5], 7), ([1 / 3], None)]:
+        column = _column(values)
+        assert isinstance(column, RealColumn)
+        assert column.decimals == decimals
+
+
+CELLS = [
+    st.text(max_size=6), st.integers(-(2**63), 2**63 - 1).map(str), st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.dates().map(str), st.datetimes(timezones=st.just(dt.UTC)).map(str), st.sampled_from(["", "NA", "True", "False", "00", "-0", "1."]),
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> None:
+    cells = data.draw(st.sampled_from(CELLS)) | data.draw(st.sampled_from(CELLS))
+    frame = pd.DataFrame({"x": pd.Series(data.draw(st.lists(cells, min_size=1, max_size=40)), dtype=object)})
+    schema = infer(frame)
+    if not isinstance(schema.columns["x"], TextColumn) and schema.kept:
+        assert violations(frame, schema) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "limit_s"),
+    [
+        ("adult", "income", 2),
+        ("insurance", "charges", 1),
+        ("airbnb_nyc", "price", 3),
+        ("diabetes_hospital", "readmitted", 6),
+    ],
+)
+def test_the_development_tables_are_proposed_and_conform(shared_table, name: str, target: str, limit_s: float) -> None:
+    frame = read_table(shared_table(f"{name}.csv.gz"))
+    start = time.process_time()
+    schema = infer(frame, target=target)
+    assert time.process_time() - start < limit_s
+    assert violations(frame, schema) == []
+    assert not any(isinstance(schema.columns[n], TextColumn) for n in schema.columns)
+    expected = {
+        "adult": {"fnlwgt": "weight", "age": "integer", "workclass": "categorical", "capital-gain": "integer"},
+        "insurance": {"bmi": "real", "charges": "real", "smoker": "categorical"},
+        "airbnb_nyc": {"neighbourhood": "categorical", "last_review": "date", "latitude": "real"},
+        "diabetes_hospital": {"encounter_id": "identifier", "patient_nbr": "identifier", "admission_type_id": "categorical",
+                              "diag_1": "categorical", "weight": "categorical", "A1Cresult": "categorical"},
+    }[name]  # fmt: skip
+    assert {n: schema.columns[n].kind for n in expected} == expected
+
+
+def test_the_survey_of_the_demo_is_presented_as_it_was() -> None:
+    survey = pytest.importorskip("statsmodels.datasets").fair.load_pandas().data
+    schema = infer(survey, target="affairs")
+    assert violations(survey, schema) == []
+    pd.testing.assert_frame_equal(present(conform(survey, schema), schema), survey)

@@ -1,0 +1,159 @@
+"""A schema file is readable, says what the schema says, and a faulty one gets one clear sentence."""
+
+import datetime as dt
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from synth.errors import OutputError, SchemaError
+from synth.schema import Schema, build_schema
+from synth.schema_file import read_schema, schema_json, to_toml, write_schema
+
+EXAMPLE = {
+    "status": "declared",
+    "n_units": 1000,
+    "target": "income",
+    "sensitive": ["income"],
+    "entity": "person id",
+    "max_rows_per_unit": 3,
+    "missing_values": ["", "?"],
+    "columns": {
+        "person id": {"kind": "identifier", "template": "P-####"},
+        "age": {"kind": "integer", "bounds": [17, 90], "bins": [17, 30, 90.5]},
+        "income": {"kind": "real", "bounds": [0.0, 1e22], "decimals": 2, "scale": "log", "missing": True},
+        "fnlwgt": {"kind": "weight", "bounds": [0, 10], "decimals": 0},
+        "city": {"kind": "categorical", "categories": [f"a rather long name {i}" for i in range(20)]},
+        "code": {"kind": "categorical", "categories": [1, 2], "ordered": True, "dtype": "int8"},
+        "flag": {"kind": "boolean", "tokens": ["no", "yes"]},
+        "day": {"kind": "date", "bounds": [dt.date(1066, 10, 14), dt.date(2999, 1, 1)]},
+        "time": {"kind": "datetime", "bounds": [dt.datetime(2000, 1, 1), dt.datetime(2020, 1, 1, 0, 0, 0, 5)], "timezone": "mixed"},
+        "note": {"kind": "text", "drop": True},
+    },
+}  # fmt: skip
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+MISSING = st.fixed_dictionaries({}, optional={"missing": st.booleans(), "drop": st.booleans(), "dtype": NAMES})
+
+
+def _pair(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.tuples(values, values).map(sorted)
+
+
+def _kind(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.builds(lambda common, own: {"kind": kind} | common | own, MISSING, st.fixed_dictionaries(fields))
+
+
+COLUMNS = st.one_of(
+    _kind("integer", bounds=_pair(st.integers(-(2**63), 2**63 - 1)), scale=st.sampled_from(["linear", "log"])),
+    _kind("real", bounds=_pair(FLOATS), decimals=st.none() | st.integers(0, 17)),
+    _kind("categorical", categories=st.lists(NAMES, unique=True, max_size=5), ordered=st.booleans()),
+    _kind("categorical", categories=st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=5)),
+    _kind("boolean", tokens=st.lists(NAMES, unique=True, min_size=2, max_size=2)),
+    _kind("date", bounds=_pair(st.dates())),
+    _kind("datetime", bounds=_pair(st.datetimes()), timezone=st.sampled_from([None, "mixed", "Europe/Paris"])),
+    _kind("identifier", template=NAMES),
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(columns=st.dictionaries(NAMES, COLUMNS, min_size=1, max_size=5))
+def test_a_schema_is_read_as_it_was_written(columns: dict, tmp_path: Path) -> None:
+    schema = build_schema({"status": "inferred", "columns": columns})
+    write_schema(schema, tmp_path / "s.toml")
+    back = read_schema(tmp_path / "s.toml")
+    assert back == schema
+    assert list(back.columns) == list(schema.columns)
+
+
+def test_the_text_of_a_schema_file_is_readable() -> None:
+    text = to_toml(build_schema(EXAMPLE))
+    assert '[columns."person id"]\nkind = "identifier"\ntemplate = "P-####"\n' in text
+    assert "bounds = [17, 90]\n" in text
+    assert "bounds = [1066-10-14, 2999-01-01]\n" in text
+    assert "false" not in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert build_schema(tomllib.loads(text)) == build_schema(EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("", "'status' is missing"),
+        ("status = 'declared'\n", "'columns' is missing"),
+        ("status = 'declared'\n[columns]\n", "at least one column"),
+        ("status = declared\n", "must be TOML"),
+        ("status = 'declared'\n[columns.age\n", "line 2"),
+        ("format = 2\nstatus = 'declared'\n", "format=1, not format=2; upgrade"),
+        ("format = 'x'\nstatus = 'declared'\n", "not format='x'"),
+        ("status = 'declared'\ntaget = 'age'\n[columns.age]\nkind = 'text'\n", "unknown key 'taget'; did you mean 'target'?"),
+        ("status = 'declared'\n[columns.age]\nkind = 'integr'\n", "unknown kind='integr'; did you mean 'integer'?"),
+        ("status = 'declared'\n[columns.age]\nbounds = [0, 1]\n", "'kind' is missing"),
+        ("status = 'declared'\n[columns.age]\nkind = 'integer'\nbound = [0, 1]\n", "'columns.age.bound'; did you mean 'bounds'?"),
+        ("status = 'declared'\n[columns.age]\nkind = 'integer'\nbounds = [1, 0]\n", "reversed"),
+        ("status = 'declared'\n[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
+        ("status = 'declared'\n[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
+        ("status = 'declared'\n[columns.a]\nkind = 'boolean'\ntokens = ['x', 'x']\n", "tokens are equal"),
+        ("status = 'declared'\nn_units = 0\n[columns.a]\nkind = 'text'\n", "n_units=0"),
+    ],
+)  # fmt: skip
+def test_a_faulty_schema_file_gets_one_sentence(text: str, rule: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(SchemaError) as caught:
+        read_schema(path)
+    assert rule in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_places_without_a_schema_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="no schema at"):
+        read_schema(tmp_path / "absent.toml")
+    with pytest.raises(SchemaError, match="is a folder"):
+        read_schema(tmp_path)
+    (tmp_path / "s.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SchemaError, match="UTF-8"):
+        read_schema(tmp_path / "s.toml")
+    with pytest.raises(OutputError, match="does not exist"):
+        write_schema(build_schema(EXAMPLE), tmp_path / "absent" / "s.toml")
+
+
+def _plain(content: Any) -> Any:
+    return json.loads(json.dumps(content, default=lambda moment: moment.isoformat()))
+
+
+def test_the_json_schema_accepts_what_the_reader_accepts() -> None:
+    rules = schema_json()
+    jsonschema.Draft202012Validator.check_schema(rules)
+    jsonschema.validate(_plain(tomllib.loads(to_toml(build_schema(EXAMPLE)))), rules)
+    assert rules["title"] == "understudy schema"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "guessed"},
+        {"taget": "age"},
+        {"columns": {"a": {"kind": "integr", "bounds": [0, 1]}}},
+        {"columns": {"a": {"bounds": [0, 1]}}},
+        {"columns": {"a": {"kind": "integer", "bound": [0, 1]}}},
+        {"columns": {"a": {"kind": "integer", "bounds": [0]}}},
+        {"columns": {"a": {"kind": "categorical", "categories": ["x", 1]}}},
+    ],
+)
+def test_the_json_schema_refuses_what_the_reader_refuses(change: dict) -> None:
+    content = {"status": "declared", "columns": {"a": {"kind": "text"}}} | change
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, schema_json())
+    with pytest.raises(SchemaError):
+        build_schema(content)
+
+
+def test_the_schema_is_equal_whatever_order_its_keys_have() -> None:
+    assert build_schema(dict(reversed(EXAMPLE.items()))) == Schema.model_validate(EXAMPLE)

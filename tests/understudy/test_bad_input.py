@@ -1,0 +1,270 @@
+"""Bad input, through the real command line: one sentence, exit code 2, no cell value, nothing left behind."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+Change = Callable[[Any], None]
+
+
+def refused(workspace: Any, *arguments: object, saying: str = "") -> str:
+    """Run a command that must be refused; its one sentence."""
+    before = workspace.listing()
+    ran = workspace.run(*arguments, "--quiet")
+    lines = ran.stderr.splitlines()
+    assert ran.exit_code == 2, ran.stderr
+    assert ran.stdout == ""
+    assert len(lines) == 1, ran.stderr
+    assert lines[0].startswith("Error: ")
+    assert lines[0].endswith(".")
+    assert "Traceback" not in ran.stderr
+    assert "zebrafish" not in ran.stderr
+    assert saying in lines[0]
+    assert workspace.listing() == before
+    return lines[0]
+
+
+def run_refused(workspace: Any, saying: str = "") -> str:
+    return refused(workspace, "run", workspace.folder / "job.toml", "--out", workspace.folder / "out", saying=saying)
+
+
+def test_a_missing_job_is_refused(workspace: Any) -> None:
+    refused(workspace, "run", workspace.folder / "none.toml", "--out", workspace.folder / "out", saying="none.toml")
+
+
+def test_a_missing_table_is_refused(workspace: Any) -> None:
+    (workspace.folder / "table.csv").unlink()
+    run_refused(workspace, "table.csv")
+
+
+def test_a_missing_schema_is_refused(workspace: Any) -> None:
+    (workspace.folder / "schema.toml").unlink()
+    run_refused(workspace, "schema.toml")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"age,income,town,ill\n"], ids=["empty", "blank", "header only"])
+def test_a_table_without_rows_is_refused(workspace: Any, content: bytes) -> None:
+    (workspace.folder / "table.csv").write_bytes(content)
+    run_refused(workspace)
+
+
+def test_duplicate_column_names_are_refused(workspace: Any) -> None:
+    path = workspace.folder / "table.csv"
+    path.write_text(path.read_text().replace("age,income", "age,age", 1))
+    run_refused(workspace, "age")
+
+
+def change_table(workspace: Any, change: Callable[[pd.DataFrame], pd.DataFrame], table: Any) -> None:
+    workspace.write_table(change(table()))
+
+
+def with_value(column: str, value: Any) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        frame[column] = frame[column].astype(object)
+        frame.loc[7, column] = value
+        return frame
+
+    return change
+
+
+TABLES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
+    "a column missing": (lambda f: f.drop(columns="town"), "town"),
+    "a column extra": (lambda f: f.assign(more=1), "more"),
+    "a number above its bounds": (with_value("age", 987654), "age"),
+    "a number below its bounds": (with_value("age", -3), "age"),
+    "an unknown category": (with_value("town", "zebrafish2"), "town"),
+    "a column of missing values only": (lambda f: f.assign(age=np.nan), "age"),
+    "a missing value where none may be": (with_value("age", None), "age"),
+    "an infinite value": (with_value("income", "inf"), "income"),
+    "text among numbers": (with_value("income", "zebrafish"), "income"),
+    "a number among booleans": (with_value("ill", 17), "ill"),
+    "a constant target": (lambda f: f.assign(ill=True), "ill"),
+    "fewer rows than the split needs": (lambda f: f.head(50), "rows"),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_table_that_does_not_fit_is_refused(workspace: Any, table: Any, case: str) -> None:
+    change, saying = TABLES[case]
+    change_table(workspace, change, table)
+    message = run_refused(workspace, saying)
+    assert "987654" not in message
+    assert "-3" not in message
+
+
+def test_wrong_encoding_is_refused(workspace: Any) -> None:
+    path = workspace.folder / "table.csv"
+    path.write_bytes(path.read_bytes().replace(b"South", "Süd".encode("latin-1")))
+    run_refused(workspace, "UTF-8")
+
+
+def test_a_truncated_parquet_file_is_refused(workspace: Any, table: Any) -> None:
+    path = workspace.write_table(table(), "table.parquet")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    workspace.write_job(table={"path": "table.parquet", "schema": "schema.toml"})
+    run_refused(workspace, "table.parquet")
+
+
+def test_a_target_that_is_not_there_is_refused(workspace: Any) -> None:
+    workspace.write_schema(target="il")
+    run_refused(workspace, "did you mean 'ill'?")
+
+
+def test_a_target_that_is_not_there_is_refused_when_inferring(workspace: Any) -> None:
+    out = workspace.folder / "inferred.toml"
+    refused(workspace, "schema", "infer", workspace.folder / "table.csv", "--target", "il", "--out", out, saying="il")
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), "one", 1e9])
+def test_an_epsilon_that_is_no_budget_is_refused(workspace: Any, epsilon: Any) -> None:
+    workspace.write_job(generators={"mst": {"epsilon": epsilon}})
+    run_refused(workspace, "epsilon")
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "one"])
+def test_an_epsilon_that_is_no_budget_is_refused_by_fit(workspace: Any, epsilon: str) -> None:
+    folder = workspace.folder
+    refused(
+        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst",
+        "--epsilon", epsilon, "--out", folder / "model", saying="epsilon",
+    )  # fmt: skip
+
+
+def test_a_delta_that_may_publish_rows_is_refused(workspace: Any) -> None:
+    workspace.write_job(generators={"mst": {"epsilon": 1.0, "delta": 0.01}})
+    run_refused(workspace, "delta")
+
+
+def test_a_private_fit_under_an_inferred_schema_is_refused_before_the_table_is_read(workspace: Any) -> None:
+    workspace.write_schema(status="inferred")
+    workspace.write_job(generators={"mst": {"epsilon": 1.0}})
+    (workspace.folder / "table.csv").write_bytes(b"")
+    run_refused(workspace, "schema declare")
+
+
+def test_a_private_fit_without_n_units_is_refused(workspace: Any) -> None:
+    changed = workspace.write_schema()
+    changed.write_text(changed.read_text().replace("n_units = 900\n", ""))
+    workspace.write_job(generators={"mst": {"epsilon": 1.0}})
+    run_refused(workspace, "n_units")
+
+
+def test_an_epsilon_for_a_generator_without_a_guarantee_is_refused(workspace: Any) -> None:
+    workspace.write_job(generators={"sdv.gaussian_copula": {"epsilon": 1.0}})
+    run_refused(workspace, "no formal guarantee")
+
+
+def test_free_text_is_refused(workspace: Any) -> None:
+    columns = {"age": {"kind": "integer", "bounds": [18, 90]}, "town": {"kind": "text"}}
+    workspace.write_schema(target="age", columns=columns)
+    run_refused(workspace, "drop = true")
+
+
+def test_an_output_folder_that_exists_is_refused(workspace: Any) -> None:
+    (workspace.folder / "out").mkdir()
+    (workspace.folder / "out" / "mine.txt").write_text("mine")
+    run_refused(workspace, "out")
+
+
+def test_an_output_folder_without_a_parent_is_refused(workspace: Any) -> None:
+    out = workspace.folder / "none" / "out"
+    refused(workspace, "run", workspace.folder / "job.toml", "--out", out, saying="does not exist")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+def test_an_output_folder_that_cannot_be_written_is_refused(workspace: Any) -> None:
+    closed = workspace.folder / "closed"
+    closed.mkdir(mode=0o500)
+    refused(workspace, "run", workspace.folder / "job.toml", "--out", closed / "out", saying="cannot be written")
+
+
+def test_an_output_file_whose_folder_is_missing_is_refused(workspace: Any) -> None:
+    folder: Path = workspace.folder
+    nowhere = folder / "none" / "file"
+    refused(workspace, "schema", "infer", folder / "table.csv", "--out", nowhere, saying="does not exist")
+    refused(workspace, "schema", "declare", folder / "schema.toml", "--out", nowhere, saying="does not exist")
+
+
+JOBS: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown key": ({"polcy": "internal"}, "did you mean 'policy'?"),
+    "an unknown key of a section": (
+        {"table": {"path": "table.csv", "shema": "schema.toml", "schema": "schema.toml"}},
+        "did you mean 'schema'?",
+    ),
+    "an unknown generator": ({"generators": {"mst2": {}}}, "did you mean 'mst'?"),
+    "an unknown parameter": ({"generators": {"mst": {"epsilom": 1.0}}}, "did you mean 'epsilon'?"),
+    "an unquoted label": ({"generators": {"sdv": {"tvae": {"epochs": 3}}}}, '[generators."sdv.tvae"]'),
+    "no generator": ({"generators": {}}, "generators"),
+    "a label that leaves the folder": ({"generators": {"../mst": {"generator": "mst"}}}, "letters"),
+    "labels that differ in case": ({"generators": {"mst": {}, "MST": {"generator": "mst"}}}, "case"),
+    "an unknown policy": ({"policy": "intern"}, "did you mean 'internal'?"),
+    "a missing policy file": ({"policy": "mine.toml"}, "mine.toml"),
+    "an unknown label to release": ({"release": "independant"}, "did you mean 'independent'?"),
+    "an unknown measure": ({"evaluation": {"measures": ["validty"]}}, "did you mean 'validity'?"),
+    "a time limit of zero": ({"evaluation": {"time_limit_s": 0}}, "time_limit_s"),
+    "a share of one": ({"split": {"holdout_share": 1.0}}, "holdout_share"),
+    "a negative seed": ({"seed": -1}, "seed"),
+    "rows below one": ({"generators": {"mst": {"rows": 0}}}, "rows"),
+    "two places for the table": (
+        {"table": {"path": "table.csv", "source": "statsmodels:fair", "schema": "schema.toml"}},
+        "one of them",
+    ),
+    "an unknown source": ({"table": {"source": "sklearn:iris", "schema": "schema.toml"}}, "statsmodels:fair"),
+}
+
+
+@pytest.mark.parametrize("case", JOBS)
+def test_a_job_that_cannot_be_used_is_refused(workspace: Any, case: str) -> None:
+    changes, saying = JOBS[case]
+    workspace.write_job(**changes)
+    run_refused(workspace, saying)
+
+
+def test_a_job_that_is_not_toml_is_refused(workspace: Any) -> None:
+    (workspace.folder / "job.toml").write_text("seed = = 3")
+    run_refused(workspace, "not TOML")
+
+
+def test_the_fingerprint_key_that_cannot_be_made_is_refused(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "table.csv" / "key"))
+    run_refused(workspace, "UNDERSTUDY_KEY_FILE")
+
+
+def test_a_folder_that_is_no_model_is_refused(workspace: Any) -> None:
+    refused(workspace, "sample", workspace.folder, "--rows", 5, "--out", workspace.folder / "s.csv", saying="model")
+
+
+def test_a_generator_whose_models_cannot_be_saved_is_refused_before_the_fit(workspace: Any) -> None:
+    folder = workspace.folder
+    refused(
+        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "sdv.tvae",
+        "--out", folder / "model", saying="cannot be saved",
+    )  # fmt: skip
+
+
+def test_a_parameter_that_is_no_pair_is_refused(workspace: Any) -> None:
+    folder = workspace.folder
+    refused(
+        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst",
+        "--set", "n_bins", "--out", folder / "model", saying="key=value",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema_version": 99}', '{"schema_version": 1}', "\udcff"])
+@pytest.mark.parametrize("command", ["gate", "report"])
+def test_a_file_that_is_no_evaluation_is_refused(workspace: Any, command: str, content: str) -> None:
+    path = workspace.folder / "evaluation.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    out = [] if command == "gate" else ["--out", workspace.folder / "report.html"]
+    refused(workspace, command, path, "--policy", "internal", *out, saying="evaluat")
+
+
+def test_a_misused_command_line_is_refused_in_one_sentence(workspace: Any) -> None:
+    refused(workspace, "rum", saying="run")
+    refused(workspace, "run", saying="understudy run --help")
+    refused(workspace, "gate", "evaluation.json", "--polcy", "internal", saying="--policy")

@@ -1,0 +1,253 @@
+"""`understudy run`, end to end: what it leaves, what its exit code says, and that nothing half-done is ever left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evaluate.result import Evaluation
+from synth.generators.registry import load_model
+from understudy.provenance import sha256
+
+LENIENT = {
+    "name": "lenient", "version": 1, "audience": "tests",
+    "rules": [{"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"}],
+}  # fmt: skip
+FAST = ["validity", "fidelity.columns", "fidelity.pairs"]
+
+
+def write_policy(workspace: Any, **changes: Any) -> str:
+    import tomli_w
+
+    (workspace.folder / "policy.toml").write_text(tomli_w.dumps({**LENIENT, **changes}))
+    return "policy.toml"
+
+
+def run(workspace: Any, *arguments: str) -> Any:
+    return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", *arguments)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
+    """One run with `independent` and a private `mst`, shared by the tests that only look at it."""
+    conftest: Any = sys.modules[request.config.pluginmanager.getplugin(str(Path(__file__).parent / "conftest.py")).__name__]
+    workspace = conftest.Workspace(tmp_path_factory.mktemp("finished"))
+    workspace.write_table(conftest.small_table())
+    workspace.write_schema()
+    workspace.write_job(
+        name="Small", seed=3, release="mst", policy="internal",
+        generators={"independent": {"rows": 300}, "mst": {"epsilon": 2.0}},
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
+        return workspace, run(workspace)
+
+
+def test_a_run_leaves_one_whole_folder(finished: Any) -> None:
+    workspace, ran = finished
+    out = workspace.folder / "out"
+    assert ran.exit_code in (0, 1, 3), ran.stderr
+    assert {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()} == {
+        "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml",
+        "synthetic/independent.csv", "synthetic/mst.csv",
+        "models/independent/model.json", "models/independent/arrays.safetensors",
+        "models/mst/model.json", "models/mst/arrays.safetensors",
+    }  # fmt: skip
+    assert not [p for p in workspace.folder.iterdir() if p.name.startswith(".")]
+
+
+def test_the_last_lines_are_the_verdict_and_where_the_report_is(finished: Any) -> None:
+    workspace, ran = finished
+    verdict, report = ran.stdout.splitlines()[-2:]
+    assert verdict.startswith("mst: ")
+    assert report == f"Report: {workspace.folder / 'out' / 'report.html'}"
+
+
+def test_the_exit_code_is_the_verdict_on_the_table_to_release(finished: Any) -> None:
+    workspace, ran = finished
+    content = json.loads((workspace.folder / "out" / "verdict.json").read_text())
+    assert {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}[content["verdict"]] == ran.exit_code
+    assert [c["candidate"] for c in content["candidates"]] == ["independent", "mst"]
+
+
+def test_the_evaluation_says_where_it_came_from(finished: Any) -> None:
+    workspace, _ = finished
+    out = workspace.folder / "out"
+    evaluation = Evaluation.from_json((out / "evaluation.json").read_text())
+    said = evaluation.provenance
+    assert said["job_sha256"] == sha256(out / "job.toml") == sha256(workspace.folder / "job.toml")
+    assert said["schema_sha256"] == sha256(out / "schema.toml")
+    assert said["outputs_sha256"]["synthetic/mst.csv"] == sha256(out / "synthetic" / "mst.csv")
+    assert said["table_fingerprint"].startswith("hmac-sha256:")
+    assert {"python", "understudy", "numpy", "opendp"} <= set(said["versions"])
+    assert said["split"] == "keyed hash"
+
+
+def test_every_candidate_carries_its_specification_its_statement_and_its_time(finished: Any) -> None:
+    workspace, _ = finished
+    evaluation = Evaluation.from_json((workspace.folder / "out" / "evaluation.json").read_text())
+    independent, mst = evaluation.candidates
+    assert independent.statement is None
+    assert mst.statement is not None
+    assert 0 < mst.statement["epsilon"] <= 2.0
+    assert mst.generator["epsilon"] == 2.0
+    assert {"fit", "sample", "validity"} <= set(mst.seconds)
+
+
+def test_the_synthetic_table_has_the_rows_that_the_job_or_the_model_says(finished: Any) -> None:
+    workspace, _ = finished
+    out = workspace.folder / "out"
+    assert len(pd.read_csv(out / "synthetic" / "independent.csv")) == 300
+    assert len(pd.read_csv(out / "synthetic" / "mst.csv")) == 900  # n_units, which is public; train is smaller
+    assert load_model(out / "models" / "mst").default_rows == 900
+
+
+def test_the_key_of_the_fingerprint_is_in_no_output(finished: Any) -> None:
+    workspace, _ = finished
+    key = (workspace.folder / "fingerprint.key").read_bytes()
+    for path in (p for p in (workspace.folder / "out").rglob("*") if p.is_file()):
+        content = path.read_bytes()
+        assert key not in content
+        assert key.hex().encode() not in content
+
+
+def test_no_line_of_the_run_holds_a_cell_value(finished: Any) -> None:
+    _, ran = finished
+    assert "zebrafish" not in ran.stdout + ran.stderr
+
+
+def test_the_exit_code_is_0_where_nothing_is_named_for_release(workspace: Any) -> None:
+    strict = [{"measure": "statement.epsilon", "limit": 1.0, "why": "a guarantee is needed"}]
+    workspace.write_job(policy=write_policy(workspace, rules=strict), evaluation={"measures": FAST})
+    ran = run(workspace, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.json["candidates"][0]["verdict"] == "FAIL"
+
+
+@pytest.mark.parametrize(("limit", "code"), [(0.5, 0), (None, 1), ("unmeasured", 3)])
+def test_the_exit_codes_of_the_three_verdicts(workspace: Any, limit: Any, code: int) -> None:
+    rules = {
+        0.5: {"measure": "validity.rows", "limit": 0.5, "why": "w"},
+        None: {"measure": "statement.epsilon", "limit": 1.0, "why": "w"},
+        "unmeasured": {"measure": "privacy.membership.auc", "limit": 0.6, "why": "w"},
+    }
+    policy = write_policy(workspace, rules=[rules[limit]])
+    workspace.write_job(policy=policy, release="independent", evaluation={"measures": ["validity"]})
+    ran = run(workspace, "--json")
+    assert (ran.exit_code, ran.json["exit_code"]) == (code, code), ran.stderr
+
+
+def test_the_same_job_gives_the_same_tables_and_numbers(workspace: Any) -> None:
+    workspace.write_job(seed=5, evaluation={"measures": FAST})
+    outs = [workspace.folder / name for name in ("first", "second")]
+    for out in outs:
+        assert workspace.run("run", workspace.folder / "job.toml", "--out", out).exit_code == 0
+    first, second = ((out / "synthetic" / "independent.csv").read_bytes() for out in outs)
+    assert first == second
+    one, two = (Evaluation.from_json((out / "evaluation.json").read_text()) for out in outs)
+    assert one.candidates[0].estimates == two.candidates[0].estimates
+    assert one.provenance["table_fingerprint"] == two.provenance["table_fingerprint"]
+
+
+def test_parquet_in_is_parquet_out(workspace: Any, table: Any) -> None:
+    workspace.write_table(table(), "table.parquet")
+    workspace.write_job(table={"path": "table.parquet", "schema": "schema.toml"}, evaluation={"measures": ["validity"]})
+    assert run(workspace).exit_code == 0
+    made = pd.read_parquet(workspace.folder / "out" / "synthetic" / "independent.parquet")
+    assert made.dtypes.astype(str).to_dict()["ill"] == "bool"
+
+
+def test_values_outside_the_bounds_are_clamped_where_the_job_says_so(workspace: Any, table: Any) -> None:
+    frame = table()
+    frame.loc[3, "age"] = 130
+    workspace.write_table(frame)
+    place = {"path": "table.csv", "schema": "schema.toml", "outside": "clamp"}
+    workspace.write_job(table=place, evaluation={"measures": ["validity"]})
+    assert run(workspace).exit_code == 0
+
+
+def test_a_constant_column_does_not_stop_a_run(workspace: Any, table: Any) -> None:
+    workspace.write_table(table().assign(town="North"))
+    workspace.write_job(generators={"independent": {}, "mst": {"epsilon": 1.0}})
+    ran = run(workspace)
+    assert ran.exit_code == 0, ran.stderr
+
+
+def test_the_report_shows_every_candidate(finished: Any) -> None:
+    workspace, _ = finished
+    page = (workspace.folder / "out" / "report.html").read_text()
+    assert "Small" in page
+    assert "independent" in page
+    assert "no formal guarantee" in page.lower()
+
+
+def test_an_error_in_the_middle_leaves_nothing(workspace: Any, table: Any) -> None:
+    """The schema of the job is fine until the fit: a column that is free text in all but name is found then."""
+    workspace.write_table(table().head(60))
+    before = workspace.listing()
+    ran = run(workspace)
+    assert ran.exit_code == 2
+    assert workspace.listing() == before
+
+
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_number: int, code: int) -> None:
+    workspace.write_table(table(60_000, 1))
+    workspace.write_job(generators={"mst": {}, "again": {"generator": "mst", "n_bins": 500}})
+    before = workspace.listing()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "understudy", "run", "job.toml", "--out", "out"],
+        cwd=workspace.folder, stderr=subprocess.PIPE, text=True, env={**os.environ},
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("fit"):
+            break
+    time.sleep(0.2)
+    process.send_signal(signal_number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code, stderr
+    assert "Traceback" not in stderr
+    assert workspace.listing() == before
+
+
+def test_the_example_of_the_documentation_is_a_job() -> None:
+    from understudy.job import build_job
+
+    page = (Path(__file__).parents[2] / "docs" / "job.md").read_text(encoding="utf-8")
+    example = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    assert build_job(tomllib.loads(example)).release == "mst"
+
+
+def test_the_demo_fits_its_schema() -> None:
+    from synth.schema_file import read_schema
+    from synth.table import read_table
+    from understudy.job import read_job
+    from understudy.sources import embedded_table
+
+    examples = Path(__file__).parents[2] / "examples"
+    job = read_job(examples / "fair.toml")
+    assert job.table.source is not None
+    schema = read_schema(examples / job.table.schema_path)
+    assert read_table(embedded_table(job.table.source), schema).shape == (6366, 9)
+    assert schema.n_units == 6366
+    assert job.release in job.generators
+
+
+def test_the_json_schema_of_a_job_accepts_the_demo_and_refuses_an_unknown_key() -> None:
+    import jsonschema
+
+    from understudy.job import job_json
+
+    content = tomllib.loads((Path(__file__).parents[2] / "examples" / "fair.toml").read_text())
+    jsonschema.validate(content, job_json())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**content, "polcy": "internal"}, job_json())
