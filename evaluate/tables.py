@@ -71,8 +71,8 @@ class Tables:
                 raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
         if len(synthetic) == 0:
             raise EvaluationError("the synthetic table has no rows; sample at least one")
-        train = conform(train, schema)
-        fresh, control = halves(conform(holdout, schema), schema, seed=seed)
+        train = conform(train, schema, part=True)
+        fresh, control = halves(conform(holdout, schema, part=True), schema, seed=seed)
         return cls(
             schema=schema,
             train=train,

@@ -18,7 +18,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         OutputError: the folder is not there or cannot be written; nothing was left.
     """
     check_writable(path)
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
+    try:
+        handle, beside = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
+    except OSError as error:
+        raise _unwritable(path, error) from None
     os.close(handle)
     temporary = Path(beside)
     try:
@@ -37,7 +40,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
         OutputError: `path` exists and is not an empty folder, or its parent cannot be written; nothing was left.
     """
     check_new_folder(path)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
+    except OSError as error:
+        raise _unwritable(path, error) from None
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
@@ -74,6 +80,10 @@ def _check_parent(path: Path) -> None:
         raise OutputError(f"the folder of {str(path)!r} does not exist; create it first")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError(f"the folder of {str(path)!r} cannot be written; choose another or change its permissions")
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    return OutputError(f"{str(path)!r} cannot be written ({error.strerror}); choose another place or make room there")
 
 
 def _umask() -> int:

@@ -19,6 +19,8 @@ from synth.domain import Discretizer, line
 
 Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
 KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
+_KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")
+"""By how many of two columns are numbers."""
 N_WORST = 10
 ROWS_A_CELL, N_BINS = 5, (4, 20)
 """Fresh rows that a cell of two numbers should hold, and the least and the most bins of a number."""
@@ -58,7 +60,7 @@ class Coded:
 
     def kind(self, a: int, b: int) -> Kind:
         """Which association fits two columns."""
-        return KINDS[1 if not (self.is_number[a] or self.is_number[b]) else 0 if self.is_number[[a, b]].all() else 2]
+        return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
 
 
 def measure(tables: Tables) -> Measurement:

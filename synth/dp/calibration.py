@@ -66,7 +66,8 @@ def resolve_delta(delta: float | Literal["auto"], schema: Schema) -> float:
     """
     n_units = require_declared(schema)
     if delta == "auto":
-        return min(1e-6, float(n_units) ** -1.2)
+        automatic: float = min(1e-6, float(n_units) ** -1.2)
+        return automatic
     if not 0.0 < delta <= 1 / (10 * n_units):
         raise BudgetError(
             f"delta={delta:g} must lie in (0, 1/(10 n_units)] = (0, {1 / (10 * n_units):.3g}], "

@@ -102,7 +102,7 @@ def start(
     """
     schema.refuse_text()
     if generator.epsilon is None:
-        rows = conform(train, schema)
+        rows = conform(train, schema, part=True)
         return Fit(
             rows,
             schema,

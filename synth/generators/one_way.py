@@ -104,8 +104,8 @@ def _denoised(group: np.ndarray, noisy: np.ndarray, sigma: float) -> np.ndarray:
 
 def _measurement(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Measurement:
     """The one-way measurement on codes: sums of noisy cells, codes that cannot occur held at zero."""
-    values = np.bincount(attribute.group, weights=noisy.astype(np.float64))
-    sigmas = sigma * np.sqrt(np.bincount(attribute.group))
+    values = np.bincount(attribute.group, weights=noisy).astype(np.float64)
+    sigmas = sigma * np.sqrt(np.bincount(attribute.group).astype(np.float64))
     values[attribute.impossible], sigmas[attribute.impossible] = 0.0, IMPOSSIBLE_SIGMA * sigma
     return Measurement((attribute.name,), values, sigmas)
 

@@ -125,7 +125,7 @@ class _Sdv(Generator):
             TableError: the table does not fit the schema, or has no rows.
         """
         schema.refuse_text()
-        rows = conform(train, schema)
+        rows = conform(train, schema, part=True)
         if len(rows) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         progress(f"fitting {self.name}", None)

@@ -10,7 +10,7 @@ from synth.errors import TableError
 from synth.infer import numbers, times
 from synth.infer.facts import Facts
 from synth.infer.identifiers import template_of
-from synth.schema import BooleanColumn, CategoricalColumn, Column, IdentifierColumn, TextColumn
+from synth.schema import INT64, BooleanColumn, CategoricalColumn, Column, IdentifierColumn, TextColumn
 
 FEW = 20
 """So many distinct texts are categories in any table."""
@@ -91,10 +91,13 @@ def _of_objects(about: Facts) -> Column:
     types = {type(cell) for cell in about.present}
     if all(issubclass(t, dt.date | np.datetime64) for t in types):
         return times.of_objects(about)
+    if any(isinstance(cell, int | np.integer) and not INT64[0] <= cell <= INT64[1] for cell in about.present):
+        raise TableError(f"whole numbers must fit 64 bits: column={about.name!r} has larger ones; convert it to text")
     if types <= {Decimal, int, float}:
         return numbers.propose(about, np.array([float(cell) for cell in about.present]))
+    what = "mixes" if len(types) > 1 else "holds"
     names = ", ".join(sorted(t.__name__ for t in types))
-    raise TableError(f"a column must hold one type of value: column={about.name!r} mixes {names}; convert it to one")
+    raise TableError(f"a column must hold one type of value: column={about.name!r} {what} {names}; convert it")
 
 
 def _entity(about: Facts) -> Column:

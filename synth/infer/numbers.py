@@ -21,6 +21,7 @@ FINE_STEPS = 256
 """Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
 
 # A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
+_LONGEST = 400
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)(\.0+)?", re.ASCII)
 _REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
 
@@ -39,6 +40,8 @@ def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
     if others:
         if len(others) < len(texts) and all(INFINITY.fullmatch(text) for text in others):
             raise _infinite(name)
+        return None
+    if any(len(text) > _LONGEST for text in texts):
         return None
     if all(_WHOLE.fullmatch(text) for text in texts):
         whole = [int(text.split(".")[0]) for text in texts]

@@ -93,6 +93,8 @@ def _column(about: Facts, line: np.ndarray, zone: str | None, form: str | None, 
     precision = next((p for p in _PRECISIONS if not (line % moments.MICROSECONDS[p]).any()), "us")
     default = "object" if zone == "mixed" else "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
     common: dict[str, Any] = about.common(default, text=text)
+    if zone == "mixed" and not text:
+        common.pop("dtype", None)
     return DatetimeColumn(bounds=(low, high), format=form, timezone=zone, precision=precision, **common)
 
 

@@ -12,6 +12,9 @@ INT64_MAX = 2**63 - 1
 EXACT_FLOAT = 2**53
 """Up to here every whole number is a float64."""
 
+_AGES = (np.datetime64("-99999-01-01"), np.datetime64("99999-12-31"))
+"""Times beyond these are brought to them: they lie outside any bounds, which reach from the year 1 to 9999."""
+
 _FORMS: dict[str, Form] = {
     "integer": "integer",
     "floating": "real",
@@ -129,6 +132,8 @@ def _times(series: pd.Series) -> Given:
     zone = series.dt.tz
     naive = series.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else series
     stamps = naive.to_numpy()
+    if np.datetime_data(stamps.dtype)[0] != "ns":  # coarser units reach further than microseconds do
+        stamps = np.where(np.isnat(stamps), stamps, np.clip(stamps, *(limit.astype(stamps.dtype) for limit in _AGES)))
     return Given("time", stamps, np.isnat(stamps), zone=zone)
 
 
@@ -144,14 +149,15 @@ def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> Given:
         codes, distinct = pd.factorize(cells)
     except TypeError:  # an unhashable cell, such as a list
         return Given("mixed", cells, _missing(cells, missing_texts))
-    if all(type(value) is str for value in distinct):
+    if all(isinstance(value, str) for value in distinct):
+        texts = np.array([str(value) for value in distinct], dtype=object)
         absent = np.fromiter((value in missing_texts for value in distinct), dtype=bool, count=len(distinct))
-        return Given("text", np.asarray(distinct, dtype=object), absent, codes=codes.astype(np.int64))
+        return Given("text", texts, absent, codes=codes.astype(np.int64))
     return _uniform(cells, _missing(cells, missing_texts))
 
 
 def _missing(cells: np.ndarray, missing_texts: frozenset[str]) -> np.ndarray:
-    texts = np.fromiter((type(v) is str and v in missing_texts for v in cells), dtype=bool, count=len(cells))
+    texts = np.fromiter((isinstance(v, str) and v in missing_texts for v in cells), dtype=bool, count=len(cells))
     absent: np.ndarray = pd.isna(cells) | texts
     return absent
 

@@ -23,8 +23,6 @@ from synth.table.given import Given
 from synth.table.numeric import integers, reals_of
 from synth.table.temporal import times
 
-Faults = dict[Fault, np.ndarray]
-
 
 def read(given: Given, column: Column, *, clamp: bool) -> Read:
     """The cells as values of the column's kind.

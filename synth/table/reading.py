@@ -32,14 +32,18 @@ def read_table(path: str | Path, schema: Schema | None = None, *, outside: Outsi
     """
     path = Path(path)
     suffix = check_suffix(path)
-    if path.is_dir():
-        raise TableError(f"a table must be a file: path={str(path)!r} is a folder; name a file in it")
-    if not path.exists():
-        raise TableError(f"there is no table at path={str(path)!r}; check the name")
+    if "\0" in str(path):
+        raise TableError(f"a path holds no NUL character: path={str(path)!r} does; check the name")
     try:
         frame = _parquet(path) if suffix == ".parquet" else _csv(path, suffix)
+    except IsADirectoryError:
+        raise TableError(f"a table must be a file: path={str(path)!r} is a folder; name a file in it") from None
+    except FileNotFoundError:
+        raise TableError(f"there is no table at path={str(path)!r}; check the name") from None
     except PermissionError:
         raise TableError(f"the table at path={str(path)!r} may not be read; change its permissions") from None
+    except OSError:
+        raise TableError(f"the table at path={str(path)!r} cannot be read; check the name and the disk") from None
     for violation in names_at_fault(frame):
         raise TableError(f"{violation} (path={str(path)!r})")
     if frame.shape[1] == 0:
@@ -158,9 +162,10 @@ def _parquet(path: Path) -> pd.DataFrame:
     import pyarrow.parquet
 
     place = f"path={str(path)!r}"
+    content = pa.BufferReader(path.read_bytes())
     try:
-        table = pa.parquet.ParquetFile(path).read()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError):
+        table = pa.parquet.ParquetFile(content).read()
+    except (pa.ArrowException, OSError, EOFError):
         raise TableError(
             f"a Parquet file must be whole: {place} is cut short or of another format; copy it again"
         ) from None

@@ -1,6 +1,8 @@
 """Cells as days and times, on the wall clock or in a zone."""
 
+import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,12 +50,7 @@ def _stamps(given: Given, column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarr
     if given.form == "time" and (zone != "mixed" and (given.zone is None or zone is not None)):
         return _stamps_of_times(given, zone)
     if given.form == "time":
-        stamps = given.cells.astype("datetime64[us]")
-        aware = pd.Series(stamps)
-        if given.zone is not None:
-            aware = aware.dt.tz_localize("UTC").dt.tz_convert(given.zone)
-        results: list[Any] = _objects(aware)
-        faults: Faults = {}
+        results, faults = each(replace(given, cells=_moments(given)), _in_range)
     elif given.form in ("text", "mixed"):
         results, faults = each(given, _reader(column))
     else:
@@ -61,8 +58,27 @@ def _stamps(given: Given, column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return _stamps_of_objects(results, faults, zone)
 
 
-def _objects(series: pd.Series) -> list[Any]:
-    return [None if pd.isna(stamp) else stamp.to_pydatetime() for stamp in series]
+def _moments(given: Given) -> np.ndarray:
+    """Times of a datetime dtype as Python datetimes, numbers where they lie outside the years that those reach."""
+    moments_of = given.cells.astype("datetime64[us]").tolist()
+    if given.zone is not None:
+        moments_of = [_in_zone(moment, given.zone) for moment in moments_of]
+    made = np.empty(len(moments_of), dtype=object)
+    made[:] = moments_of
+    return made
+
+
+def _in_zone(moment: Any, zone: Any) -> Any:
+    if not isinstance(moment, dt.datetime):
+        return moment
+    try:
+        return moment.replace(tzinfo=dt.UTC).astimezone(zone)
+    except OverflowError:  # within hours of the first or the last year
+        return moment.replace(tzinfo=dt.UTC)
+
+
+def _in_range(moment: Any) -> Any:
+    return moment if isinstance(moment, dt.datetime) else Fault.TIME
 
 
 def _reader(column: Any) -> Callable[[Any], Any]:

@@ -34,6 +34,13 @@ def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
     path = Path(path)
     suffix = check_suffix(path)
     rows = readable(frame, schema)
+    try:
+        _write(rows, path, suffix, schema)
+    except UnicodeEncodeError:
+        raise TableError("a text holds characters that UTF-8 cannot express; replace its lone surrogates") from None
+
+
+def _write(rows: pd.DataFrame, path: Path, suffix: str, schema: Schema) -> None:
     with whole_file(path) as beside:
         if suffix == ".parquet":
             _write_parquet(rows, beside, schema)
@@ -51,10 +58,10 @@ def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:
     if len(columns) == 1:  # an empty line would be no row
         columns = [[field or '""' for field in columns[0]]]
     lines = [",".join(names), *map(",".join, zip(*columns, strict=True)), ""]
-    try:
-        return "\n".join(lines).encode()
-    except UnicodeEncodeError:
-        raise TableError("a text holds characters that UTF-8 cannot express; replace its lone surrogates") from None
+    text = "\n".join(lines)
+    if "\0" in text:
+        raise TableError("a text holds NUL characters, which a CSV file cannot; remove them or write a .parquet file")
+    return text.encode()
 
 
 def _fields(values: Sequence[str | None], missing: str) -> list[str]:

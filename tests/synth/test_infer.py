@@ -82,14 +82,21 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
 @pytest.mark.parametrize(
     ("series", "kind", "dtype"),
     [
-        (pd.Series([3, 1, 2, 3]), "integer", None), (pd.Series([3, 1, None, 3]), "integer", "float64"),
-        (pd.Series([3, 1, None, 3], dtype="Int64"), "integer", None), (pd.Series([3, 1, 2, 3], dtype="Int64"), "integer", "Int64"),
-        (pd.Series([3, 1, 2, 3], dtype="int8"), "integer", "int8"), (pd.Series([3, 1], dtype="int64[pyarrow]"), "integer", "int64[pyarrow]"),
-        (pd.Series([3.5, 1]), "real", None), (pd.Series([3.1, 1], dtype="float32"), "real", "float32"),
-        (pd.Series([Decimal("1.25"), Decimal(2)]), "real", "object"), (pd.Series([2**64, 1, 2.5], dtype=object), "real", "object"),
-        (pd.Series([True, False]), "boolean", None), (pd.Series([True, None]), "boolean", "object"),
+        (pd.Series([3, 1, 2, 3]), "integer", None),
+        (pd.Series([3, 1, None, 3]), "integer", "float64"),
+        (pd.Series([3, 1, None, 3], dtype="Int64"), "integer", None),
+        (pd.Series([3, 1, 2, 3], dtype="Int64"), "integer", "Int64"),
+        (pd.Series([3, 1, 2, 3], dtype="int8"), "integer", "int8"),
+        (pd.Series([3, 1], dtype="int64[pyarrow]"), "integer", "int64[pyarrow]"),
+        (pd.Series([3.5, 1]), "real", None),
+        (pd.Series([3.1, 1], dtype="float32"), "real", "float32"),
+        (pd.Series([Decimal("1.25"), Decimal(2)]), "real", "object"),
+        (pd.Series([2**60, 1, 2.5], dtype=object), "real", "object"),
+        (pd.Series([True, False]), "boolean", None),
+        (pd.Series([True, None]), "boolean", "object"),
         (pd.Series([True, None], dtype="boolean"), "boolean", None),
-        (pd.Series(["7", "8", "7"]), "categorical", None), (pd.Series(["7", "8", "7"], dtype="string"), "categorical", "string"),
+        (pd.Series(["7", "8", "7"]), "categorical", None),
+        (pd.Series(["7", "8", "7"], dtype="string"), "categorical", "string"),
         (pd.Series(["b", "a", "b"], dtype="category"), "categorical", "category"),
         (pd.Series([2, 1, 2], dtype="category"), "categorical", "category"),
         (pd.Series([2.5, 1, 2.5], dtype="category"), "real", "category"),
@@ -97,11 +104,19 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
         (pd.Series(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"), "date", "datetime64[ns]"),
         (pd.Series([dt.date(2020, 1, 1), None]), "date", "object"),
         (pd.Series(["2020-01-01T01", None], dtype="datetime64[us]"), "datetime", None),
-        (pd.Series(["2020-01-01T01", None], dtype="datetime64[ns, Europe/Paris]"), "datetime", "datetime64[ns, Europe/Paris]"),
+        (
+            pd.Series(["2020-01-01T01", None], dtype="datetime64[ns, Europe/Paris]"),
+            "datetime",
+            "datetime64[ns, Europe/Paris]",
+        ),
         (pd.Series([dt.datetime(2020, 1, 1, 2), None], dtype=object), "datetime", "object"),
-        (pd.Series([dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=3))), None], dtype=object), "datetime", None),
+        (
+            pd.Series([dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=3))), None], dtype=object),
+            "datetime",
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_typed_column_is_proposed_and_presented_as_it_was(series: pd.Series, kind: str, dtype: str | None) -> None:
     frame = pd.DataFrame({"x": series, "y": np.arange(len(series)) * 0.5})
     schema = infer(frame)
@@ -160,12 +175,18 @@ def test_any_column_of_texts_or_whole_numbers_can_be_the_entity() -> None:
 @pytest.mark.parametrize(
     ("values", "scale"),
     [
-        (RNG.normal(50, 10, N).round(), "linear"), (np.exp(RNG.normal(8, 1.5, N)).round(2), "log"),
-        (np.where(RNG.random(N) < 0.9, 0, RNG.integers(1, 99999, N)), "log"), (RNG.normal(-74, 0.1, N), "linear"),
-        (RNG.integers(0, 100, N) ** 3, "log"), (RNG.integers(0, 3, N), "linear"), (RNG.random(N), "linear"),
-        (RNG.standard_cauchy(N), "log"), (np.full(N, 7.5), "linear"), (np.zeros(N), "linear"),
+        (RNG.normal(50, 10, N).round(), "linear"),
+        (np.exp(RNG.normal(8, 1.5, N)).round(2), "log"),
+        (np.where(RNG.random(N) < 0.9, 0, RNG.integers(1, 99999, N)), "log"),
+        (RNG.normal(-74, 0.1, N), "linear"),
+        (RNG.integers(0, 100, N) ** 3, "log"),
+        (RNG.integers(0, 3, N), "linear"),
+        (RNG.random(N), "linear"),
+        (RNG.standard_cauchy(N), "log"),
+        (np.full(N, 7.5), "linear"),
+        (np.zeros(N), "linear"),
     ],
-)  # fmt: skip
+)
 def test_heavy_tails_are_resolved_on_a_logarithmic_scale(values: np.ndarray, scale: str) -> None:
     column = _column(values)
     assert getattr(column, "scale", None) == scale
@@ -175,7 +196,10 @@ def test_heavy_tails_are_resolved_on_a_logarithmic_scale(values: np.ndarray, sca
     ("frame", "rule"),
     [
         (pd.DataFrame({"x": [1, "a", 2.5]}), "mixes"),
-        (pd.DataFrame({"x": [[1], [2]]}), "mixes list"),
+        (pd.DataFrame({"x": [[1], [2]]}), "holds list"),
+        (pd.DataFrame({"x": [2**64, 1]}), "64 bits"),
+        (pd.DataFrame({"x": pd.Series([10**400, 1.5], dtype=object)}), "64 bits"),
+        (pd.DataFrame({"x": pd.period_range("2020", periods=3)}), "holds Period"),
         (pd.DataFrame({"x": [1.0, np.inf]}), "infinite"),
         (_texts(["1.5", "inf"]), "infinite"),
         (pd.DataFrame({"x": [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]}, dtype=object), "mixes"),
@@ -207,9 +231,13 @@ def test_decimals_are_the_fewest_that_express_all_values() -> None:
 
 
 CELLS = [
-    st.text(max_size=6), st.integers(-(2**63), 2**63 - 1).map(str), st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.dates().map(str), st.datetimes(timezones=st.just(dt.UTC)).map(str), st.sampled_from(["", "NA", "True", "False", "00", "-0", "1."]),
-]  # fmt: skip
+    st.text(max_size=6),
+    st.integers(-(2**63), 2**63 - 1).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.dates().map(str),
+    st.datetimes(timezones=st.just(dt.UTC)).map(str),
+    st.sampled_from(["", "NA", "True", "False", "00", "-0", "1."]),
+]
 
 
 @settings(max_examples=150, deadline=None)
@@ -242,9 +270,15 @@ def test_the_development_tables_are_proposed_and_conform(shared_table, name: str
         "adult": {"fnlwgt": "weight", "age": "integer", "workclass": "categorical", "capital-gain": "integer"},
         "insurance": {"bmi": "real", "charges": "real", "smoker": "categorical"},
         "airbnb_nyc": {"neighbourhood": "categorical", "last_review": "date", "latitude": "real"},
-        "diabetes_hospital": {"encounter_id": "identifier", "patient_nbr": "identifier", "admission_type_id": "categorical",
-                              "diag_1": "categorical", "weight": "categorical", "A1Cresult": "categorical"},
-    }[name]  # fmt: skip
+        "diabetes_hospital": {
+            "encounter_id": "identifier",
+            "patient_nbr": "identifier",
+            "admission_type_id": "categorical",
+            "diag_1": "categorical",
+            "weight": "categorical",
+            "A1Cresult": "categorical",
+        },
+    }[name]
     assert {n: schema.columns[n].kind for n in expected} == expected
 
 

@@ -32,10 +32,16 @@ EXAMPLE = {
         "code": {"kind": "categorical", "categories": [1, 2], "ordered": True, "dtype": "int8"},
         "flag": {"kind": "boolean", "tokens": ["no", "yes"]},
         "day": {"kind": "date", "bounds": [dt.date(1066, 10, 14), dt.date(2999, 1, 1)]},
-        "time": {"kind": "datetime", "bounds": [dt.datetime(2000, 1, 1), dt.datetime(2020, 1, 1, 0, 0, 0, 5)], "timezone": "mixed"},
+        "time": {
+            "kind": "datetime",
+            "bounds": [dt.datetime(2000, 1, 1), dt.datetime(2020, 1, 1, 0, 0, 0, 5)],
+            "timezone": "mixed",
+        },
         "note": {"kind": "text", "drop": True},
     },
-}  # fmt: skip
+}
+
+DECLARED = "status = 'declared'\n"
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -89,20 +95,20 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
         ("status = 'declared'\n", "'columns' is missing"),
         ("status = 'declared'\n[columns]\n", "at least one column"),
         ("status = declared\n", "must be TOML"),
-        ("status = 'declared'\n[columns.age\n", "line 2"),
+        (DECLARED + "[columns.age\n", "line 2"),
         ("format = 2\nstatus = 'declared'\n", "format=1, not format=2; upgrade"),
         ("format = 'x'\nstatus = 'declared'\n", "not format='x'"),
-        ("status = 'declared'\ntaget = 'age'\n[columns.age]\nkind = 'text'\n", "unknown key 'taget'; did you mean 'target'?"),
-        ("status = 'declared'\n[columns.age]\nkind = 'integr'\n", "unknown kind='integr'; did you mean 'integer'?"),
-        ("status = 'declared'\n[columns.age]\nbounds = [0, 1]\n", "'kind' is missing"),
-        ("status = 'declared'\n[columns.age]\nkind = 'integer'\nbound = [0, 1]\n", "'columns.age.bound'; did you mean 'bounds'?"),
-        ("status = 'declared'\n[columns.age]\nkind = 'integer'\nbounds = [1, 0]\n", "reversed"),
-        ("status = 'declared'\n[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
-        ("status = 'declared'\n[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
-        ("status = 'declared'\n[columns.a]\nkind = 'boolean'\ntokens = ['x', 'x']\n", "tokens are equal"),
+        (DECLARED + "taget = 'age'\n[columns.age]\nkind = 'text'\n", "unknown key 'taget'; did you mean 'target'?"),
+        (DECLARED + "[columns.age]\nkind = 'integr'\n", "unknown kind='integr'; did you mean 'integer'?"),
+        (DECLARED + "[columns.age]\nbounds = [0, 1]\n", "'kind' is missing"),
+        (DECLARED + "[columns.age]\nkind = 'integer'\nbound = [0, 1]\n", "'columns.age.bound'; did you mean 'bounds'?"),
+        (DECLARED + "[columns.age]\nkind = 'integer'\nbounds = [1, 0]\n", "reversed"),
+        (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
+        (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
+        (DECLARED + "[columns.a]\nkind = 'boolean'\ntokens = ['x', 'x']\n", "tokens are equal"),
         ("status = 'declared'\nn_units = 0\n[columns.a]\nkind = 'text'\n", "n_units=0"),
     ],
-)  # fmt: skip
+)
 def test_a_faulty_schema_file_gets_one_sentence(text: str, rule: str, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)

@@ -38,7 +38,9 @@ def run(workspace: Any, *arguments: str) -> Any:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
     """One run with `independent` and a private `mst`, shared by the tests that only look at it."""
-    conftest: Any = sys.modules[request.config.pluginmanager.getplugin(str(Path(__file__).parent / "conftest.py")).__name__]
+    conftest: Any = sys.modules[
+        request.config.pluginmanager.getplugin(str(Path(__file__).parent / "conftest.py")).__name__
+    ]
     workspace = conftest.Workspace(tmp_path_factory.mktemp("finished"))
     workspace.write_table(conftest.small_table())
     workspace.write_schema()
@@ -189,18 +191,19 @@ def test_the_report_shows_every_candidate(finished: Any) -> None:
     assert "no formal guarantee" in page.lower()
 
 
-def test_an_error_in_the_middle_leaves_nothing(workspace: Any, table: Any) -> None:
-    """The schema of the job is fine until the fit: a column that is free text in all but name is found then."""
-    workspace.write_table(table().head(60))
+def test_an_error_in_the_middle_leaves_nothing(workspace: Any) -> None:
+    workspace.write_job(generators={"independent": {}, "mst": {"epsilon": 1e9}})
     before = workspace.listing()
     ran = run(workspace)
     assert ran.exit_code == 2
+    assert "fit mst" in ran.stderr
     assert workspace.listing() == before
 
 
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_number: int, code: int) -> None:
     workspace.write_table(table(60_000, 1))
+    workspace.write_schema(n_units=60_000)
     workspace.write_job(generators={"mst": {}, "again": {"generator": "mst", "n_bins": 500}})
     before = workspace.listing()
     process = subprocess.Popen(

@@ -51,7 +51,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
             verdict.candidate,
             _guarantee(statements[verdict.candidate]),
             verdict.verdict,
-            "\n".join(f"{f.rule.measure} {f.outcome}" for f in verdict.findings if f.outcome != "PASS"),
+            "\n".join(f"{f.rule.measure} {f.outcome}{_SEVERITY[f.rule.severity]}" for f in verdict.findings if f.outcome != "PASS"),
         )
         for verdict in outcome.verdicts
     ]
@@ -60,6 +60,9 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
     console.say(f"Report: {outcome.plan.out / REPORT}")
+
+
+_SEVERITY = {"fail": "", "warn": " (a warning)"}
 
 
 def _guarantee(statement: object) -> str:

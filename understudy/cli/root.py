@@ -107,7 +107,9 @@ def _broke(error: Exception, console: Console) -> int:
         traceback.print_exception(error)
     if isinstance(error, OSError) and error.strerror is not None:
         name = f" {error.filename!r}" if error.filename is not None else ""
-        return console.error(f"the operating system refused{name}: {error.strerror}; nothing was left", BAD_INPUT)
+        return console.error(
+            f"the system refused{name}: {error.strerror}; choose another place or ask for access", BAD_INPUT
+        )
     return console.error(
         f"internal error ({type(error).__name__}): nothing was left behind; run again with --debug for a traceback, "
         "which may hold values of the table",

@@ -161,8 +161,12 @@ def test_all_violations_are_listed_and_faulty_rows_are_known() -> None:
     schema = build_schema({"status": "declared", "columns": {"age": AGE, "city": CITY, "gone": AGE}})
     frame = pd.DataFrame({"age": [20, 16, 30, None], "city": ["Ulm", "Ulm", "Rom", "Bonn"], "more": 1})
     assert [(v.column, v.rule.split()[0]) for v in violations(frame, schema)] == [
-        ("gone", "is"), ("more", "is"), ("age", "holds"), ("age", "holds"), ("city", "holds"),
-    ]  # fmt: skip
+        ("gone", "is"),
+        ("more", "is"),
+        ("age", "holds"),
+        ("age", "holds"),
+        ("city", "holds"),
+    ]
     two = build_schema({"status": "declared", "columns": {"age": AGE, "city": CITY}})
     assert faulty_rows(frame, two).tolist() == [False, True, True, True]
 
@@ -182,15 +186,24 @@ AGES = [20, 21, 20]
 @pytest.mark.parametrize(
     "series",
     [
-        pd.Series(AGES, dtype="int8"), pd.Series(AGES, dtype="uint64"), pd.Series(AGES, dtype="float32"),
-        pd.Series(AGES, dtype="Int64"), pd.Series(AGES, dtype="Float64"), pd.Series(AGES, dtype="category"),
-        pd.Series(AGES, dtype="int32[pyarrow]"), pd.Series(AGES, dtype="double[pyarrow]"), pd.Series(AGES, dtype=object),
-        pd.Series(["20", "21", "20.0"]), pd.Series(["20", "21", "20"], dtype="string"),
-        pd.Series(["20", "21", "20"], dtype="string[pyarrow]"), pd.Series(["20", "21", "20"], dtype="category"),
-        pd.Series([Decimal(20), 21.0, np.int8(20)], dtype=object), pd.Series(AGES, dtype=pd.SparseDtype("int64", 20)),
+        pd.Series(AGES, dtype="int8"),
+        pd.Series(AGES, dtype="uint64"),
+        pd.Series(AGES, dtype="float32"),
+        pd.Series(AGES, dtype="Int64"),
+        pd.Series(AGES, dtype="Float64"),
+        pd.Series(AGES, dtype="category"),
+        pd.Series(AGES, dtype="int32[pyarrow]"),
+        pd.Series(AGES, dtype="double[pyarrow]"),
+        pd.Series(AGES, dtype=object),
+        pd.Series(["20", "21", "20.0"]),
+        pd.Series(["20", "21", "20"], dtype="string"),
+        pd.Series(["20", "21", "20"], dtype="string[pyarrow]"),
+        pd.Series(["20", "21", "20"], dtype="category"),
+        pd.Series([Decimal(20), 21.0, np.int8(20)], dtype=object),
+        pd.Series(AGES, dtype=pd.SparseDtype("int64", 20)),
         pd.Series(AGES, dtype="float16"),
     ],
-)  # fmt: skip
+)
 def test_whole_numbers_come_in_any_dtype(series: pd.Series) -> None:
     frame = pd.DataFrame({"x": series})
     frame.index = pd.Index(["a", "a", "b"])
@@ -211,17 +224,32 @@ def test_texts_come_in_any_dtype(form: str) -> None:
 @pytest.mark.parametrize(
     "series",
     [
-        pd.Series(["2001-01-01", None]), pd.Series([dt.date(2001, 1, 1), None]),
-        pd.Series([pd.Timestamp("2001-01-01"), pd.NaT]), pd.Series([pd.Timestamp("2001-01-01"), pd.NaT], dtype=object),
+        pd.Series(["2001-01-01", None]),
+        pd.Series([dt.date(2001, 1, 1), None]),
+        pd.Series([pd.Timestamp("2001-01-01"), pd.NaT]),
+        pd.Series([pd.Timestamp("2001-01-01"), pd.NaT], dtype=object),
         pd.Series([np.datetime64("2001-01-01"), None], dtype=object),
-        pd.Series(["2001-01-01", None], dtype="datetime64[s]"), pd.Series([dt.date(2001, 1, 1), None], dtype="date32[day][pyarrow]"),
+        pd.Series(["2001-01-01", None], dtype="datetime64[s]"),
+        pd.Series([dt.date(2001, 1, 1), None], dtype="date32[day][pyarrow]"),
         pd.Series(pd.Categorical([pd.Timestamp("2001-01-01"), None])),
     ],
-)  # fmt: skip
+)
 def test_days_come_in_any_dtype(series: pd.Series) -> None:
     made = conform(pd.DataFrame({"x": series}), _schema(DAY | {"missing": True}))
     expected = np.array(["2001-01-01", None], dtype="datetime64[us]")
     pd.testing.assert_frame_equal(made, pd.DataFrame({"x": expected}))
+
+
+@pytest.mark.parametrize(("timezone", "unit"), [(None, "s"), (None, "us"), ("Europe/Paris", "s"), ("mixed", "us")])
+def test_times_beyond_all_years_are_refused_and_clamped(timezone: str | None, unit: str) -> None:
+    schema = _schema(TIME | {"timezone": timezone, "precision": "us"})
+    far = pd.Series(np.array([2**61, 10**9], dtype=f"datetime64[{unit}]"))
+    frame = pd.DataFrame(
+        {"x": far if timezone is None else far.clip(upper=pd.Timestamp("9999-01-01")).dt.tz_localize("UTC")}
+    )
+    with pytest.raises(TableError, match="outside bounds"):
+        conform(frame, schema)
+    assert len(conform(frame, schema, outside="clamp")) == 2
 
 
 def test_a_float32_is_read_by_its_digits() -> None:
@@ -239,19 +267,48 @@ def test_times_of_a_zone_are_taken_from_wall_clocks_and_from_offsets() -> None:
 
 def test_presented_dtypes_are_the_declared_ones() -> None:
     columns = {
-        "i": AGE, "i8": AGE | {"dtype": "int8"}, "f": AGE | {"dtype": "float64"}, "c": CITY | {"dtype": "category"},
-        "s": CITY | {"dtype": "string"}, "b": FLAG, "bo": FLAG | {"dtype": "object"}, "d": DAY | {"dtype": "object"},
-        "dt": DAY | {"dtype": "str"}, "ns": DAY | {"dtype": "datetime64[ns]"}, "w": {"kind": "weight", "bounds": [0, 9], "decimals": 0},
-    }  # fmt: skip
+        "i": AGE,
+        "i8": AGE | {"dtype": "int8"},
+        "f": AGE | {"dtype": "float64"},
+        "c": CITY | {"dtype": "category"},
+        "s": CITY | {"dtype": "string"},
+        "b": FLAG,
+        "bo": FLAG | {"dtype": "object"},
+        "d": DAY | {"dtype": "object"},
+        "dt": DAY | {"dtype": "str"},
+        "ns": DAY | {"dtype": "datetime64[ns]"},
+        "w": {"kind": "weight", "bounds": [0, 9], "decimals": 0},
+    }
     schema = build_schema({"status": "declared", "columns": columns})
     frame = pd.DataFrame(
-        {"i": [20], "i8": [20], "f": [20], "c": ["Ulm"], "s": ["Ulm"], "b": [True], "bo": [True], "d": ["2001-01-01"],
-         "dt": ["2001-01-01"], "ns": ["2001-01-01"], "w": [3]}
-    )  # fmt: skip
+        {
+            "i": [20],
+            "i8": [20],
+            "f": [20],
+            "c": ["Ulm"],
+            "s": ["Ulm"],
+            "b": [True],
+            "bo": [True],
+            "d": ["2001-01-01"],
+            "dt": ["2001-01-01"],
+            "ns": ["2001-01-01"],
+            "w": [3],
+        }
+    )
     shown = present(conform(frame, schema), schema)
     assert list(shown.dtypes.astype(str)) == [
-        "int64", "int8", "float64", "category", "string", "bool", "object", "object", "object", "datetime64[ns]", "int64",
-    ]  # fmt: skip
+        "int64",
+        "int8",
+        "float64",
+        "category",
+        "string",
+        "bool",
+        "object",
+        "object",
+        "object",
+        "datetime64[ns]",
+        "int64",
+    ]
     assert shown["bo"][0] is True
     assert shown["d"][0] == dt.date(2001, 1, 1)
     assert shown["dt"][0] == "2001-01-01"

@@ -93,6 +93,14 @@ def test_places_that_hold_no_table_are_refused(tmp_path: Path) -> None:
     assert ".parquet" in _refusal(tmp_path / "t.xlsx")
 
 
+def test_texts_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
+    for text, name, rule in [("a\0", "t.csv", "NUL"), ("\ud800", "t.csv", "UTF-8"), ("\ud800", "t.parquet", "UTF-8")]:
+        schema = build_schema({"status": "declared", "columns": {"a": {"kind": "text"}}})
+        with pytest.raises(TableError, match=rule):
+            write_table(pd.DataFrame({"a": [text]}), tmp_path / name, schema)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_damaged_gzip_files_are_refused(tmp_path: Path) -> None:
     whole = gzip.compress(b"a,b\n" + b"1,s3cret-cell\n" * 1000)
     path = tmp_path / "t.csv.gz"
@@ -163,6 +171,7 @@ def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) ->
         (pd.DataFrame({"a": [1]}), tmp_path / "t.txt"),
         (pd.DataFrame({"a": [SECRET]}), tmp_path / "t.csv"),
         (pd.DataFrame({"b": [1]}), tmp_path / "t.parquet"),
+        (pd.DataFrame({"a": [1]}), tmp_path),
     ]:
         with pytest.raises(ValueError, match="; ") as caught:
             write_table(frame, path, schema)

@@ -1,0 +1,109 @@
+"""What holds for every command: help, options that stand anywhere, output for machines, internal errors."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synth.errors import MissingExtra
+from understudy.cli.root import hoisted, refuse_another_evaluate
+
+COMMANDS = [
+    ["run"], ["split"], ["fit"], ["sample"], ["generators"], ["evaluate"], ["gate"], ["report"], ["schema"],
+    ["schema", "infer"], ["schema", "declare"], ["schema", "check"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_every_help_has_an_example(workspace: Any, command: list[str]) -> None:
+    ran = workspace.run(*command, "--help")
+    assert ran.exit_code == 0
+    assert "Example: understudy" in ran.stdout
+
+
+def test_help_imports_none_of_the_heavy_libraries() -> None:
+    script = (
+        "import sys\nimport understudy.cli\n"
+        "heavy = {'pandas', 'numpy', 'torch', 'sklearn', 'sdv', 'scipy', 'pydantic', 'opendp', 'dp_accounting'}\n"
+        "print(*(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_the_installed_command_answers(workspace: Any) -> None:
+    command = Path(sys.executable).parent / "understudy"
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("understudy ")
+    bad = subprocess.run([command, "run", "no.toml", "--out", "out"], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2
+    assert bad.stderr.startswith("Error: the job cannot be read")
+    assert len(bad.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_json_stands_anywhere_and_is_one_object(workspace: Any, place: str) -> None:
+    arguments = ["schema", "check", workspace.folder / "table.csv", "--schema", workspace.folder / "schema.toml"]
+    ran = workspace.run("--json", *arguments) if place == "before" else workspace.run(*arguments, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert json.loads(ran.stdout)["fits"] is True
+    assert "The table fits" in ran.stderr
+
+
+def test_an_error_is_an_object_too_where_json_is_asked_for(workspace: Any) -> None:
+    ran = workspace.run("run", "none.toml", "--out", workspace.folder / "out", "--json")
+    assert ran.exit_code == ran.json["exit_code"] == 2
+    assert ran.json["error"] in ran.stderr
+
+
+def test_quiet_says_nothing(workspace: Any) -> None:
+    ran = workspace.run(
+        "schema", "check", workspace.folder / "table.csv", "--schema", workspace.folder / "schema.toml", "-q"
+    )
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_what_follows_two_dashes_is_no_option() -> None:
+    assert hoisted(["fit", "--json", "--", "--quiet"]) == ({"json": True}, ["fit", "--", "--quiet"])
+
+
+def test_an_internal_error_is_4_and_tells_no_value(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("zebrafish")
+
+    monkeypatch.setattr("understudy.stages.split_table", broken)
+    before = workspace.listing()
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", "-q")
+    assert ran.exit_code == 4
+    assert "KeyError" in ran.stderr
+    assert "zebrafish" not in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+    assert workspace.listing() == before
+    debugged = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", "--debug")
+    assert debugged.exit_code == 4
+    assert "Traceback" in debugged.stderr
+
+
+def test_another_package_named_evaluate_is_named_in_one_sentence(tmp_path: Path) -> None:
+    """Hugging Face's `evaluate` comes first on the path, and would end the process if it were imported."""
+    other = tmp_path / "evaluate"
+    other.mkdir()
+    (other / "__init__.py").write_text("raise SystemExit('imported')\n")
+    script = "from understudy.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "generators"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "pip uninstall evaluate" in done.stderr
+
+
+def test_our_own_evaluate_is_accepted_and_a_missing_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_another_evaluate()
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match="not understudy's"):
+        refuse_another_evaluate()

@@ -1,0 +1,84 @@
+"""The fingerprint of a real table: keyed, free of order and format, and its key kept."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.errors import OutputError
+from synth.schema import build_schema
+from synth.table import conform, read_table
+from understudy import provenance
+
+SCHEMA = build_schema(
+    {
+        "status": "declared",
+        "columns": {
+            "a": {"kind": "integer", "bounds": [0, 9], "missing": True},
+            "b": {"kind": "categorical", "categories": ["x", "y", "None"], "missing": True},
+            "c": {"kind": "real", "bounds": [0.0, 1.0]},
+        },
+    }
+)
+KEY = bytes(32)
+
+
+def frame() -> pd.DataFrame:
+    content = {"a": [1, None, 3, 3], "b": ["x", None, "None", "None"], "c": [0.5, 0.25, 1.0, 1.0]}
+    return conform(pd.DataFrame(content), SCHEMA)
+
+
+def test_the_order_of_rows_and_columns_does_not_matter() -> None:
+    turned = frame().sample(frac=1, random_state=3)[["c", "a", "b"]]
+    assert provenance.fingerprint(turned, SCHEMA, KEY) == provenance.fingerprint(frame(), SCHEMA, KEY)
+
+
+def test_the_format_does_not_matter(tmp_path: Path) -> None:
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    frame().to_parquet(tmp_path / "t.parquet")
+    prints = {provenance.fingerprint(read_table(tmp_path / n, SCHEMA), SCHEMA, KEY) for n in ("t.csv", "t.parquet")}
+    assert prints == {provenance.fingerprint(frame(), SCHEMA, KEY)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f.iloc[1:],
+        lambda f: pd.concat([f, f.iloc[:1]]),
+        lambda f: f.assign(c=f["c"].to_numpy()[::-1]),
+        lambda f: f.assign(b=f["b"].where(f["b"] != "None", None)),
+    ],
+    ids=["a row less", "a row twice", "a column turned", "None made missing"],
+)
+def test_any_change_to_the_rows_does(change: Any) -> None:
+    assert provenance.fingerprint(change(frame()), SCHEMA, KEY) != provenance.fingerprint(frame(), SCHEMA, KEY)
+
+
+def test_another_key_gives_another_name() -> None:
+    rng = np.random.default_rng(0)
+    keys = [rng.bytes(32) for _ in range(3)]
+    assert len({provenance.fingerprint(frame(), SCHEMA, key) for key in keys}) == 3
+
+
+def test_the_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "understudy" / "fingerprint.key"
+    key = provenance.fingerprint_key(path)
+    assert len(key) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert provenance.fingerprint_key(path) == key
+    assert [p.name for p in path.parent.iterdir()] == ["fingerprint.key"]
+
+
+def test_a_key_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"short")
+    with pytest.raises(OutputError, match="shorter than 32 bytes"):
+        provenance.fingerprint_key(tmp_path / "key")
+
+
+def test_where_the_key_is_kept() -> None:
+    named = {provenance.KEY_VARIABLE: "/somewhere/key", "XDG_CONFIG_HOME": "/config"}
+    assert provenance.key_path(named) == Path("/somewhere/key")
+    assert provenance.key_path({"XDG_CONFIG_HOME": "/config"}) == Path("/config/understudy/fingerprint.key")
+    assert provenance.key_path({}).parts[-3:] == (".config", "understudy", "fingerprint.key")
