@@ -5,7 +5,7 @@ From a notebook, two lines: an evaluation, then what one of its numbers says.
 >>> import numpy as np, pandas as pd, evaluate, synth
 >>> rng = np.random.default_rng(0)
 >>> real = pd.DataFrame({"age": rng.integers(18, 90, 400), "smoker": rng.random(400) < 0.3})
->>> schema = synth.infer(real)
+>>> schema = synth.infer_schema(real)
 >>> evaluation = evaluate.evaluate(real[:200], real[200:300], real[300:], schema, measures=["validity"])
 >>> evaluation.candidates[0].find("validity.rows").value
 1.0

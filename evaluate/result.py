@@ -137,7 +137,8 @@ class Evaluation:
             raise EvaluationError("this is not an evaluation; pass a file that `understudy evaluate` wrote") from None
         if version != SCHEMA_VERSION:
             raise EvaluationError(
-                f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {version!r}; upgrade understudy"
+                f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {version!r}; "
+                "upgrade understudy"
             )
         try:
             return Evaluation(

@@ -4,7 +4,7 @@ Three lines from a notebook: a schema, a fit, a sample.
 
 >>> import numpy as np, pandas as pd, synth
 >>> real = pd.DataFrame({"age": np.arange(200) % 60 + 18, "smoker": np.arange(200) % 3 == 0})
->>> schema = synth.infer(real)
+>>> schema = synth.infer_schema(real)
 >>> model = synth.fit(real, schema, "mst")
 >>> model.sample(5, seed=0).dtypes.astype(str).to_dict()
 {'age': 'int64', 'smoker': 'bool'}
@@ -16,38 +16,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synth.declare import declare
+    from synth.declare import declare_schema
     from synth.generators.base import Model
     from synth.generators.registry import generator, load_model
-    from synth.infer import infer
+    from synth.infer import infer_schema
     from synth.schema import Schema
     from synth.schema_file import read_schema, write_schema
-    from synth.split import split
+    from synth.split import split_table
     from synth.table import read_table, write_table
 
 _HOMES = {
     "Schema": "synth.schema",
-    "declare": "synth.declare",
+    "declare_schema": "synth.declare",
     "generator": "synth.generators.registry",
-    "infer": "synth.infer",
+    "infer_schema": "synth.infer",
     "load_model": "synth.generators.registry",
     "read_schema": "synth.schema_file",
     "read_table": "synth.table",
-    "split": "synth.split",
+    "split_table": "synth.split",
     "write_schema": "synth.schema_file",
     "write_table": "synth.table",
 }
 
 __all__ = [
     "Schema",
-    "declare",
+    "declare_schema",
     "fit",
     "generator",
-    "infer",
+    "infer_schema",
     "load_model",
     "read_schema",
     "read_table",
-    "split",
+    "split_table",
     "write_schema",
     "write_table",
 ]
@@ -59,7 +59,7 @@ def fit(
     """A fitted generator.
 
     Args:
-        real: *Sensitive*. Rows to learn from; `synth.split` keeps a holdout apart first.
+        real: *Sensitive*. Rows to learn from; `synth.split_table` keeps a holdout apart first.
         schema: what is public about them; declared, where `epsilon` is given.
         name: of a generator (`synth.generators.registry.names()`).
         seed: for everything but the noise of a private fit.

@@ -23,7 +23,7 @@ _NOT_READ_OFF = "public knowledge, not read off this table"
 _SHOWN = 8
 
 
-def declare(schema: Schema, *, n_units: int | None = None) -> Schema:
+def declare_schema(schema: Schema, *, n_units: int | None = None) -> Schema:
     """The schema, declared: whoever calls this asserts all that `assertions` lists. A declared one stays declared.
 
     Args:
@@ -35,7 +35,7 @@ def declare(schema: Schema, *, n_units: int | None = None) -> Schema:
 
     >>> from synth.schema import build_schema
     >>> proposed = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}})
-    >>> declare(proposed, n_units=1000).status
+    >>> declare_schema(proposed, n_units=1000).status
     'declared'
     """
     schema.refuse_text()

@@ -25,7 +25,7 @@ def generate(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.n
         SchemaError: the declared format has fewer than `n` distinct identifiers; nothing was made.
 
     >>> generate(IdentifierColumn(template="P-##"), 3, np.random.default_rng(0)).tolist()
-    ['P-86', 'P-65', 'P-32']
+    ['P-86', 'P-65', 'P-55']
     """
     room = capacity(column)
     if n > room:

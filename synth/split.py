@@ -35,7 +35,7 @@ class Split:
     keyed: bool
 
 
-def split(
+def split_table(
     frame: pd.DataFrame, schema: Schema, *, holdout_share: float = 0.2, seed: int = 0, private: bool = False
 ) -> Split:
     """Train and holdout of a table.

@@ -62,7 +62,7 @@ class Console:
         for heading in headings:
             table.add_column(heading, no_wrap=heading != headings[-1], overflow="fold")
         for row in rows:
-            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+            table.add_row(*(Text(cell, style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
         _rich(sys.stderr if self.json else sys.stdout).print(table)
 
     def result(self, content: Mapping[str, Any]) -> None:

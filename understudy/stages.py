@@ -14,8 +14,7 @@ from evaluate.result import Evaluation
 from reports import write_html
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Model, Progress
-from synth.split import Split
-from synth.split import split as split_table
+from synth.split import Split, split_table
 from synth.table import read_table
 from understudy.plan import Plan
 

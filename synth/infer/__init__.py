@@ -17,7 +17,7 @@ from synth.validation import sentence
 __all__ = ["infer"]
 
 
-def infer(frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None) -> Schema:
+def infer_schema(frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None) -> Schema:
     """A proposed schema that the table conforms to: look it through, then `declare` it.
 
     Bounds are the least and greatest values, categories all values there are. Free text is proposed to be dropped. A
@@ -33,7 +33,7 @@ def infer(frame: pd.DataFrame, *, target: str | None = None, entity: str | None 
         TableError: a column mixes types, holds infinite values, or has no usable name; nothing was proposed.
         SchemaError: the target or the entity is not a column that can be one; nothing was proposed.
 
-    >>> infer(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
+    >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
     ('007', '012')
     """
     for violation in names_at_fault(frame):

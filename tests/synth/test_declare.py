@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from synth.declare import assertions, declare
+from synth.declare import assertions, declare_schema
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
 
@@ -25,21 +25,23 @@ def _schema(**table: Any) -> Schema:
 
 
 def test_a_declared_schema_says_so_and_changes_nothing_else() -> None:
-    declared = declare(_schema(target="age"), n_units=500)
+    declared = declare_schema(_schema(target="age"), n_units=500)
     assert (declared.status, declared.n_units, declared.target) == ("declared", 500, "age")
     assert declared.columns == _schema().columns
-    assert declare(declared) == declared
+    assert declare_schema(declared) == declared
 
 
 def test_kept_free_text_is_refused() -> None:
     with pytest.raises(SchemaError, match="column='note' is of kind text; set drop = true"):
-        declare(build_schema({"status": "inferred", "columns": {"note": {"kind": "text"}, "age": COLUMNS["age"]}}))
+        declare_schema(
+            build_schema({"status": "inferred", "columns": {"note": {"kind": "text"}, "age": COLUMNS["age"]}})
+        )
 
 
 @pytest.mark.parametrize("n_units", [0, -5, 2.5, "many", True, float("nan")])
 def test_n_units_must_be_a_whole_number_above_zero(n_units: Any) -> None:
     with pytest.raises(SchemaError, match="n_units="):
-        declare(_schema(), n_units=n_units)
+        declare_schema(_schema(), n_units=n_units)
 
 
 def test_every_column_gets_one_sentence() -> None:

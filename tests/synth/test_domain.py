@@ -131,7 +131,7 @@ def test_quantile_bins_give_a_frequent_value_its_own_bin() -> None:
 def test_a_column_of_one_value_decodes_to_that_value(column: dict[str, object]) -> None:
     schema = one(column)
     decoded = Discretizer.by_schema(schema).decode(np.zeros((4, 1), dtype=int), np.random.default_rng(0))["x"]
-    assert decoded.nunique() == 1
+    assert len(set(decoded)) == 1
     assert decoded.notna().all()
 
 

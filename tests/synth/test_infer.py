@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.errors import SchemaError, TableError
-from synth.infer import infer
+from synth.infer import infer_schema
 from synth.schema import CategoricalColumn, Column, IdentifierColumn, RealColumn, TextColumn
 from synth.table import conform, present, read_table, violations
 
@@ -27,7 +27,7 @@ def _texts(values: Any) -> pd.DataFrame:
 
 def _column(values: Any, name: str = "x", **options: Any) -> Column:
     frame = pd.DataFrame({name: values})
-    schema = infer(frame, **options)
+    schema = infer_schema(frame, **options)
     assert violations(frame, schema) == []
     return schema.columns[name]
 
@@ -70,11 +70,11 @@ def _column(values: Any, name: str = "x", **options: Any) -> Column:
 )
 def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) -> None:
     frame = _texts(texts)
-    column = infer(frame).columns["x"]
+    column = infer_schema(frame).columns["x"]
     assert column.kind == kind
     assert {name: getattr(column, name) for name in facts} == facts
     assert column.dtype is None
-    schema = infer(frame)
+    schema = infer_schema(frame)
     if schema.kept and kind != "categorical":
         assert violations(frame, schema) == []
 
@@ -119,7 +119,7 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
 )
 def test_a_typed_column_is_proposed_and_presented_as_it_was(series: pd.Series, kind: str, dtype: str | None) -> None:
     frame = pd.DataFrame({"x": series, "y": np.arange(len(series)) * 0.5})
-    schema = infer(frame)
+    schema = infer_schema(frame)
     assert (schema.columns["x"].kind, schema.columns["x"].dtype) == (kind, dtype)
     shown = present(conform(frame, schema), schema)
     if (kind, dtype) != ("real", "object"):
@@ -152,24 +152,24 @@ def test_an_identifier_that_repeats_is_proposed_as_the_entity() -> None:
     frame = pd.DataFrame(
         {"patient_nbr": GROUPS + 10**6, "visit": np.arange(N), "other_id": GROUPS * 7, "x": GROUPS % 5}
     )
-    schema = infer(frame)
+    schema = infer_schema(frame)
     assert schema.entity == "patient_nbr"
     assert 1 < schema.max_rows_per_unit <= 10
     assert schema.columns["other_id"].drop
     assert violations(frame, schema) == []
-    assert infer(frame, entity="other_id").entity == "other_id"
+    assert infer_schema(frame, entity="other_id").entity == "other_id"
 
 
 def test_any_column_of_texts_or_whole_numbers_can_be_the_entity() -> None:
     names = [f"person {g}" for g in GROUPS]
     frame = pd.DataFrame({"who": names, "x": GROUPS % 5})
-    schema = infer(frame, entity="who")
+    schema = infer_schema(frame, entity="who")
     assert isinstance(schema.columns["who"], IdentifierColumn)
     assert violations(frame, schema) == []
     with pytest.raises(TableError, match="neither"):
-        infer(frame.assign(who=GROUPS + 0.5), entity="who")
+        infer_schema(frame.assign(who=GROUPS + 0.5), entity="who")
     with pytest.raises(TableError, match="missing values"):
-        infer(frame.assign(who=pd.Series(names).where(GROUPS > 5)), entity="who")
+        infer_schema(frame.assign(who=pd.Series(names).where(GROUPS > 5)), entity="who")
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_heavy_tails_are_resolved_on_a_logarithmic_scale(values: np.ndarray, sca
 )
 def test_a_column_without_one_kind_is_refused(frame: pd.DataFrame, rule: str) -> None:
     with pytest.raises(TableError, match=rule):
-        infer(frame)
+        infer_schema(frame)
 
 
 def test_a_role_that_is_no_column_names_the_nearest() -> None:
     with pytest.raises(SchemaError, match="did you mean 'income'"):
-        infer(pd.DataFrame({"income": [1, 2]}), target="incme")
+        infer_schema(pd.DataFrame({"income": [1, 2]}), target="incme")
     with pytest.raises(SchemaError, match="did you mean 'income'"):
-        infer(pd.DataFrame({"income": [1, 2]}), entity="incme")
+        infer_schema(pd.DataFrame({"income": [1, 2]}), entity="incme")
 
 
 def test_a_target_is_never_taken_for_an_identifier() -> None:
@@ -245,7 +245,7 @@ CELLS = [
 def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> None:
     cells = data.draw(st.sampled_from(CELLS)) | data.draw(st.sampled_from(CELLS))
     frame = pd.DataFrame({"x": pd.Series(data.draw(st.lists(cells, min_size=1, max_size=40)), dtype=object)})
-    schema = infer(frame)
+    schema = infer_schema(frame)
     if not isinstance(schema.columns["x"], TextColumn) and schema.kept:
         assert violations(frame, schema) == []
 
@@ -262,7 +262,7 @@ def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> No
 def test_the_development_tables_are_proposed_and_conform(shared_table, name: str, target: str, limit_s: float) -> None:
     frame = read_table(shared_table(f"{name}.csv.gz"))
     start = time.process_time()
-    schema = infer(frame, target=target)
+    schema = infer_schema(frame, target=target)
     assert time.process_time() - start < limit_s
     assert violations(frame, schema) == []
     assert not any(isinstance(schema.columns[n], TextColumn) for n in schema.columns)
@@ -284,6 +284,6 @@ def test_the_development_tables_are_proposed_and_conform(shared_table, name: str
 
 def test_the_survey_of_the_demo_is_presented_as_it_was() -> None:
     survey = pytest.importorskip("statsmodels.datasets").fair.load_pandas().data
-    schema = infer(survey, target="affairs")
+    schema = infer_schema(survey, target="affairs")
     assert violations(survey, schema) == []
     pd.testing.assert_frame_equal(present(conform(survey, schema), schema), survey)

@@ -52,7 +52,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
 def test_a_place_that_does_not_exist_or_is_closed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="create it first"), whole_file(tmp_path / "no" / "a.csv"):
         pass
-    with pytest.raises(OutputError, match="names? a folder|is a folder"), whole_file(tmp_path):
+    with pytest.raises(OutputError, match="is a folder"), whole_file(tmp_path):
         pass
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)

@@ -6,7 +6,7 @@ import pytest
 
 from synth.errors import JobError, TableError
 from synth.schema import Schema, build_schema
-from synth.split import halves, row_keys, split, twins
+from synth.split import halves, row_keys, split_table, twins
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def visits() -> tuple[pd.DataFrame, Schema]:
 @pytest.mark.parametrize("private", [True, False])
 def test_an_entity_is_on_one_side_only(visits: tuple[pd.DataFrame, Schema], private: bool) -> None:
     frame, schema = visits
-    sides = split(frame, schema, holdout_share=0.3, seed=1, private=private)
+    sides = split_table(frame, schema, holdout_share=0.3, seed=1, private=private)
     assert not set(sides.train["patient"]) & set(sides.holdout["patient"])
     assert len(sides.train) + len(sides.holdout) == len(frame)
     assert 0.2 < len(sides.holdout) / len(frame) < 0.4
@@ -38,20 +38,20 @@ def test_an_entity_is_on_one_side_only(visits: tuple[pd.DataFrame, Schema], priv
 def test_removing_one_entity_moves_no_other_where_the_split_is_keyed(visits: tuple[pd.DataFrame, Schema]) -> None:
     frame, schema = visits
     gone = frame["patient"].iloc[77]
-    before = split(frame, schema, private=True).holdout
-    after = split(frame[frame["patient"] != gone].reset_index(drop=True), schema, private=True).holdout
+    before = split_table(frame, schema, private=True).holdout
+    after = split_table(frame[frame["patient"] != gone].reset_index(drop=True), schema, private=True).holdout
     assert set(before["patient"]) - {gone} == set(after["patient"]) - {gone}
 
 
 def test_emptying_one_slot_moves_no_other_row_where_the_split_is_keyed(schema: Schema, frame: pd.DataFrame) -> None:
     changed = frame.copy()
     changed.loc[17, "age"] = 90
-    before, after = (split(f, schema, private=True).holdout["id"].tolist() for f in (frame, changed))
+    before, after = (split_table(f, schema, private=True).holdout["id"].tolist() for f in (frame, changed))
     assert before == after
 
 
 def test_a_split_that_is_not_private_keeps_the_shares_of_the_target(schema: Schema, frame: pd.DataFrame) -> None:
-    sides = split(frame, schema, holdout_share=0.25, seed=3)
+    sides = split_table(frame, schema, holdout_share=0.25, seed=3)
     whole = (frame["income"] == ">50K").mean()
     assert abs((sides.holdout["income"] == ">50K").mean() - whole) < 2 / len(sides.holdout)
     assert abs(len(sides.holdout) - 100) <= 2
@@ -59,14 +59,16 @@ def test_a_split_that_is_not_private_keeps_the_shares_of_the_target(schema: Sche
 
 def test_the_same_seed_gives_the_same_split_and_another_seed_another(schema: Schema, frame: pd.DataFrame) -> None:
     for private in (True, False):
-        one, same, other = (split(frame, schema, seed=s, private=private).holdout["id"].tolist() for s in (4, 4, 5))
+        one, same, other = (
+            split_table(frame, schema, seed=s, private=private).holdout["id"].tolist() for s in (4, 4, 5)
+        )
         assert one == same
         assert one != other
 
 
 def test_twins_across_the_sides_are_counted_by_content_not_by_identifier(schema: Schema, frame: pd.DataFrame) -> None:
     doubled = pd.concat([frame, frame.assign(id=[f"P-{i + 5000:04d}" for i in range(len(frame))])], ignore_index=True)
-    sides = split(doubled, schema, holdout_share=0.5, seed=0)
+    sides = split_table(doubled, schema, holdout_share=0.5, seed=0)
     train, learned = sides.train[list(schema.learned)], list(schema.learned)
     merged = sides.holdout[learned].astype(str).merge(train.astype(str).drop_duplicates(), how="inner")
     assert sides.duplicates_across == len(merged) > 100
@@ -80,7 +82,7 @@ def test_a_missing_value_is_not_the_text_none_and_a_negative_zero_is_zero() -> N
 
 def test_too_small_a_table_and_an_impossible_share_are_refused(schema: Schema, frame: pd.DataFrame) -> None:
     with pytest.raises(TableError, match="at least 40 rows"):
-        split(frame.head(60), schema)
+        split_table(frame.head(60), schema)
     for share in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(JobError, match="between 0 and 1"):
-            split(frame, schema, holdout_share=share)
+            split_table(frame, schema, holdout_share=share)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
+from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of, outcome_words
 
 if TYPE_CHECKING:
     from evaluate.policy import Finding, Verdict
@@ -123,13 +123,19 @@ def _release(evaluation: "Evaluation") -> str | None:
 
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
-    rows = [(f.rule.measure, _limit(f), _estimate(f), f.outcome, f.rule.severity, f.reason) for f in verdict.findings]
-    console.table(("rule", "limit", "estimate (95%)", "outcome", "severity", "because"), rows)
+    """The policy table, the reasons of what did not pass, and the verdict last."""
+    rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
+    console.table(("outcome", "rule", "estimate [95%]"), rows)
+    for finding in verdict.findings:
+        if finding.outcome != "PASS":
+            console.say(f"{finding.rule.measure}: {finding.outcome}. {finding.reason}")
     console.say(f"{verdict.candidate}: {verdict.verdict} under policy {verdict.policy}, for {verdict.audience}")
 
 
-def _limit(finding: "Finding") -> str:
-    return f"{'at most' if finding.rule.direction == 'lower' else 'at least'} {finding.rule.limit:g}"
+def _rule(finding: "Finding") -> str:
+    subject = f" {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
+    sign = "<=" if finding.rule.direction == "lower" else ">="
+    return f"{finding.rule.measure}{subject} {sign} {finding.rule.limit:g}"
 
 
 def _estimate(finding: "Finding") -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFolder, console_of
+from understudy.cli.options import OutFolder, console_of, outcome_words
 
 if TYPE_CHECKING:
     from understudy.console import Console
@@ -51,7 +51,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
             verdict.candidate,
             _guarantee(statements[verdict.candidate]),
             verdict.verdict,
-            "\n".join(f"{f.rule.measure} {f.outcome}{_SEVERITY[f.rule.severity]}" for f in verdict.findings if f.outcome != "PASS"),
+            "\n".join(f"{f.rule.measure} {outcome_words(f)}" for f in verdict.findings if f.outcome != "PASS"),
         )
         for verdict in outcome.verdicts
     ]
@@ -60,9 +60,6 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
     console.say(f"Report: {outcome.plan.out / REPORT}")
-
-
-_SEVERITY = {"fail": "", "warn": " (a warning)"}
 
 
 def _guarantee(statement: object) -> str:

@@ -46,7 +46,7 @@ def split(
     """Split a table into train and holdout, whole entities on one side, by keyed hash."""
     from synth.output import check_new_folder, whole_folder
     from synth.schema_file import read_schema
-    from synth.split import split as split_table
+    from synth.split import split_table
     from synth.table import read_table, write_table
 
     console = console_of(ctx)

@@ -31,7 +31,7 @@ def infer(
     entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
-    from synth.infer import infer as propose
+    from synth.infer import infer_schema
     from synth.output import check_writable
     from synth.schema_file import write_schema
     from synth.table import read_table
@@ -39,7 +39,7 @@ def infer(
     console = console_of(ctx)
     check_writable(out)
     with console.stage("infer"):
-        schema = propose(read_table(table), target=target, entity=entity)
+        schema = infer_schema(read_table(table), target=target, entity=entity)
     write_schema(schema, out)
     kinds = {name: column.kind for name, column in schema.columns.items()}
     console.table(("column", "kind"), list(kinds.items()))
@@ -57,14 +57,13 @@ def declare(
     ] = None,
 ) -> int:
     """Declare a schema public, and show, column by column, what you thereby assert."""
-    from synth.declare import assertions
-    from synth.declare import declare as assert_public
+    from synth.declare import assertions, declare_schema
     from synth.output import check_writable
     from synth.schema_file import read_schema, write_schema
 
     console = console_of(ctx)
     check_writable(out)
-    declared = assert_public(read_schema(inferred), n_units=n_units)
+    declared = declare_schema(read_schema(inferred), n_units=n_units)
     asserted = assertions(declared)
     write_schema(declared, out)
     console.say("By this schema you assert that the following is public, whatever the table holds:")

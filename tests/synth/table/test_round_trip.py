@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from synth.infer import infer
+from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, read_table, write_table
 
@@ -138,7 +138,7 @@ def test_traps_survive_inference_and_every_file_form(suffix: str, tmp_path: Path
             "zero": [-0.0, 0.0, 0.5, 1.5] * 5,
         }
     )
-    schema = infer(frame)
+    schema = infer_schema(frame)
     back = present(_back(frame, schema, tmp_path / f"t{suffix}"), schema)
     pd.testing.assert_frame_equal(back, frame)
     assert np.signbit(back["zero"]).tolist() == np.signbit(frame["zero"]).tolist()
@@ -148,7 +148,7 @@ def test_a_development_table_is_written_as_it_was_read(shared_table, tmp_path: P
     import gzip
 
     path = shared_table("adult.csv.gz")
-    schema = infer(read_table(path))
+    schema = infer_schema(read_table(path))
     write_table(read_table(path, schema), tmp_path / "adult.csv", schema)
     with gzip.open(path) as stream:
         assert (tmp_path / "adult.csv").read_bytes() == stream.read()
