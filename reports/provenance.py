@@ -7,6 +7,14 @@ from typing import Any
 from evaluate.result import Evaluation
 from reports.text import count, number, plain
 
+_NAMES = {
+    "outputs_sha256": "SHA-256 of", "real": "real table:", "schema": "schema:", "job_sha256": "SHA-256 of the job",
+    "schema_sha256": "SHA-256 of the schema", "policy_sha256": "SHA-256 of the policy", "n_units": "declared units",
+    "duplicates_across": "held-out rows equal to a training row,", "duplicate_share_train": "share of training rows "
+    "with a twin",
+}  # fmt: skip
+"""Keys of an evaluation that say little to a reader; a file's name is left as it is."""
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -61,19 +69,24 @@ def _holds(column: Mapping[str, Any]) -> str:
     return plain(column.get("template") or "")
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[Fact]:
+def _flat(content: Mapping[str, Any], *above: str) -> Iterator[Fact]:
     for name, value in content.items():
-        path = f"{prefix}.{name}" if prefix else str(name)
+        path = (*above, str(name))
         if isinstance(value, Mapping):
-            yield from _flat(value, path)
+            yield from _flat(value, *path)
         elif isinstance(value, list | tuple):
-            yield Fact(path, ", ".join(plain(v) for v in value) or "none")
+            yield Fact(_named(path), ", ".join(plain(v) for v in value) or "none")
         elif value is not None:
-            yield Fact(path, _shown(value, path))
+            yield Fact(_named(path), _shown(value, path[0]))
 
 
-def _shown(value: Any, path: str) -> str:
+def _named(path: tuple[str, ...]) -> str:
+    words = (_NAMES.get(key, plain(key) if "/" in key else plain(key).replace("_", " ")) for key in path)
+    return " ".join(words)
+
+
+def _shown(value: Any, group: str) -> str:
     """Counts with commas and shares with few digits; seeds and versions as they are."""
-    if type(value) is int and path.startswith(("real", "schema")):
+    if type(value) is int and group in ("real", "schema"):
         return count(value)
     return number(value) if isinstance(value, float) else plain(value)

@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from decimal import ROUND_CEILING, Context, Decimal
 
 SHORT = 28
 LONGEST = 200
@@ -53,6 +54,22 @@ def compact(value: float) -> str:
     ('0.6', '10', '1e\u22126')
     """
     return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("-", "\u2212")
+
+
+def loss(value: object) -> str:
+    """A privacy loss with at most three digits, rounded up, so that it is never understated.
+
+    The fifteenth digit is dropped first: it belongs to floating point, and would turn 0.1 + 0.2 into 0.301.
+
+    >>> loss(0.9999), loss(1.0724), loss(1e-6), loss(0.1 + 0.2), loss(12.0)
+    ('1', '1.08', '1e\u22126', '0.3', '12')
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return plain(value)
+    if not math.isfinite(value):
+        return "unbounded"
+    written = Context(prec=14).create_decimal(Decimal(value))
+    return compact(float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(written)))
 
 
 def count(n: float) -> str:
