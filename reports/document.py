@@ -16,7 +16,7 @@ from reports.evidence import (
     score_extent,
     worst_pairs,
 )
-from reports.glossary import GLOSSARY, KEY_FIGURES, Entry, entry
+from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, Entry, entry
 from reports.limits import Limits, limits_of, twins
 from reports.provenance import Fact, SchemaRow, facts, schema_rows
 
@@ -67,6 +67,7 @@ class Document:
     """One report on one or more synthetic tables of one real table."""
 
     title: str
+    job: str
     notice: str
     real: Mapping[str, Any]
     n_columns: int
@@ -100,6 +101,7 @@ def compose(
     candidates = evaluation.candidates
     return Document(
         title=title,
+        job=str(evaluation.provenance.get("job") or ""),
         notice=NOTICE,
         real=evaluation.real,
         n_columns=sum(not c.get("drop", False) for c in evaluation.schema.get("columns", {}).values()),
@@ -159,7 +161,7 @@ def _compare(measure: str, candidates: Sequence[Candidate]) -> Comparison:
     directions = [cell.direction for cell in cells if isinstance(cell, Estimate)]
     better = {"lower": "lower is better", "higher": "higher is better"}.get(directions[0] if directions else "", "")
     notes = {cell.note for cell in cells if isinstance(cell, Estimate)}
-    note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else ""
+    note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else NOTES.get(measure, "")
     return Comparison(measure, entry(measure), better, note, cells)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from evaluate.result import Candidate, Estimate
 from reports.text import finite
 
-MOST_COLUMNS = 24
+MOST_COLUMNS = 20
 """Columns that a triangle of associations shows at most, the most wrong ones."""
 MOST_PAIRS = 10
 

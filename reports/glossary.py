@@ -51,7 +51,9 @@ GLOSSARY = {
     "pairs.tvd.mean": Entry("Pair distance, mean", "Total variation of two columns together, averaged over all pairs."),
     "pairs.tvd.excess": Entry("Pair distance beyond noise", "Mean pair distance minus that of a fresh real sample."),
     "pairs.tvd.floor_share": Entry(
-        "Pair structure lost", "0 is as good as a fresh real sample; 1 as bad as columns shuffled independently."
+        "Pair structure lost",
+        "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently; "
+        "above 1 is farther than that, as the single columns are off as well.",
     ),
     "utility.tstr.linear": Entry(
         "Linear model, trained on synthetic",
@@ -110,6 +112,11 @@ KEY_FIGURES = (
 )  # fmt: skip
 """What candidates are compared on, in this order."""
 
+NOTES = {
+    "pairs.tvd.floor_share": "0 as a fresh real sample, 1 as shuffled columns; above 1, single columns are off too"
+}
+"""What stands beside a key figure in a table."""
+
 TERMS = {
     "Fresh real sample": "Real rows that no generator saw. What they score is as good as it gets.",
     "Shuffled columns": "Training rows with each column shuffled on its own: right in every column, wrong in pairs.",
@@ -124,6 +131,10 @@ _EVIDENCE = {
     "privacy": "attacks",
     "statement": "guarantee",
 }
+
+
+METRICS = {"roc_auc": "ROC AUC", "r2": "R\u00b2"}
+"""Scores of models as one writes them."""
 
 
 def entry(measure: str) -> Entry:

@@ -14,8 +14,9 @@ from evaluate.policy import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts, text
 from reports.document import TITLE, WORDS, Document, compose
-from reports.glossary import TERMS, entry, evidence
+from reports.glossary import METRICS, TERMS, entry, evidence
 from reports.limits import NOT_RUN
+from reports.readings import reading, shown
 from synth.errors import OutputError
 
 if TYPE_CHECKING:
@@ -89,11 +90,20 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (text.plain, text.short, text.number, text.compact, text.count, text.percent):
+    for function in (
+        text.plain,
+        text.short,
+        text.number,
+        text.compact,
+        text.loss,
+        text.one_in,
+        text.count,
+        text.percent,
+    ):
         environment.filters[function.__name__] = function
-    environment.globals.update(
-        charts=charts, entry=entry, evidence=evidence, WORDS=WORDS, TERMS=TERMS, NOT_RUN=NOT_RUN, symbols=_SYMBOLS
-    )
+    environment.filters.update(shown=shown, reading=reading)
+    environment.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=_SYMBOLS)
+    environment.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN)
     environment.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     environment.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return environment

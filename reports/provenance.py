@@ -38,7 +38,7 @@ class SchemaRow:
 def facts(evaluation: Evaluation, *, versions: bool = False) -> tuple[Fact, ...]:
     """What identifies this evaluation; with `versions`, what was installed instead."""
     if versions:
-        return tuple(_flat(evaluation.provenance.get("versions", {})))
+        return tuple(Fact(str(k), plain(v)) for k, v in evaluation.provenance.get("versions", {}).items())
     rest = {name: value for name, value in evaluation.provenance.items() if name != "versions"}
     schema = {name: evaluation.schema[name] for name in ("status", "n_units", "entity") if evaluation.schema.get(name)}
     return (*_flat(rest), *_flat(evaluation.real, "real"), *_flat(schema, "schema"))

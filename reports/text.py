@@ -81,6 +81,15 @@ def count(n: float) -> str:
     return f"{int(n):,}"
 
 
+def one_in(share: float) -> str:
+    """A small probability as one in so many, never fewer than it is.
+
+    >>> one_in(1e-5)
+    'one in 100,000'
+    """
+    return f"one in {count(1 / share * (1 + 1e-12))}"
+
+
 def percent(share: float) -> str:
     """A share as a percentage: one decimal below ten.
 

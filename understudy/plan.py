@@ -7,9 +7,8 @@ from typing import Any
 
 from evaluate.engine import MEASURES
 from evaluate.policy import Policy, load_policy
-from synth.dp.calibration import require_declared, resolve_delta
-from synth.errors import JobError, ModelError, TableError, nearest
-from synth.generators.base import Generator, PrivateGenerator
+from synth.errors import JobError, TableError, nearest
+from synth.generators.base import Generator
 from synth.generators.registry import generator
 from synth.output import check_new_folder
 from synth.schema import Schema
@@ -51,7 +50,7 @@ class Plan:
     @property
     def private(self) -> bool:
         """Whether any generator promises something."""
-        return any(is_private(chosen) for chosen in self.generators.values())
+        return any(chosen.promises for chosen in self.generators.values())
 
     @property
     def suffix(self) -> str:
@@ -91,24 +90,6 @@ def make_plan(job_path: Path, out: Path) -> Plan:
     )
 
 
-def is_private(chosen: Generator) -> bool:
-    """Whether a generator, as specified, gives a formal guarantee."""
-    return isinstance(chosen, PrivateGenerator) and chosen.epsilon is not None
-
-
-def check_generator(chosen: Generator, schema: Schema) -> None:
-    """Refuse a fit that the schema alone rules out.
-
-    Raises:
-        SchemaError: free text is kept.
-        BudgetError: a private fit under a schema that is not declared, or a delta that it does not allow.
-    """
-    schema.refuse_text()
-    if isinstance(chosen, PrivateGenerator) and chosen.epsilon is not None:
-        require_declared(schema)
-        resolve_delta(chosen.delta, schema)
-
-
 def check_measures(measures: Iterable[str]) -> None:
     """Refuse a measure that does not exist.
 
@@ -127,7 +108,7 @@ def _generator(job: Job, label: str, schema: Schema) -> Generator:
         chosen = generator(spec.generator or label, **parameters)
     except JobError as error:
         raise JobError(f"generators.{label}: {error}") from None
-    check_generator(chosen, schema)
+    chosen.check(schema)
     return chosen
 
 
@@ -139,16 +120,3 @@ def _table(job: Job, home: Path) -> Path:
     if not path.is_file():
         raise TableError(f"the table is not there: path={str(path)!r}; name a .csv, .csv.gz or .parquet file")
     return path
-
-
-def refuse_unsaved(chosen: Generator) -> None:
-    """Refuse, before the fit, a generator whose models cannot be saved.
-
-    Raises:
-        ModelError: its models are pickles; nothing was fitted.
-    """
-    if chosen.name.startswith("sdv."):
-        raise ModelError(
-            f"generator={chosen.name!r} cannot be saved: SDV's models are pickles, which run code when loaded; "
-            "name it in a job, which samples from it at once (`understudy run`)"
-        )

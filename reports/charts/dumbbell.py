@@ -25,7 +25,7 @@ def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
     low, high = extent
 
     def x(value: object) -> float:
-        return LEFT + (finite(value) - low) / max(high - low, 1e-9) * (RIGHT - LEFT)
+        return LEFT + (min(max(finite(value), low), high) - low) / max(high - low, 1e-9) * (RIGHT - LEFT)
 
     for i, model in enumerate(models):
         y = i * PITCH + 40

@@ -38,7 +38,7 @@ def association_map(
             shades.setdefault(shade, []).append(square)
     for shade in sorted(shades):
         svg.add(root, "path", shade, d="".join(shades[shade]))
-    size = "tick" if d <= 20 else "tick tiny"
+    size = "tick" if d <= 18 else "tick tiny"
     for i, name in enumerate(columns):
         text = svg.words(root, size, (i * cell + 4, i * cell + cell / 2 + 3.5), short(name, _room(i, d)))
         svg.hint(text, name)

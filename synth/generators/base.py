@@ -7,7 +7,9 @@ from typing import Any, ClassVar, Literal, Protocol
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from synth.dp.calibration import EPSILON_RANGE, resolve_delta
 from synth.dp.statement import PrivacyStatement
+from synth.errors import ModelError
 from synth.schema import Schema
 
 Progress = Callable[[str, float | None], None]
@@ -54,6 +56,32 @@ class Generator(BaseModel):
     name: ClassVar[str]
     private: ClassVar[bool] = False
     """Whether it takes epsilon at all."""
+    unsaved: ClassVar[str | None] = None
+    """Why its models cannot be saved; none: they can."""
+
+    @property
+    def promises(self) -> bool:
+        """Whether a fit gives a formal guarantee."""
+        return False
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before any row is read, a fit that the schema or the installation rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: the schema or the budget does not allow a private fit.
+            MissingExtra: the generator's libraries are not installed.
+        """
+        schema.refuse_text()
+
+    def check_saving(self) -> None:
+        """Refuse, before a fit, to save a model that cannot be saved.
+
+        Raises:
+            ModelError: there is no safe form for the generator's models; nothing was fitted.
+        """
+        if self.unsaved is not None:
+            raise ModelError(f"generator={self.name!r} cannot be saved: {self.unsaved}")
 
     def fit(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
         """A model of the training table.
@@ -75,8 +103,30 @@ class PrivateGenerator(Generator):
     """A generator that takes a privacy budget; `epsilon = none` fits without one and promises nothing."""
 
     private: ClassVar[bool] = True
-    epsilon: float | None = Field(default=None, gt=0, description="Total epsilon; none: no formal guarantee.")
+    epsilon: float | None = Field(
+        default=None,
+        strict=True,
+        ge=EPSILON_RANGE[0],
+        le=EPSILON_RANGE[1],
+        description="Total epsilon; none: no formal guarantee.",
+    )
     delta: float | Literal["auto"] = Field(default="auto", description="auto: min(1e-6, n_units^-1.2).")
+
+    @property
+    def promises(self) -> bool:
+        """Whether a fit gives a formal guarantee: it does where epsilon is set."""
+        return self.epsilon is not None
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before any row is read, a fit that the schema rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
+        """
+        super().check(schema)
+        if self.epsilon is not None:
+            resolve_delta(self.delta, schema)
 
 
 Registry = Mapping[str, type[Generator]]

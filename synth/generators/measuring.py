@@ -100,7 +100,7 @@ def start(
         BudgetError: the schema is not declared, or the budget cannot be met.
         TableError: a column is missing, or (without epsilon) the table does not fit the schema.
     """
-    schema.refuse_text()
+    generator.check(schema)
     if generator.epsilon is None:
         rows = conform(train, schema, part=True)
         return Fit(

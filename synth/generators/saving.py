@@ -29,7 +29,7 @@ def save_model(
         schema: what it was fitted under.
         statement: what it promises.
     """
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     described = {
         "format": FORMAT,
@@ -39,7 +39,7 @@ def save_model(
     }
     with whole_folder(path) as folder:
         (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, allow_nan=False), encoding="utf-8")
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / ARRAYS)
+        (folder / ARRAYS).write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Schema, PrivacyStatement | None]:

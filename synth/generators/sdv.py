@@ -6,6 +6,7 @@ bounds.
 """
 
 import importlib
+import importlib.util
 import random
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from synth.schema import Schema
 from synth.table import conform, present
 
 TABLE = "table"
+UNSAVED = "SDV's models are pickles, which run code when loaded; name it in a job, which samples from it at once"
+_NOT_INSTALLED = "SDV's generators need the extra `sdv`, which is not installed; run `pip install 'understudy[sdv]'`"
 
 
 @dataclass(frozen=True)
@@ -99,14 +102,24 @@ class SdvModel:
         Raises:
             ModelError: always; nothing is written.
         """
-        raise ModelError(
-            f"generator={self.name!r} cannot be saved: SDV's models are pickles, which run code when loaded; "
-            "keep the job file, which fits it again"
-        )
+        raise ModelError(f"generator={self.name!r} cannot be saved: {UNSAVED}")
 
 
 class _Sdv(Generator):
     """What the three synthesizers share."""
+
+    unsaved: ClassVar[str | None] = UNSAVED
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a fit that the schema or the installation rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            MissingExtra: the extra `sdv` is not installed.
+        """
+        super().check(schema)
+        if any(importlib.util.find_spec(module) is None for module in ("sdv", "torch")):
+            raise MissingExtra(_NOT_INSTALLED)
 
     def _synthesizer(self, metadata: Any) -> Any:
         raise NotImplementedError
@@ -124,7 +137,7 @@ class _Sdv(Generator):
             MissingExtra: the extra `sdv` is not installed.
             TableError: the table does not fit the schema, or has no rows.
         """
-        schema.refuse_text()
+        self.check(schema)
         rows = conform(train, schema, part=True)
         if len(rows) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
@@ -188,9 +201,7 @@ def _import(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise MissingExtra(
-            "SDV's generators need the extra `sdv`, which is not installed; run `pip install 'understudy[sdv]'`"
-        ) from None
+        raise MissingExtra(_NOT_INSTALLED) from None
 
 
 def _token(schema: Schema, name: str) -> str:

@@ -99,7 +99,7 @@ def _overlay(
     synthetic = synthetic / synthetic.sum()
     numeric = isinstance(spec, int)
     edges = [round(17 + 73 * i / len(train[:-2]), 2) for i in range(len(train) - 1)] if numeric else None
-    labels = [f"[{a:g}, {b:g})" for a, b in itertools.pairwise(edges)] if edges else list(spec)  # type: ignore[call-overload]
+    labels = [f"{a:g} to {b:g}" for a, b in itertools.pairwise(edges)] if edges else list(spec)  # type: ignore[call-overload]
     tvd = float(np.abs(synthetic - train).sum() / 2)
     return {
         "column": column, "kind": "integer" if numeric else "categorical", "labels": [*labels, "other", "missing"],

@@ -191,8 +191,13 @@ def test_the_report_shows_every_candidate(finished: Any) -> None:
     assert "no formal guarantee" in page.lower()
 
 
-def test_an_error_in_the_middle_leaves_nothing(workspace: Any) -> None:
-    workspace.write_job(generators={"independent": {}, "mst": {"epsilon": 1e9}})
+def test_an_error_in_the_middle_leaves_nothing(workspace: Any, table: Any) -> None:
+    numbered = table(900, 0).assign(id=range(1, 901))
+    columns = tomllib.loads((workspace.folder / "schema.toml").read_text())["columns"]
+    workspace.write_table(numbered)
+    workspace.write_schema(columns={**columns, "id": {"kind": "identifier", "bounds": [1, 1000]}})
+    # There are only 1,000 identifiers: the second table cannot be drawn.
+    workspace.write_job(generators={"independent": {}, "mst": {"rows": 2000}})
     before = workspace.listing()
     ran = run(workspace)
     assert ran.exit_code == 2

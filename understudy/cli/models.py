@@ -89,15 +89,14 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.output import check_new_folder
     from synth.schema_file import read_schema
     from synth.table import read_table
-    from understudy.plan import check_generator, refuse_unsaved
 
     console = console_of(ctx)
     check_new_folder(out)
     given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
     chosen = generator(name, **pairs(parameters or []), **{k: v for k, v in given.items() if v is not None})
     read = read_schema(schema)
-    check_generator(chosen, read)
-    refuse_unsaved(chosen)
+    chosen.check(read)
+    chosen.check_saving()
     with console.stage(f"fit {name}") as progress:
         real = read_table(table, read, outside="clamp" if clamp else "refuse")
         model = chosen.fit(real, read, seed=seed, progress=progress)

@@ -1,0 +1,26 @@
+"""What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
+
+from evaluate.result import Estimate
+from reports.text import loss, number
+
+
+def shown(estimate: Estimate) -> str:
+    """An estimate's value as text; a claimed privacy loss is rounded up."""
+    return loss(estimate.value) if estimate.measure.startswith("statement.") else number(estimate.value)
+
+
+def reading(estimate: Estimate | None) -> str:
+    """A sentence on what the value says, where the number alone would be misread; else nothing."""
+    if estimate is None or estimate.measure != "pairs.tvd.floor_share":
+        return ""
+    if estimate.value > 1:
+        return (
+            "Above 1, pairs of columns are farther from the real table than those of its own columns shuffled "
+            "independently: the single columns are off as well."
+        )
+    low, high = estimate.low, estimate.high
+    if high is not None and high < 0:
+        return "Below 0, pairs are closer to the training table than those of fresh real rows: look for copies."
+    if estimate.value <= 0 or (low is not None and low <= 0):
+        return "Around 0, pairs cannot be told from those of a fresh real sample."
+    return ""
