@@ -25,7 +25,7 @@ check: .venv/.dev
 	$(BIN)/python -m pytest --doctest-modules synth evaluate reports understudy
 
 bench: .venv/.dev
-	$(BIN)/python -m benchmarks.adult
+	$(BIN)/python -m benchmarks.side_by_side
 
 clean:
 	rm -rf .venv out build dist *.egg-info

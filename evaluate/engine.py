@@ -26,6 +26,7 @@ from synth.generators.base import Progress, quiet
 from synth.schema import Schema
 from synth.split import row_keys, twins
 from synth.table import conform
+from synth.table.conforming import Outside
 
 Measure = Callable[[Tables], Measurement]
 
@@ -72,6 +73,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     seed: int = 0,
     progress: Progress = quiet,
     statements: Mapping[str, Mapping[str, Any]] | None = None,
+    outside: Outside = "refuse",
 ) -> Evaluation:
     """The evaluation of one or more synthetic tables of one real table.
 
@@ -85,6 +87,8 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         seed: the same seed gives the same numbers.
         progress: told what is being measured.
         statements: privacy statements as plain data, by name of the table.
+        outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
+            `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
@@ -92,8 +96,10 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     """
     chosen = _chosen(measures)
     given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
-    train, holdout = conform(train, schema, part=True), conform(holdout, schema, part=True)
-    prepared = {name: Tables.prepare(train, holdout, table, schema, seed=seed) for name, table in given.items()}
+    train, holdout = (conform(real, schema, outside=outside, part=True) for real in (train, holdout))
+    prepared = {
+        name: Tables.prepare(train, holdout, table, schema, seed=seed, outside=outside) for name, table in given.items()
+    }
     candidates = tuple(
         measure_candidate(
             name, tables, measures=chosen, time_limit_s=time_limit_s, progress=progress,

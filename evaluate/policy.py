@@ -30,7 +30,10 @@ _LOWER = (
     "statement.epsilon", "statement.delta",
 )  # fmt: skip
 
-_HIGHER = ("validity.rows", "validity.column", "utility.tstr.linear", "utility.tstr.boosting", "privacy.multiset")
+_HIGHER = (
+    "validity.rows", "validity.column", "pairs.association.kept",
+    "utility.tstr.linear", "utility.tstr.boosting", "privacy.multiset",
+)  # fmt: skip
 
 GATEABLE: Mapping[str, Direction] = {**dict.fromkeys(_LOWER, "lower"), **dict.fromkeys(_HIGHER, "higher")}
 """Every measure that a rule may name, with the direction that is better."""

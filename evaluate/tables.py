@@ -11,6 +11,7 @@ from evaluate.result import Estimate, EvaluationError, Failure
 from synth.schema import Schema
 from synth.split import halves
 from synth.table import conform
+from synth.table.conforming import Outside
 
 MIN_TRAIN_ROWS = 40
 MIN_HOLDOUT_ROWS = 40
@@ -32,7 +33,8 @@ class Tables:
     Attributes:
         schema: what the columns mean.
         train: *Sensitive*. The rows the generator saw.
-        fresh: *Sensitive*. Half of the holdout: the fresh real sample that references are measured on.
+        fresh: *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are
+            measured on.
         control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
         offered: the rows to judge as they were given: only `validity` looks at these.
         synthetic: the rows to judge, clamped to the schema.
@@ -51,7 +53,14 @@ class Tables:
 
     @classmethod
     def prepare(
-        cls, train: pd.DataFrame, holdout: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int = 0
+        cls,
+        train: pd.DataFrame,
+        holdout: pd.DataFrame,
+        synthetic: pd.DataFrame,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        outside: Outside = "refuse",
     ) -> Self:
         """The tables of one evaluation.
 
@@ -61,6 +70,8 @@ class Tables:
             synthetic: the rows to judge; they may violate the schema, which `validity` counts.
             schema: inferred or declared.
             seed: for the halves of the holdout, the shuffle, and all that measures draw.
+            outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
+                `synth.table.conform` does.
 
         Raises:
             EvaluationError: too few rows on one side; nothing was measured.
@@ -71,8 +82,8 @@ class Tables:
                 raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
         if len(synthetic) == 0:
             raise EvaluationError("the synthetic table has no rows; sample at least one")
-        train = conform(train, schema, part=True)
-        fresh, control = halves(conform(holdout, schema, part=True), schema, seed=seed)
+        train, holdout = (conform(real, schema, outside=outside, part=True) for real in (train, holdout))
+        fresh, control = halves(holdout, schema, seed=seed)
         return cls(
             schema=schema,
             train=train,
@@ -83,6 +94,11 @@ class Tables:
             shuffled=shuffle_columns(train, np.random.default_rng([seed, 0])),
             seed=seed,
         )
+
+    @property
+    def holdout(self) -> pd.DataFrame:
+        """*Sensitive*. `fresh` and `control` together: the fresh real sample of fidelity, which needs no halves."""
+        return pd.concat([self.fresh, self.control], ignore_index=True)
 
 
 def shuffle_columns(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

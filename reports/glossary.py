@@ -47,13 +47,17 @@ GLOSSARY = {
     "pairs.association.mean": Entry(
         "Associations, mean error", "Mean difference in how strongly two columns hang together, over all pairs."
     ),
+    "pairs.association.kept": Entry(
+        "Associations kept",
+        "How much of the associations between columns is still there: 1 is all, 0 is none, as in shuffled columns.",
+    ),
     "pairs.tvd": Entry("Pair distance", "Total variation of two columns taken together."),
     "pairs.tvd.mean": Entry("Pair distance, mean", "Total variation of two columns together, averaged over all pairs."),
     "pairs.tvd.excess": Entry("Pair distance beyond noise", "Mean pair distance minus that of a fresh real sample."),
     "pairs.tvd.floor_share": Entry(
         "Pair structure lost",
         "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently; "
-        "above 1 is farther than that, as the single columns are off as well.",
+        "above 1 is farther still, mostly because single columns are off too.",
     ),
     "utility.tstr.linear": Entry(
         "Linear model, trained on synthetic",
@@ -107,13 +111,13 @@ GLOSSARY = {
 
 KEY_FIGURES = (
     "validity.rows", "columns.tvd.mean", "pairs.tvd.mean", "pairs.tvd.floor_share", "pairs.association.mean",
-    "utility.tstr.linear", "utility.tstr.boosting", "privacy.copies", "privacy.membership.auc",
-    "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
+    "pairs.association.kept", "utility.tstr.linear", "utility.tstr.boosting", "privacy.copies",
+    "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
 )  # fmt: skip
 """What candidates are compared on, in this order."""
 
 NOTES = {
-    "pairs.tvd.floor_share": "0 as a fresh real sample, 1 as shuffled columns; above 1, single columns are off too"
+    "pairs.tvd.floor_share": "0 as a fresh real sample, 1 as shuffled columns; more where single columns are off too"
 }
 """What stands beside a key figure in a table."""
 

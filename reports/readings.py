@@ -13,12 +13,17 @@ def reading(estimate: Estimate | None) -> str:
     """A sentence on what the value says, where the number alone would be misread; else nothing."""
     if estimate is None or estimate.measure != "pairs.tvd.floor_share":
         return ""
+    low, high = estimate.low, estimate.high
+    if estimate.value > 1 and low is not None and low <= 1:
+        return (
+            "Above 1 would be farther from the real table than its own columns shuffled independently; the interval "
+            "reaches down to less than that."
+        )
     if estimate.value > 1:
         return (
-            "Above 1, pairs of columns are farther from the real table than those of its own columns shuffled "
-            "independently: the single columns are off as well."
+            "Above 1, pairs are farther from the real table than those of its own columns shuffled independently, "
+            "mostly because single columns are off too."
         )
-    low, high = estimate.low, estimate.high
     if high is not None and high < 0:
         return "Below 0, pairs are closer to the training table than those of fresh real rows: look for copies."
     if estimate.value <= 0 or (low is not None and low <= 0):

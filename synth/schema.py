@@ -1,7 +1,7 @@
 """What is public about a table: columns, kinds, bounds, categories, keys and the privacy unit.
 
-A schema is either *inferred* (proposed from the data by `synth.infer_schema`, so nothing in it may be assumed public) or
-*declared* (somebody asserts that all of it is public). Private fits accept declared schemas only.
+A schema is either *inferred* (proposed from the data by `synth.infer_schema`, so nothing in it may be assumed public)
+or *declared* (somebody asserts that all of it is public). Private fits accept declared schemas only.
 """
 
 import datetime as dt

@@ -1,66 +1,27 @@
 """How faithful columns are two by two: associations over all pairs, and the total variation of every pair.
 
 Total variation is taken on bins of the training table, missing being one of them: as many as leave a cell of two
-numbers about five fresh rows, 4 to 20, and of categories at most 50, of which the rarest become one. Everything is on
-equally many rows: see `evaluate.fidelity.samples`.
+numbers about five held-out rows, 4 to 20, and of categories at most 50, of which the rarest become one. Everything but
+the share of associations that is kept is on equally many rows: see `evaluate.fidelity.samples`.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity import associations, contingency
+from evaluate.fidelity import contingency
+from evaluate.fidelity.coded import KINDS, Coded
+from evaluate.fidelity.kept import association_kept
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples, contrast, excess, summarize
 from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
-from synth.domain import Discretizer, line
 
-Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
-KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
-_KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")
-"""By how many of two columns are numbers."""
 N_WORST = 10
-ROWS_A_CELL, N_BINS = 5, (4, 20)
-"""Fresh rows that a cell of two numbers should hold, and the least and the most bins of a number."""
 _NAMES = (
     *(f"pairs.{kind}.mean" for kind in KINDS),
-    "pairs.association.mean", "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.floor_share",
+    "pairs.association.mean", "pairs.association.kept", "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.floor_share",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Coded:
-    """All learned columns of the four samples: training, synthetic, fresh and shuffled rows.
-
-    Attributes:
-        columns: their names, d of them.
-        sizes: number of codes of each.
-        is_number: whether a column is a number or a date; shape (d,).
-        codes: one array for each sample, shape (n, d), int64.
-        numbers: one array for each sample, shape (n, d), standardized; NaN where missing and for categories.
-        samples: the samples, for their groups.
-    """
-
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
-    is_number: np.ndarray
-    codes: tuple[np.ndarray, ...]
-    numbers: tuple[np.ndarray, ...]
-    samples: Samples
-
-    def counts(self, a: int, b: int) -> list[np.ndarray]:
-        """How often each pair of codes occurs, by sample; each of shape (n_replicates, size_a * size_b)."""
-        n_cells = self.sizes[a] * self.sizes[b]
-        return [
-            contingency.counts(codes[:, a] * self.sizes[b] + codes[:, b], n_cells, sample.groups, self.samples.n_groups)
-            for codes, sample in zip(self.codes, self.samples.all, strict=True)
-        ]
-
-    def kind(self, a: int, b: int) -> Kind:
-        """Which association fits two columns."""
-        return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
 
 
 def measure(tables: Tables) -> Measurement:
@@ -68,10 +29,11 @@ def measure(tables: Tables) -> Measurement:
     if len(tables.schema.learned) < 2:
         why = "the schema has fewer than two columns that are learned, so there is no pair"
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
-    coded = _coded(tables)
-    tvd, found = _pairwise(coded)
+    coded, whole = Coded.of(tables, Samples.draw(tables)), Coded.of(tables, Samples.draw(tables, whole=True))
+    tvd, found = _tvd(coded), coded.associations()
     n = coded.samples.n
-    measured = [*_association_means(coded, found), *_tvd_means(tvd, n)]
+    kept = association_kept(whole.associations(), whole.samples.n)
+    measured = [*_association_means(coded, found), kept, *_tvd_means(tvd, n)]
     worst = _worst(tvd)
     estimates = [m for m in measured if isinstance(m, Estimate)] + [_worst_pair(coded, tvd, pair) for pair in worst]
     return Measurement(
@@ -81,75 +43,16 @@ def measure(tables: Tables) -> Measurement:
     )
 
 
-def _coded(tables: Tables) -> Coded:
-    samples = Samples.draw(tables)
-    n_bins = int(np.clip(np.sqrt(len(tables.fresh) / ROWS_A_CELL), *N_BINS))
-    discretizer = Discretizer.by_quantiles(tables.schema, tables.train, n_bins)
-    codes = [discretizer.encode(sample.rows) for sample in samples.all]
-    sizes = list(discretizer.sizes.values())
-    merged = [contingency.merged_codes(np.bincount(codes[0][:, i], minlength=size)) for i, size in enumerate(sizes)]
-    return Coded(
-        columns=discretizer.columns,
-        sizes=tuple(int(new[-1]) + 1 for new in merged),
-        is_number=np.array([attribute.edges is not None for attribute in discretizer.attributes]),
-        codes=tuple(_merged(code, merged) for code in codes),
-        numbers=tuple(_numbers(discretizer, sample.rows) for sample in samples.all),
-        samples=samples,
-    )
-
-
-def _merged(codes: np.ndarray, merged: list[np.ndarray]) -> np.ndarray:
-    made = np.empty(codes.shape, dtype=np.int64, order="F")
-    for index, new in enumerate(merged):
-        made[:, index] = new[codes[:, index]]
-    return made
-
-
-def _numbers(discretizer: Discretizer, rows: Any) -> np.ndarray:
-    made = np.full((len(rows), len(discretizer.attributes)), np.nan, order="F")
-    for index, attribute in enumerate(discretizer.attributes):
-        column: Any = attribute.column
-        if attribute.edges is not None:
-            made[:, index] = line.positions(rows[attribute.name], column)
-    return associations.standardized(made)
-
-
-def _pairwise(coded: Coded) -> tuple[np.ndarray, np.ndarray]:
-    """Total variation from train and associations of all pairs.
-
-    Returns:
-        Total variation, shape (3, n_replicates, d, d), of a column alone on the diagonal; and associations, shape
-        (4, n_replicates, d, d), NaN where undefined and on the diagonal. Both symmetric.
-    """
+def _tvd(coded: Coded) -> np.ndarray:
+    """Total variation from train of all pairs, of a column alone on the diagonal; shape (3, n_replicates, d, d)."""
     d, n_replicates = len(coded.columns), len(replicate_groups(coded.samples.n_groups))
-    tvd, found = np.zeros((3, n_replicates, d, d)), np.full((4, n_replicates, d, d), np.nan)
+    tvd = np.zeros((3, n_replicates, d, d))
     for a in range(d):
         for b in range(a, d):
-            tables = coded.counts(a, b)
-            train, *others = (contingency.shares(table) for table in tables)
+            train, *others = (contingency.shares(table) for table in coded.counts(a, b))
             pair = np.array([contingency.total_variation(train, other) for other in others])
             tvd[:, :, a, b] = tvd[:, :, b, a] = pair
-            if a != b and coded.kind(a, b) == "cramers_v":
-                shape = (n_replicates, coded.sizes[a], coded.sizes[b])
-                found[:, :, a, b] = found[:, :, b, a] = [associations.cramers_v(t.reshape(shape)) for t in tables]
-    _fill_numbers(coded, found)
-    return tvd, found
-
-
-def _fill_numbers(coded: Coded, found: np.ndarray) -> None:
-    """Write Pearson's correlations and correlation ratios into the associations."""
-    numeric, categorical = np.flatnonzero(coded.is_number), np.flatnonzero(~coded.is_number)
-    n_groups = coded.samples.n_groups
-    for index, sample in enumerate(coded.samples.all):
-        codes, numbers = coded.codes[index], coded.numbers[index]
-        if len(numeric):
-            correlations = associations.pearson(numbers[:, numeric], sample.groups, n_groups)
-            correlations[:, np.arange(len(numeric)), np.arange(len(numeric))] = np.nan
-            found[index][:, numeric[:, None], numeric[None, :]] = correlations
-        for a in categorical:
-            for b in numeric:
-                of = codes[:, a], coded.sizes[a], numbers[:, b], sample.groups, n_groups
-                found[index, :, a, b] = found[index, :, b, a] = associations.correlation_ratio(*of)
+    return tvd
 
 
 def _association_means(coded: Coded, found: np.ndarray) -> list[Estimate | Failure]:

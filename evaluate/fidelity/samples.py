@@ -1,10 +1,11 @@
 """The rows that fidelity compares with the training table: equally many of each, in groups for half-samples.
 
 Synthetic, fresh and shuffled rows are cut to one n, so that what a small sample adds to a distance is the same for all
-three and cancels in their differences.
+three and cancels in their differences. The fresh rows are of the whole holdout: its halves are for attacks and models.
 """
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ class Samples:
 
     Attributes:
         train: *Sensitive*. All training rows.
-        others: synthetic, fresh and shuffled rows, in this order, n of each.
+        others: synthetic, fresh and shuffled rows, in this order, n of each unless they are whole.
         n_groups: groups that half-samples are made of; 1 where there are too few rows for an interval.
     """
 
@@ -47,11 +48,18 @@ class Samples:
     n_groups: int
 
     @classmethod
-    def draw(cls, tables: Tables) -> "Samples":
-        """The samples of one evaluation, by its seed; they do not depend on the order of rows."""
-        n = min(len(tables.synthetic), len(tables.fresh))
-        frames = (tables.train, tables.synthetic, tables.fresh, tables.shuffled)
-        sizes = (len(tables.train), n, n, min(n, len(tables.shuffled)))
+    def draw(cls, tables: Tables, *, whole: bool = False) -> Self:
+        """The samples of one evaluation, by its seed; they do not depend on the order of rows.
+
+        Args:
+            tables: *Sensitive*. As `Tables.prepare` gives them.
+            whole: do not cut to one n, but take all rows, as many as train has at most: for figures that a small sample
+                does not bias.
+        """
+        holdout = tables.holdout
+        frames = (tables.train, tables.synthetic, holdout, tables.shuffled)
+        n = len(tables.train) if whole else min(len(tables.synthetic), len(holdout))
+        sizes = (len(tables.train), *(min(n, len(frame)) for frame in frames[1:]))
         seeds = range(4 * tables.seed, 4 * tables.seed + 4)
         drawn = [_draw(*of, tables.schema) for of in zip(frames, sizes, seeds, strict=True)]
         n_groups = N_GROUPS if min(int(units.max()) + 1 for _, units in drawn) >= N_GROUPS else 1
@@ -60,7 +68,7 @@ class Samples:
 
     @property
     def n(self) -> int:
-        """Rows of each sample that is compared with the training table."""
+        """Synthetic rows that are compared with the training table."""
         return len(self.others[SYNTHETIC].rows)
 
     @property

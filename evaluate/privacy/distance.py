@@ -75,7 +75,7 @@ def _share_closer(tables: Tables, space: Space) -> Estimate:
     The interval is a delete-a-group jackknife over queries and both pools at once: which real rows stand in the pools
     is as much chance as which synthetic rows are asked.
     """
-    holdout = pd.concat([tables.fresh, tables.control], ignore_index=True)
+    holdout = tables.holdout
     n = min(len(tables.train), len(holdout))
     train = _drawn(space.train, tables.train, tables, n)
     others = _drawn(space.fresh.joined(space.control), holdout, tables, n)

@@ -3,7 +3,8 @@
 Each model is trained four times: on synthetic rows (TSTR), on as many training rows (TRTR), on fresh real rows, and on
 training rows whose columns were shuffled (the floor: nothing to learn). All are scored on the same real rows, which
 none of them saw. The interval of the gap TRTR - TSTR is a paired bootstrap over these test rows, whole entities
-together; it does not hold what another draw of training rows would change.
+together; where a model learns from few rows, the rows it learns from are drawn anew as well, since another draw of them
+would change the gap more than another draw of the test rows.
 
 A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike: else
 one outlier decides which of two honest tables serves better.
@@ -31,6 +32,10 @@ MAX_CLASSES = 20
 CUT_SHARE = 0.01
 """Share of the training rows' target beyond either end at which a number to predict is cut off."""
 SIDES = ("tstr", "trtr", "fresh", "floor")
+FEW_ROWS = 2_500
+"""Up to this many rows to learn from, the interval holds what another draw of them would change."""
+N_DRAWS = 8
+"""How many times those rows are drawn anew."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,15 @@ class Side:
         order = order[~np.isnan(truth[order])][:n_rows]
         return cls(frame.iloc[order].reset_index(drop=True), truth[order])
 
+    def redrawn(self, rng: np.random.Generator) -> "Side":
+        """As many of the same rows, drawn with replacement."""
+        drawn = rng.integers(len(self.truth), size=len(self.truth))
+        return Side(self.rows.iloc[drawn].reset_index(drop=True), self.truth[drawn])
+
 
 @dataclass(frozen=True)
 class Replicates:
-    """Scores of one model by side, shape (1 + n_replicates,); the first one is on the test rows as they are."""
+    """Scores of one model by side, shape (1 + n_replicates,); the first one is on the rows as they are."""
 
     scores: dict[str, np.ndarray]
     converged: bool
@@ -103,9 +113,14 @@ class Replicates:
         return float(self.scores[side][0])
 
     def interval(self, replicates: np.ndarray) -> tuple[float, float]:
-        """The 95% percentile interval of a score or a gap, around its value."""
-        low, high = np.nanquantile(replicates, [0.025, 0.975])
-        return min(float(low), float(replicates[0])), max(float(high), float(replicates[0]))
+        """The 95% percentile interval of a score or a gap, around its value.
+
+        A model that learns from rows drawn with replacement sees fewer different ones and scores a little lower: the
+        replicates are moved so that their mean is the value.
+        """
+        value, drawn = float(replicates[0]), replicates[1:][~np.isnan(replicates[1:])]
+        low, high = np.quantile(drawn + (value - drawn.mean()), [0.025, 0.975]) if len(drawn) else (value, value)
+        return min(float(low), value), max(float(high), value)
 
 
 def measure(tables: Tables) -> Measurement:
@@ -142,7 +157,30 @@ def _sides(task: Task, tables: Tables) -> dict[str, Side]:
 
 
 def _replicates(form: Form, task: Task, sides: dict[str, Side], test: Side, tables: Tables) -> Replicates:
-    """Scores of one model on all replicates of the test rows, the same replicates for every side."""
+    """Scores of one model on all replicates, the same test rows for every side."""
+    score = macro_roc_auc if task.kind == "classification" else r2
+    drawn = [_predicted(form, task, sides, test, tables)]
+    if len(sides["tstr"].truth) <= FEW_ROWS:
+        rng = np.random.default_rng([tables.seed, 6])
+        again = [{name: side.redrawn(rng) for name, side in sides.items()} for _ in range(N_DRAWS)]
+        drawn += [_predicted(form, task, chosen, test, tables) for chosen in again]
+    redrawn = [predicted for predicted, _ in drawn[1:]] or [drawn[0][0]]
+    blocks: dict[str, list[np.ndarray]] = {name: [] for name in sides}
+    for index, weights in enumerate(weightings(entity_codes(test.rows, tables.schema), tables.seed)):
+        for name, block in blocks.items():
+            if index == 0:
+                block.append(score(drawn[0][0][name], test.truth, weights))
+                continue
+            for turn, predicted in enumerate(redrawn):
+                block.append(score(predicted[name], test.truth, weights[turn :: len(redrawn)]))
+    scores = {name: np.concatenate(block) for name, block in blocks.items()}
+    return Replicates(scores, all(converged for _, converged in drawn))
+
+
+def _predicted(
+    form: Form, task: Task, sides: dict[str, Side], test: Side, tables: Tables
+) -> tuple[dict[str, np.ndarray], bool]:
+    """Predictions of one model for the test rows by side, and whether every fit converged."""
     predicted, converged = {}, True
     for name, side in sides.items():
         if task.kind == "classification":
@@ -151,12 +189,7 @@ def _replicates(form: Form, task: Task, sides: dict[str, Side], test: Side, tabl
         else:
             predicted[name], fine = number_scores(form, side.rows, side.truth, test.rows, tables.schema)
         converged &= fine
-    score = macro_roc_auc if task.kind == "classification" else r2
-    blocks: dict[str, list[np.ndarray]] = {name: [] for name in sides}
-    for weights in weightings(entity_codes(test.rows, tables.schema), tables.seed):
-        for name, prediction in predicted.items():
-            blocks[name].append(score(prediction, test.truth, weights))
-    return Replicates({name: np.concatenate(block) for name, block in blocks.items()}, converged)
+    return predicted, converged
 
 
 def _estimates(form: Form, result: Replicates, n: int, note: str) -> list[Estimate]:

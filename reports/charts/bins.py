@@ -39,8 +39,8 @@ def steps(rows: list[Row], top: float, label: str) -> Markup:
     x = LEFT + width * len(body) + gap
     for row in last:
         _steps(root, [row], (x, BASE), width * 2, scale)
-        svg.words(root, "tick", (x + width, BASE + 28), row[0], "middle")
         x += width * 2
+    svg.words(root, "tick", (RIGHT, BASE + 28), ", ".join(row[0] for row in last), "end")
     svg.line(root, "axis", (LEFT, BASE), (RIGHT, BASE))
     _ticks(root, [row[0] for row in body], width)
     return svg.rendered(root)

@@ -1,7 +1,7 @@
 """One column, real against synthetic: gray is the training table, the colored line or dot the synthetic one."""
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup

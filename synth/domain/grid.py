@@ -79,9 +79,9 @@ def _even(low: float, high: float, unit: float | None) -> np.ndarray:
 def _geometric(low: float, high: float, unit: float | None) -> np.ndarray:
     """Zero plus geometric cells on either side, down to the precision or `DECADES` below the largest magnitude."""
     largest = max(abs(low), abs(high))
-    if largest == 0.0:
-        return np.zeros(0)
     smallest = max(unit or 0.0, largest * 10.0**-DECADES)
+    if largest == 0.0 or smallest == 0.0:  # the second for magnitudes too small to be divided
+        return np.zeros(0)
     n_steps = int(np.ceil(np.log10(largest / smallest) * CELLS_A_DECADE)) + 1
     magnitudes = smallest * 10.0 ** (np.arange(n_steps + 1) / CELLS_A_DECADE)
     after_zero = np.array([0.0, unit if unit is not None else np.nextafter(0.0, 1.0)])

@@ -168,6 +168,29 @@ def test_a_table_named_for_release_that_was_not_evaluated_is_said_so(evaluation:
     assert "was not evaluated" in text
 
 
+def test_a_single_table_has_its_columns_as_tiles_and_its_long_tail_folded(evaluation: Evaluation) -> None:
+    alone = Evaluation(evaluation.candidates[:1], evaluation.real, evaluation.schema, evaluation.provenance)
+    page = render_html(alone)
+    shown, folded = page.split('id="columns"')[1].split('id="pairs"')[0].split("<details>")
+    assert shown.count('<article class="column">') == 12
+    assert folded.count('<article class="column">') == 3
+    assert "3 more columns" in folded
+    assert "Fresh real sample" in page.split('id="comparison"')[1].split('id="policy"')[0]
+
+
+def test_epsilon_is_rounded_up_and_the_exact_figure_is_in_its_title(page: str) -> None:
+    assert '<b title="0.9987">&epsilon; = 0.999</b>' in page
+    assert "one in 1,000,000" in page
+
+
+def test_names_of_files_stay_as_they_are_in_the_provenance(evaluation: Evaluation) -> None:
+    provenance = {"job": "A <b>census", "outputs_sha256": {"synthetic/gaussian_copula.csv": "ab" * 32}}
+    text = Page(render_html(Evaluation((), {"train_rows": 10}, evaluation.schema, provenance))).text
+    assert "SHA-256 of synthetic/gaussian_copula.csv" in text
+    assert "real table: train rows" in text
+    assert text.count("A <b>census") == 2
+
+
 def test_several_policies_are_shown_with_their_names(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     verdicts = (*verdicts_of(evaluation), *verdicts_of(evaluation, "public"))
     text = Page(render_html(evaluation, verdicts=verdicts)).text

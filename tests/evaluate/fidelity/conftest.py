@@ -54,10 +54,15 @@ def _population(n: int, rng: np.random.Generator, *, strength: float = 1.0, tilt
 def make_tables(
     train: pd.DataFrame, fresh: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, seed: int = 0
 ) -> Tables:
-    """Tables with a chosen fresh half, which also plays the control."""
+    """Tables with a chosen fresh sample, which is the whole holdout."""
     synthetic_rows = conform(synthetic, schema, outside="clamp")
     shuffled = shuffle_columns(train, np.random.default_rng([seed, 99]))
-    return Tables(schema, train, fresh, fresh, synthetic, synthetic_rows, shuffled, seed)
+    return Tables(schema, train, *halved(fresh), synthetic, synthetic_rows, shuffled, seed)
+
+
+def halved(holdout: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two halves of a holdout."""
+    return holdout.iloc[::2].reset_index(drop=True), holdout.iloc[1::2].reset_index(drop=True)
 
 
 @pytest.fixture(scope="session")

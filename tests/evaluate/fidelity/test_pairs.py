@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import pairs
+from evaluate.fidelity.coded import Coded
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Measurement, Tables, shuffle_columns
@@ -26,7 +27,7 @@ def test_pairs_agree_with_sdmetrics_where_both_measure_the_same(tables: Tables) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = pytest.importorskip("sdmetrics.column_pairs")
-        measurement, coded = pairs.measure(tables), pairs._coded(tables)
+        measurement, coded = pairs.measure(tables), Coded.of(tables, Samples.draw(tables))
         figure = measurement.figures["pairs"]
         frames = [pd.DataFrame(codes, columns=list(coded.columns)).astype(str) for codes in coded.codes]
         for a, b in itertools.combinations(range(len(coded.columns)), 2):
@@ -154,7 +155,7 @@ def test_hundreds_of_categories_are_merged_for_pairs(tables: Tables) -> None:
     rng = np.random.default_rng(4)
     frame = conform(pd.DataFrame({"a": rng.choice(names, 3000), "b": rng.choice(names, 3000)}), schema)
     wide = replace(tables, schema=schema, train=frame, fresh=frame, synthetic=frame, shuffled=frame)
-    assert pairs._coded(wide).sizes == (50, 50)
+    assert Coded.of(wide, Samples.draw(wide)).sizes == (50, 50)
 
 
 def test_figures_are_plain_data(tables: Tables, offer: Offer) -> None:

@@ -1,0 +1,56 @@
+"""Numbers that would be misread: shares beyond one, distances below that of fresh rows, losses that look smaller."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluate.result import Estimate
+from reports.readings import reading, shown
+from reports.text import loss
+
+
+def lost(value: float, low: float | None = None, high: float | None = None) -> Estimate:
+    return Estimate("pairs.tvd.floor_share", value, 100, "lower", low=low, high=high, reference=0.0, floor=1.0)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "begins"),
+    [
+        (lost(3.5, 2.9, 4.1), "Above 1, pairs are farther"),
+        (lost(3.5), "Above 1, pairs are farther"),
+        (lost(1.1, 0.4, 1.9), "Above 1 would be"),
+        (lost(-0.4, -0.6, -0.2), "Below 0"),
+        (lost(-0.1, -0.3, 0.2), "Around 0"),
+        (lost(0.1, -0.1, 0.3), "Around 0"),
+        (lost(0.0), "Around 0"),
+    ],
+)
+def test_a_share_outside_its_landmarks_is_explained(estimate: Estimate, begins: str) -> None:
+    assert reading(estimate).startswith(begins)
+
+
+def test_what_reads_itself_is_left_alone() -> None:
+    assert reading(lost(0.4, 0.3, 0.5)) == ""
+    assert reading(Estimate("columns.tvd.mean", 2.0, 10, "lower")) == ""
+    assert reading(None) == ""
+
+
+@given(st.floats(min_value=1e-300, max_value=1e6))
+def test_a_privacy_loss_is_never_understated(value: float) -> None:
+    written = float(loss(value).replace("\u2212", "-"))
+    assert value * (1 - 1e-12) <= written <= value * 1.0101
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.99995, "1"), (1.0001, "1.01"), (0.1 + 0.2, "0.3"), (math.inf, "unbounded"), ("a <b>", "a <b>"), (None, "None")],
+)
+def test_a_privacy_loss_as_text(value: object, text: str) -> None:
+    assert loss(value) == text
+
+
+def test_a_claimed_epsilon_is_rounded_up_and_a_measured_number_to_the_nearest() -> None:
+    assert shown(Estimate("statement.epsilon", 1.0724, 0, "lower")) == "1.08"
+    assert shown(Estimate("columns.tvd.mean", 0.1724, 10, "lower")) == "0.172"
