@@ -1,4 +1,4 @@
-"""95% intervals: balanced half-samples, delete-a-group jackknife, Clopper-Pearson, Newcombe, DeLong."""
+"""95% intervals: balanced half-samples, delete-a-group jackknife, Clopper-Pearson, Wilson, Newcombe, DeLong."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -7,6 +7,9 @@ from scipy.linalg import hadamard
 
 LEVEL = 0.95
 """Coverage of every interval."""
+
+Rate = tuple[float, float, float]
+"""A rate, or a difference of two, and the ends of its interval."""
 
 N_GROUPS = 16
 """Groups that replicates are made of; a sample with fewer rows (or entities) has no interval."""
@@ -119,29 +122,36 @@ def clopper_pearson(k: int, n: int) -> tuple[float, float]:
     return low, high
 
 
-def newcombe(k: int, n: int, l: int, m: int) -> tuple[float, float]:  # noqa: E741 (k of n against l of m)
-    """The interval of the difference k / n - l / m of two independent rates; not of zero width when both are zero.
+def wilson(share: float, n: float) -> Rate:
+    """A rate with its score interval, which has a width also where the rate is zero.
+
+    Args:
+        share: the rate, in [0, 1].
+        n: trials; where they are not independent, as many as would tell as much, so that it need not be whole.
+
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
+
+    >>> [round(number, 4) for number in wilson(0.5, 100)]
+    [0.5, 0.4038, 0.5962]
+    """
+    z = float(stats.norm.ppf(1 - (1 - LEVEL) / 2))
+    center = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    return share, max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
+
+
+def newcombe(first: Rate, second: Rate) -> Rate:
+    """The difference of two independent rates with its hybrid score interval, from the score interval of each.
 
     Source: Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10.
 
-    >>> [round(end, 4) for end in newcombe(56, 70, 48, 80)]
-    [0.0524, 0.3339]
+    >>> [round(number, 4) for number in newcombe(wilson(56 / 70, 70), wilson(48 / 80, 80))]
+    [0.2, 0.0524, 0.3339]
     """
-    first, second = k / n, l / m
-    low1, high1 = _wilson(k, n)
-    low2, high2 = _wilson(l, m)
-    difference = first - second
-    low = difference - float(np.hypot(first - low1, high2 - second))
-    high = difference + float(np.hypot(high1 - first, second - low2))
-    return max(low, -1.0), min(high, 1.0)
-
-
-def _wilson(k: int, n: int) -> tuple[float, float]:
-    z = float(stats.norm.ppf(1 - (1 - LEVEL) / 2))
-    share = k / n
-    center = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return center - half, center + half
+    difference = first[0] - second[0]
+    below = float(np.hypot(first[0] - first[1], second[2] - second[0]))
+    above = float(np.hypot(first[2] - first[0], second[0] - second[1]))
+    return difference, max(-1.0, difference - below), min(1.0, difference + above)
 
 
 def delong_auc(scores_pos: ArrayLike, scores_neg: ArrayLike) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 from evaluate.fidelity import contingency
 from evaluate.fidelity.distances import ChiSquare, Line, chi_square, kolmogorov_smirnov
 from evaluate.fidelity.samples import SYNTHETIC, Sample, Samples, excess, summarize
-from evaluate.intervals import newcombe
+from evaluate.intervals import newcombe, wilson
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.domain import Attribute, Discretizer, line
@@ -143,7 +143,7 @@ def _chi_square(column: ColumnCounts, n: int) -> Estimate:
 def _missing(column: ColumnCounts) -> Estimate:
     """The difference in the share of missing values, with an interval that has a width also where none is missing."""
     (l, m), (k, n), (k_fresh, n_fresh) = ((int(table[0, -1]), int(table[0].sum())) for table in column.counts)  # noqa: E741
-    low, high = newcombe(k, n, l, m)
+    _, low, high = newcombe(wilson(k / n, n), wilson(l / m, m))
     return Estimate(
         "columns.missing", abs(k / n - l / m), n, "lower", subject=(column.attribute.name,),
         low=max(low, -high, 0.0), high=max(-low, high), reference=abs(k_fresh / n_fresh - l / m),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluate.fidelity.samples import FRESH, SHUFFLED, contrast
+from evaluate.fidelity.samples import FRESH, SHUFFLED, summarize
 from evaluate.intervals import HALVES, half_samples
 from evaluate.result import Estimate, Failure
 
@@ -16,11 +16,12 @@ def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
 
     Strong associations count most, and those that only noise shows hardly, so that it tells shuffled columns from real
     ones in tables too small for total variation. It sees what is lost, not what is made up: for that there is
-    `pairs.association.mean`.
+    `pairs.association.mean`. Its interval is a jackknife's: it is a ratio, not a sum of absolute differences, and below
+    500 rows half-samples cover too little.
 
     Args:
-        found: associations of training, synthetic, fresh and shuffled rows, shape (4, n_replicates, d, d); NaN where
-            undefined, which counts as none where train's is defined.
+        found: *Sensitive*. Associations of training, synthetic, fresh and shuffled rows, NaN where undefined, which
+            counts as none where train's is defined; shape (4, n_replicates, d, d).
         n: rows of the synthetic sample.
     """
     chosen = found[:, :, *np.triu_indices(found.shape[-1], k=1)]
@@ -35,7 +36,7 @@ def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
     if half_samples(room[0], room[HALVES])[0] <= 0.0:
         return Failure(NAME, "skipped", "the columns of the training table are nearly independent")
     note = "1 keeps all associations of the training table, 0 none; noise there keeps a fresh real sample below 1."
-    return replace(contrast(NAME, slopes, n, bounds=(-np.inf, np.inf), note=note), direction="higher")
+    return replace(summarize(NAME, slopes, n, bounds=(-np.inf, np.inf), note=note), direction="higher")
 
 
 def _slopes(products: np.ndarray, strength: np.ndarray) -> np.ndarray:

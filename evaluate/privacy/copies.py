@@ -6,15 +6,12 @@ honest rows coincide too: only the excess over fresh rows speaks of copying, and
 """
 
 import numpy as np
-from scipy import stats
 
+from evaluate.intervals import Rate, newcombe, wilson
 from evaluate.privacy.multiset import measure_multiset
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Measurement, Tables
-
-Interval = tuple[float, float, float]
-"""A share and the ends of its 95% interval."""
 
 
 def measure(tables: Tables) -> Measurement:
@@ -36,7 +33,7 @@ def _shares(name: str, targets: np.ndarray, tables: Tables) -> list[Estimate]:
     """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows."""
     rows = [np.isin(learned_keys(frame, tables.schema), targets) for frame in (tables.synthetic, tables.fresh)]
     frames = (tables.synthetic, tables.fresh)
-    synthetic, fresh = (wilson(r, entity_codes(f, tables.schema)) for r, f in zip(rows, frames, strict=True))
+    synthetic, fresh = (clustered(r, entity_codes(f, tables.schema)) for r, f in zip(rows, frames, strict=True))
     n = len(tables.synthetic)
     excess = newcombe(synthetic, fresh)
     among = "a training row that occurs once" if name.endswith("unique") else "a training row"
@@ -52,7 +49,7 @@ def _shares(name: str, targets: np.ndarray, tables: Tables) -> list[Estimate]:
     ]  # fmt: skip
 
 
-def wilson(hits: np.ndarray, groups: np.ndarray) -> Interval:
+def clustered(hits: np.ndarray, groups: np.ndarray) -> Rate:
     """A share with its Wilson score interval, the count deflated where rows of a group are alike.
 
     Args:
@@ -64,18 +61,4 @@ def wilson(hits: np.ndarray, groups: np.ndarray) -> Interval:
     spread = float(deviations @ deviations)
     together = np.bincount(groups, weights=deviations)
     design_effect = max(1.0, float(together @ together) / spread) if spread > 0 else 1.0
-    n, z = len(hits) / design_effect, float(stats.norm.ppf(0.975))
-    center = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5 / (1 + z * z / n)
-    return share, max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
-
-
-def newcombe(first: Interval, second: Interval) -> Interval:
-    """The difference of two independent shares with its hybrid score interval.
-
-    Source: Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10.
-    """
-    difference = first[0] - second[0]
-    below = ((first[0] - first[1]) ** 2 + (second[2] - second[0]) ** 2) ** 0.5
-    above = ((first[2] - first[0]) ** 2 + (second[0] - second[1]) ** 2) ** 0.5
-    return difference, max(-1.0, difference - below), min(1.0, difference + above)
+    return wilson(share, len(hits) / design_effect)

@@ -227,3 +227,16 @@ def test_the_package_says_which_distribution_it_is_from() -> None:
     assert package.evaluate is engine.evaluate
     for name in package.__all__:
         assert getattr(package, name) is not None
+
+
+def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> None:
+    rows = [_rows(n, seed) for seed, n in enumerate((300, 200, 250))]
+    rows[0].loc[:4, "region"] = "east"
+    rows[1].loc[:2, "age"] = 500
+    with pytest.raises(TableError, match="region"):
+        engine.evaluate(*rows, SCHEMA)
+    candidate = engine.evaluate(*rows, SCHEMA, outside="clamp").candidates[0]
+    assert {f.reason for f in candidate.failures} <= {"skipped"}
+    assert set(candidate.seconds) == set(engine.MEASURES)
+    assert isinstance(candidate.find("utility.gap.boosting"), Estimate)
+    assert isinstance(candidate.find("privacy.membership.auc"), Estimate)

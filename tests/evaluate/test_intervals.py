@@ -12,6 +12,7 @@ from evaluate.intervals import (
     jackknife,
     newcombe,
     replicate_groups,
+    wilson,
 )
 
 
@@ -71,11 +72,14 @@ def test_clopper_pearson_agrees_with_scipy(k: int, n: int) -> None:
     [((56, 70, 48, 80), (0.0524, 0.3339)), ((9, 10, 3, 10), (0.1705, 0.8090)), ((10, 10, 0, 10), (0.6075, 1.0))],
 )
 def test_newcombe_gives_the_intervals_of_his_paper(counts: tuple[int, int, int, int], expected: object) -> None:
-    assert newcombe(*counts) == pytest.approx(expected, abs=1e-4)
+    k, n, l, m = counts  # noqa: E741 (k of n against l of m)
+    found = newcombe(wilson(k / n, n), wilson(l / m, m))
+    assert found[0] == pytest.approx(k / n - l / m)
+    assert found[1:] == pytest.approx(expected, abs=1e-4)
 
 
 def test_two_rates_of_zero_still_differ_by_something() -> None:
-    low, high = newcombe(0, 50, 0, 50)
+    _, low, high = newcombe(wilson(0.0, 50), wilson(0.0, 50))
     assert low < 0.0 < high
 
 

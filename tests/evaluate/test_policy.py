@@ -210,6 +210,7 @@ HONEST = {
     "privacy.copies.unique.excess": (-0.01, 0.0, 0.01), "privacy.membership.auc": (0.49, 0.50, 0.51),
     "privacy.membership.tpr_at_0.01": (0.007, 0.01, 0.013), "privacy.membership.tpr_at_0.001": (0.0003, 0.001, 0.0024),
     "columns.tvd.excess": (-0.002, 0.0, 0.002), "pairs.tvd.floor_share": (-0.05, 0.0, 0.05),
+    "pairs.association.kept": (0.95, 1.0, 1.05),
     "validity.rows": (0.999, 1.0, 1.0), "utility.gap.boosting": (-0.01, 0.0, 0.01),
 }  # fmt: skip
 PROMISE = {"epsilon": 1.0, "delta": 1e-6, "private": True}
@@ -245,13 +246,17 @@ def test_a_copy_of_train_fails_on_privacy_by_each_of_three_figures(name: str, fi
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_shuffled_columns_fail_on_fidelity(name: str) -> None:
+def test_shuffled_columns_fail_on_fidelity_by_each_of_two_figures(name: str) -> None:
     assert failed(known(PROMISE, pairs__tvd__floor_share=(0.95, 1.0, 1.05)), name) == {"pairs.tvd.floor_share"}
+    assert failed(known(PROMISE, pairs__association__kept=(-0.02, 0.08, 0.18)), name) == {"pairs.association.kept"}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_good_table_with_a_promise_passes(name: str) -> None:
-    mst = known(PROMISE, columns__tvd__excess=(0.006, 0.01, 0.014), pairs__tvd__floor_share=(0.51, 0.55, 0.59))
+    mst = known(
+        PROMISE, columns__tvd__excess=(0.006, 0.01, 0.014), pairs__tvd__floor_share=(0.51, 0.55, 0.59),
+        pairs__association__kept=(0.735, 0.745, 0.754),
+    )  # fmt: skip
     assert judge(mst, load_policy(SHIPPED / f"{name}.toml")).verdict == "PASS"
 
 

@@ -14,7 +14,7 @@ from evaluate.fidelity import columns, pairs
 from evaluate.tables import Tables, shuffle_columns
 from synth.schema import Schema
 
-GATED = ("columns.tvd.excess", "pairs.tvd.excess", "pairs.tvd.floor_share")
+GATED = ("columns.tvd.excess", "pairs.tvd.excess", "pairs.tvd.floor_share", "pairs.association.kept")
 SIZES = (500, 250)
 """Rows of train, and of the fresh and the synthetic sample."""
 

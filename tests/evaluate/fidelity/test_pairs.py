@@ -43,9 +43,11 @@ def test_pairs_agree_with_sdmetrics_where_both_measure_the_same(tables: Tables) 
 
 
 def test_the_training_table_itself_scores_zero(tables: Tables) -> None:
-    measurement = pairs.measure(replace(tables, synthetic=tables.train, fresh=tables.train))
+    first, second = (tables.train.iloc[part::2].reset_index(drop=True) for part in range(2))
+    measurement = pairs.measure(replace(tables, synthetic=tables.train, fresh=first, control=second))
     for estimate in measurement.estimates:
-        assert estimate.value == pytest.approx(0.0, abs=1e-9), estimate.measure
+        best = 1.0 if estimate.direction == "higher" else 0.0
+        assert estimate.value == pytest.approx(best, abs=1e-9), estimate.measure
 
 
 def test_a_fresh_sample_is_near_zero_and_shuffled_columns_are_near_one(
@@ -67,11 +69,13 @@ def test_the_order_of_rows_and_columns_does_not_matter(tables: Tables, offer: Of
     assert pairs.measure(offer(turned)) == pairs.measure(tables)
 
 
-def test_a_fresh_half_offered_as_synthetic_mirrors_the_reference(tables: Tables) -> None:
-    measurement = pairs.measure(replace(tables, synthetic=tables.fresh))
+def test_the_holdout_offered_as_synthetic_mirrors_the_reference(tables: Tables) -> None:
+    measurement = pairs.measure(replace(tables, synthetic=tables.holdout))
     tvd = find(measurement, "pairs.tvd.mean")
     assert tvd.value == pytest.approx(tvd.reference, abs=1e-12)
     assert find(measurement, "pairs.tvd.excess").value == pytest.approx(0.0, abs=1e-12)
+    kept = find(measurement, "pairs.association.kept")
+    assert kept.value == pytest.approx(kept.reference, abs=1e-12)
 
 
 def test_a_constant_synthetic_column_is_undefined_in_the_figure_and_costs_its_associations(
