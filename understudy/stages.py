@@ -63,6 +63,7 @@ def evaluate(
         measures=plan.job.evaluation.measures,
         time_limit_s=plan.job.evaluation.time_limit_s,
         seed=child_seed(plan.job.seed, "evaluate"),
+        outside=plan.job.table.outside,
         progress=progress,
         statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
     )

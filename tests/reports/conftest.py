@@ -28,7 +28,7 @@ QUALITY = {
         "tv1": 0.124, "tv2": 0.212, "share": 1.12, "tstr": 0.781, "auc": 0.501, "excess": -0.006, "multiset": 1.01,
     },
     "sdv.tvae": {
-        "tv1": 0.083, "tv2": 0.107, "share": 0.79, "tstr": 0.884, "auc": 0.53, "excess": 0.012, "multiset": 1.01,
+        "tv1": 0.083, "tv2": 0.107, "share": 0.7, "tstr": 0.884, "auc": 0.53, "excess": 0.012, "multiset": 1.01,
     },
 }  # fmt: skip
 
@@ -126,6 +126,7 @@ def _estimates(
         yield one("columns.tvd", column["tvd"], 0.004, 0.011, 0.011, subject=(column["column"],))
     yield one("pairs.tvd.mean", q["tv2"], 0.004, 0.031, 0.084)
     yield one("pairs.tvd.floor_share", q["share"], 0.04, 0.0, 1.0)
+    yield one("pairs.association.kept", 1 - q["share"], 0.03, 1.0, 0.02, direction="higher")
     yield one("pairs.association.mean", q["share"] * 0.09, 0.006, 0.008, 0.102)
     yield one("utility.tstr.linear", q["tstr"] - 0.02, 0.011, 0.903, 0.498, direction="higher", note="roc_auc")
     yield one("utility.tstr.boosting", q["tstr"], 0.01, 0.921, 0.502, direction="higher", note="roc_auc")

@@ -42,7 +42,7 @@ def test_reasons_of_a_fail_begin_with_what_failed(evaluation: Evaluation, verdic
 def test_reasons_of_a_pass_are_its_closest_calls(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     ruling = compose(evaluation, verdicts=verdicts_of(evaluation)).sections[0].rulings[0]
     assert ruling.words == "RELEASE"
-    assert ruling.reasons[0].rule.measure == "pairs.tvd.floor_share"
+    assert ruling.reasons[0].rule.measure == "pairs.association.kept"
 
 
 def test_wide_tables_draw_the_columns_that_are_most_wrong() -> None:
