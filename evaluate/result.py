@@ -14,6 +14,8 @@ from synth.errors import BadInput
 SCHEMA_VERSION = 1
 """Version of `evaluation.json`; a newer one is refused."""
 
+NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
+
 Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped"]
 
@@ -120,7 +122,7 @@ class Evaluation:
 
     def to_json(self) -> str:
         """The evaluation as JSON text."""
-        content = {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **asdict(self)}
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
 
     @staticmethod

@@ -103,13 +103,15 @@ def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.n
     if schema.entity is None:
         return np.fromiter(map(inside, range(len(frame))), dtype=bool, count=len(frame))
     codes, entities = pd.factorize(frame[schema.entity])
-    return np.fromiter(map(inside, entities), dtype=bool, count=len(entities))[codes]
+    sides = np.fromiter(map(inside, entities), dtype=bool, count=len(entities))
+    # A row without an entity stays in train, where a private fit lets it contribute nothing.
+    return np.append(sides, False)[codes]
 
 
 def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
     """Which rows go to the second side, drawn unit by unit within strata of the target."""
     rng = np.random.default_rng([seed, 1])
-    units = np.arange(len(frame)) if schema.entity is None else pd.factorize(frame[schema.entity])[0]
+    units = _units(frame, schema)
     _, first = np.unique(units, return_index=True)
     strata = _strata(frame.iloc[first], schema)
     order = np.lexsort((rng.random(len(first)), strata))
@@ -121,6 +123,15 @@ def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.n
     # Systematic sampling: every stratum gives its share to within one unit, the odd one by chance.
     inside[order] = np.floor((ranks + 1) * share + offsets) > np.floor(ranks * share + offsets)
     return inside[units]
+
+
+def _units(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """A number from 0 for the unit of every row, shape (len(frame),); a row without an entity is a unit of its own."""
+    if schema.entity is None:
+        return np.arange(len(frame))
+    codes, entities = pd.factorize(frame[schema.entity])
+    alone = codes < 0
+    return np.where(alone, len(entities) + np.cumsum(alone) - 1, codes)
 
 
 def _strata(rows: pd.DataFrame, schema: Schema) -> np.ndarray:

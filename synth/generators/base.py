@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from synth.dp.calibration import EPSILON_RANGE, resolve_delta
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError
+from synth.errors import ModelError, SchemaError
 from synth.schema import Schema
 
 Progress = Callable[[str, float | None], None]
@@ -68,11 +68,15 @@ class Generator(BaseModel):
         """Refuse, before any row is read, a fit that the schema or the installation rules out.
 
         Raises:
-            SchemaError: free text is kept.
+            SchemaError: free text is kept, or no column is there to learn.
             BudgetError: the schema or the budget does not allow a private fit.
             MissingExtra: the generator's libraries are not installed.
         """
         schema.refuse_text()
+        if not schema.learned:
+            raise SchemaError(
+                "a generator needs a column to learn, and the schema keeps none but identifiers; keep one"
+            )
 
     def check_saving(self) -> None:
         """Refuse, before a fit, to save a model that cannot be saved.

@@ -17,7 +17,8 @@ def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The table with at most `max_rows_per_unit` rows of each entity; unchanged where the unit is a row.
 
     Which rows stay depends on the entity's own rows alone: each is ranked by a keyed hash of its entity, its content
-    and, among equal rows, its turn. The key comes from the operating system and is forgotten.
+    and, among equal rows, its turn. The key comes from the operating system and is forgotten. A row without an entity
+    belongs to nobody whose contribution could be bounded, so it contributes nothing.
 
     Args:
         train: *Sensitive*. Conforming to the schema.
@@ -25,6 +26,7 @@ def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """
     if schema.entity is None:
         return train
+    train = train[train[schema.entity].notna()].reset_index(drop=True)
     entities = pd.factorize(train[schema.entity])[0]
     keys = row_keys(train, [name for name in schema.kept if name != schema.entity])
     turns = pd.Series(keys).groupby([entities, keys]).cumcount().to_numpy()

@@ -64,7 +64,15 @@ class MarginalModel:
         return present(add_identifiers(made, self.schema, self.entity_shares, rng), self.schema)
 
     def save(self, path: Path) -> None:
-        """Write the model as a new folder, whole or not at all."""
+        """Write the model as a new folder, whole or not at all.
+
+        Raises:
+            ModelError: its noise was injected, so that its statement is void; nothing was written.
+        """
+        if self.statement is not None and not self.statement.private:
+            raise ModelError(
+                "a model whose noise was injected promises nothing and is not saved; fit it without `noise`"
+            )
         description, arrays = self.distribution.to_arrays()
         content = {
             "generator": self.name,

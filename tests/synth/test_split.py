@@ -86,3 +86,22 @@ def test_too_small_a_table_and_an_impossible_share_are_refused(schema: Schema, f
     for share in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(JobError, match="between 0 and 1"):
             split_table(frame, schema, holdout_share=share)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_rows_without_an_entity_follow_nobody(visits: tuple[pd.DataFrame, Schema], private: bool) -> None:
+    frame, schema = visits
+    frame = frame.copy()
+    frame.loc[[3, 500, 1999], "patient"] = pd.NA
+    marked = frame.assign(stay=range(len(frame)))
+
+    def side(table: pd.DataFrame) -> list[bool]:
+        holdout = set(split_table(table, schema, seed=1, private=private).holdout["stay"])
+        return [row in holdout for row in (3, 500, 1999)]
+
+    last = marked["patient"].iloc[1998]
+    if private:
+        assert side(marked) == side(marked[marked["patient"].ne(last).fillna(True)].reset_index(drop=True))
+        assert side(marked) == [False] * 3
+    else:
+        assert len(side(marked)) == 3

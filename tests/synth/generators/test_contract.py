@@ -1,5 +1,6 @@
 """What every generator in the registry promises, and what every private one promises beside."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from synth.dp.accounting import epsilon_pld
+from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
@@ -178,11 +181,16 @@ def test_the_users_seed_never_reaches_the_noise(private: str, frame: pd.DataFram
 
 
 @pytest.mark.parametrize("private", PRIVATE)
-def test_injected_noise_marks_the_model_as_not_private(private: str, frame: pd.DataFrame, schema: Schema) -> None:
+def test_injected_noise_marks_the_model_as_not_private(
+    private: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path
+) -> None:
     generator = registry.generator(private, epsilon=1.0)
     model = generator.fit(frame, schema, noise=InjectedNoise(np.random.default_rng(0)))  # type: ignore[call-arg]
     assert model.statement is not None
     assert not model.statement.private
+    with pytest.raises(ModelError, match="injected"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
 
 
 def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -212,7 +220,8 @@ def test_one_adversarial_row_changes_nothing_but_noised_numbers(
     def unnoised(table: pd.DataFrame, folder: Path) -> dict[str, object]:
         generator = registry.generator(private, epsilon=1.0)
         noise = InjectedNoise(np.random.default_rng(0))
-        generator.fit(table, schema, noise=noise).save(folder)  # type: ignore[call-arg]
+        model = generator.fit(table, schema, noise=noise)  # type: ignore[call-arg]
+        dataclasses.replace(model, statement=None).save(folder)  # type: ignore[type-var]
         content = json.loads((folder / "model.json").read_text())
         content.pop("distribution")
         for part in content["discretizer"].values():
@@ -237,38 +246,97 @@ def test_a_private_model_holds_no_exact_count_and_no_identifier(
     assert income != frame["income"].value_counts().reindex(["<=50K", ">50K"]).tolist()
 
 
+class Recorder(InjectedNoise):
+    """Keeps what would be noised, and with how much noise."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+        self.counts: list[np.ndarray] = []
+        self.sigmas: list[float] = []
+        self.scales: list[float] = []
+
+    def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
+        self.counts.append(counts.copy())
+        self.sigmas.append(sigma)
+        return super().gaussian(counts, sigma)
+
+    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        self.scales.append(scale)
+        return super().noisy_max(scores, scale)
+
+
+def visits(k: int) -> tuple[pd.DataFrame, Schema]:
+    """A table of 59 entities with one row and one with 500, of which k count."""
+    columns = {
+        "who": {"kind": "identifier", "bounds": [0, 10**6]},
+        "x": {"kind": "integer", "bounds": [0, 8]},
+        "y": {"kind": "boolean"},
+    }
+    content = {"status": "declared", "n_units": 60, "entity": "who", "max_rows_per_unit": k, "columns": columns}
+    frame = pd.DataFrame({
+        "who": np.r_[np.arange(59), np.full(500, 999)],
+        "x": np.r_[np.arange(59) % 8, np.full(500, 8)],
+        "y": np.r_[np.arange(59) % 2 == 0, np.full(500, True)],
+    })  # fmt: skip
+    return frame, build_schema(content)
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k: int) -> None:
+    # The books are kept anew from what reached the sampler: less noise, a lost root of d, a sensitivity of k forgotten
+    # or an exponential mechanism at twice its epsilon would all show here.
+    frame, schema = visits(k)
+    recorder = Recorder()
+    statement = registry.generator(private, epsilon=2.0).fit(frame, schema, noise=recorder).statement  # type: ignore[call-arg]
+    assert statement is not None
+    sizes, *rest = recorder.sigmas  # rows per entity: one entity is in one cell
+    events: list[Event] = [GaussianEvent("sizes", sizes, 1), *(GaussianEvent("counts", s, k) for s in rest)]
+    events += [SelectionEvent("pairs", 2 * k / scale) for scale in recorder.scales]
+    assert len(rest) == (2 if private == "independent" else 3)
+    assert epsilon_pld(events, statement.delta) == pytest.approx(statement.epsilon, rel=2e-3)
+    assert statement.epsilon <= 2.0
+
+
 @pytest.mark.parametrize("private", PRIVATE)
 def test_one_entity_moves_what_is_read_by_no_more_than_k_rows(private: str) -> None:
-    columns = {"who": {"kind": "identifier", "bounds": [0, 10**6]}, "x": {"kind": "integer", "bounds": [0, 8]}}
-    content = {"status": "declared", "n_units": 60, "entity": "who", "max_rows_per_unit": 3, "columns": columns}
-    frame = pd.DataFrame(
-        {"who": np.r_[np.arange(59), np.full(500, 999)], "x": np.r_[np.arange(59) % 8, np.full(500, 8)]}
-    )
-
-    class Recorder(InjectedNoise):
-        """Keeps what would be noised."""
-
-        def __init__(self) -> None:
-            super().__init__(np.random.default_rng(0))
-            self.seen: list[np.ndarray] = []
-
-        def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
-            self.seen.append(counts.copy())
-            return super().gaussian(counts, sigma)
+    frame, schema = visits(3)
 
     def seen(table: pd.DataFrame) -> list[np.ndarray]:
         recorder = Recorder()
-        registry.generator(private, epsilon=1.0).fit(table, build_schema(content), noise=recorder)  # type: ignore[call-arg]
-        return recorder.seen
+        registry.generator(private, epsilon=1.0).fit(table, schema, noise=recorder)  # type: ignore[call-arg]
+        return recorder.counts[:3]
 
     with_all, without = seen(frame), seen(frame[frame["who"] != 999].reset_index(drop=True))
     moved = [int(np.abs(a - b).sum()) for a, b in zip(with_all, without, strict=True)]
-    assert moved == [1, 3]
+    assert moved == [1, 3, 3]
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_rows_without_an_entity_contribute_nothing(private: str) -> None:
+    frame, schema = visits(3)
+    strays = pd.DataFrame({"who": [None, "A17", "B22", 1.5, 10**30], "x": [0, 1, 2, 3, 4], "y": [True] * 5})
+
+    def seen(table: pd.DataFrame) -> list[np.ndarray]:
+        recorder = Recorder()
+        registry.generator(private, epsilon=1.0).fit(table, schema, noise=recorder)  # type: ignore[call-arg]
+        return recorder.counts
+
+    whole = pd.concat([frame.astype(object), strays.astype(object)], ignore_index=True)
+    for expected, found in zip(seen(frame), seen(whole), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_sdv_takes_no_epsilon() -> None:
     with pytest.raises(JobError, match="no formal guarantee"):
         registry.generator("sdv.tvae", epsilon=1.0)
+
+
+def test_a_schema_of_identifiers_alone_is_refused() -> None:
+    schema = build_schema({"status": "declared", "columns": {"id": {"kind": "identifier", "template": "####"}}})
+    for name in registry.names():
+        with pytest.raises(SchemaError, match="needs a column to learn"):
+            registry.generator(name).check(schema)
 
 
 def test_an_unknown_generator_and_an_unknown_parameter_name_the_nearest() -> None:
