@@ -22,7 +22,7 @@ from evaluate.policy import GATEABLE
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
 from evaluate.tables import Measurement, Tables
 from synth.errors import UnderstudyError, nearest
-from synth.generators.base import Progress, quiet
+from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.split import row_keys, twins
 from synth.table import conform

@@ -82,7 +82,7 @@ class Candidate:
         figures: what the report draws, by name; plain JSON data (see `evaluate.engine`).
         statement: the privacy statement as plain data; none means that there is no formal guarantee.
         generator: name and parameters of the generator; empty for a table of unknown origin.
-        seconds: wall seconds by stage ("fit", "sample", and one per family of measures).
+        seconds: wall seconds by stage ("fit", "sample", and one per measure).
     """
 
     name: str

@@ -8,13 +8,16 @@ import numpy as np
 import pandas as pd
 
 from evaluate.result import Estimate, EvaluationError, Failure
+from synth.errors import TableError
 from synth.schema import Schema
-from synth.split import halves
+from synth.split import halves, row_keys
 from synth.table import conform
 from synth.table.conforming import Outside
 
 MIN_TRAIN_ROWS = 40
 MIN_HOLDOUT_ROWS = 40
+MOSTLY = 0.5
+"""Share of rows above which a table is one without twins, and a holdout is not held out."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Tables:
                 `synth.table.conform` does.
 
         Raises:
-            EvaluationError: too few rows on one side; nothing was measured.
+            EvaluationError: too few rows on one side, or train and holdout share theirs; nothing was measured.
             TableError: a real table does not fit the schema, or a synthetic one lacks a column.
         """
         for name, rows, least in (("train", train, MIN_TRAIN_ROWS), ("holdout", holdout, MIN_HOLDOUT_ROWS)):
@@ -82,7 +85,10 @@ class Tables:
                 raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
         if len(synthetic) == 0:
             raise EvaluationError("the synthetic table has no rows; sample at least one")
-        train, holdout = (conform(real, schema, outside=outside, part=True) for real in (train, holdout))
+        sides: tuple[tuple[str, pd.DataFrame, Outside], ...]
+        sides = (("train", train, outside), ("holdout", holdout, outside), ("synthetic", synthetic, "clamp"))
+        train, holdout, fitted = (_conform(name, rows, schema, what) for name, rows, what in sides)
+        refuse_overlap(train, holdout, schema)
         fresh, control = halves(holdout, schema, seed=seed)
         return cls(
             schema=schema,
@@ -90,7 +96,7 @@ class Tables:
             fresh=fresh,
             control=control,
             offered=synthetic,
-            synthetic=conform(synthetic, schema, outside="clamp"),
+            synthetic=fitted,
             shuffled=shuffle_columns(train, np.random.default_rng([seed, 0])),
             seed=seed,
         )
@@ -99,6 +105,34 @@ class Tables:
     def holdout(self) -> pd.DataFrame:
         """*Sensitive*. `fresh` and `control` together: the fresh real sample of fidelity, which needs no halves."""
         return pd.concat([self.fresh, self.control], ignore_index=True)
+
+
+def _conform(name: str, rows: pd.DataFrame, schema: Schema, outside: Outside) -> pd.DataFrame:
+    try:
+        return conform(rows, schema, outside=outside, part=True)
+    except TableError as error:
+        raise TableError(f"{name}: {error}") from None
+
+
+def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> None:
+    """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins.
+
+    Args:
+        train: *Sensitive*. Conforming to the schema.
+        holdout: *Sensitive*. Conforming to the schema.
+        schema: names the columns.
+
+    Raises:
+        EvaluationError: most rows of the holdout are rows of train; nothing was measured.
+    """
+    keys, counts = np.unique(row_keys(train, schema.learned), return_counts=True)
+    alone = counts[counts == 1].sum() / counts.sum()
+    shared = np.isin(row_keys(holdout, schema.learned), keys[counts == 1]).mean()
+    if alone > MOSTLY and shared > MOSTLY:
+        raise EvaluationError(
+            "a holdout is held out, and most rows of this one are rows of train; pass the two parts that "
+            "`understudy split` made"
+        )
 
 
 def shuffle_columns(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

@@ -1,4 +1,23 @@
-"""Show an evaluation: the report as data, and as one HTML page that needs neither script nor network."""
+"""Show an evaluation: the report as data, and as one HTML page that needs neither script nor network.
+
+From a notebook: a schema, a fit and a sample, then an evaluation and a report.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> import numpy as np, pandas as pd
+>>> import evaluate, reports, synth
+>>> rng = np.random.default_rng(0)
+>>> age = rng.integers(18, 90, 600)
+>>> real = pd.DataFrame({"age": age, "smoker": rng.random(600) < 0.3, "ill": rng.random(600) < age / 100})
+>>> schema = synth.infer_schema(real, target="ill")
+>>> sides = synth.split_table(real, schema)
+>>> synthetic = synth.fit(sides.train, schema, "mst").sample(seed=0)
+>>> evaluation = evaluate.evaluate(sides.train, sides.holdout, synthetic, schema)
+>>> page = Path(tempfile.mkdtemp()) / "report.html"
+>>> reports.write_html(evaluation, page)
+>>> page.read_text(encoding="utf-8").startswith("<!doctype html>")
+True
+"""
 
 from reports.document import Document, compose
 from reports.html import render_html, write_html

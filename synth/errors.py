@@ -13,7 +13,8 @@
     └── MissingExtra (ImportError)       an optional dependency is not installed
 
 Every message is one sentence with the rule, ``name=value`` and the remedy, and never holds a cell value of a real
-table. On the command line each of them ends in exit code 2; any other exception is an internal error, exit code 4.
+table. On the command line each of them, and an error of the operating system, ends in exit code 2; any other exception
+is an internal error, exit code 4.
 """
 
 import difflib

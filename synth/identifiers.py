@@ -29,7 +29,9 @@ def generate(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.n
     """
     room = capacity(column)
     if n > room:
-        raise SchemaError(f"the identifier's format has room for {room} values, not for rows={n}; declare a wider one")
+        raise SchemaError(
+            f"the identifier's format has room for {room} values, too few for this table; declare a wider one"
+        )
     made: np.ndarray = np.zeros(0, dtype=np.int64 if column.bounds is not None else object)
     while len(made) < n:
         more = _draw(column, max(2 * (n - len(made)), 16), rng)

@@ -205,9 +205,6 @@ KINDS: dict[str, type[_Column]] = {
     "text": TextColumn,
 }  # fmt: skip
 
-NUMERIC = (IntegerColumn, RealColumn, WeightColumn)
-TEMPORAL = (DateColumn, DatetimeColumn)
-
 
 class Schema(_Frozen):
     """What is public about one table. Constructing one checks it; nothing inconsistent exists."""

@@ -13,6 +13,7 @@ import pandas as pd
 
 from synth.errors import JobError, TableError
 from synth.schema import BooleanColumn, CategoricalColumn, Schema
+from synth.table import conform
 
 MIN_SIDE_ROWS = 40
 """Rows that either side needs, so that the evaluation's intervals mean something."""
@@ -41,7 +42,7 @@ def split_table(
     """Train and holdout of a table.
 
     Args:
-        frame: *Sensitive*. Conforming to the schema.
+        frame: *Sensitive*. Fits the schema.
         schema: names the entity and the target.
         holdout_share: share of units that go to the holdout, in (0, 1).
         seed: names the split; another seed is another release of the same table.
@@ -49,10 +50,12 @@ def split_table(
 
     Raises:
         JobError: the share is not inside (0, 1).
-        TableError: too few rows on one side; nothing was split.
+        TableError: the table does not fit the schema (where nothing private is asked for), or too few rows are on one
+            side; nothing was split.
     """
     if not 0.0 < holdout_share < 1.0:
         raise JobError(f"holdout_share={holdout_share} must lie between 0 and 1; 0.2 is customary")
+    frame = conform(frame, schema, outside="clamp" if private else "refuse", part=True)
     inside = _keyed(frame, schema, holdout_share, seed) if private else _drawn(frame, schema, holdout_share, seed)
     train, holdout = frame[~inside].reset_index(drop=True), frame[inside].reset_index(drop=True)
     if min(len(train), len(holdout)) < MIN_SIDE_ROWS:
@@ -105,7 +108,7 @@ def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.n
     codes, entities = pd.factorize(frame[schema.entity])
     sides = np.fromiter(map(inside, entities), dtype=bool, count=len(entities))
     # A row without an entity stays in train, where a private fit lets it contribute nothing.
-    return np.append(sides, False)[codes]
+    return np.asarray(np.append(sides, False)[codes], dtype=bool)
 
 
 def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
@@ -122,7 +125,7 @@ def _drawn(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.n
     inside = np.empty(len(first), dtype=bool)
     # Systematic sampling: every stratum gives its share to within one unit, the odd one by chance.
     inside[order] = np.floor((ranks + 1) * share + offsets) > np.floor(ranks * share + offsets)
-    return inside[units]
+    return np.asarray(inside[units], dtype=bool)
 
 
 def _units(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
@@ -131,7 +134,7 @@ def _units(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
         return np.arange(len(frame))
     codes, entities = pd.factorize(frame[schema.entity])
     alone = codes < 0
-    return np.where(alone, len(entities) + np.cumsum(alone) - 1, codes)
+    return np.asarray(np.where(alone, len(entities) + np.cumsum(alone) - 1, codes))
 
 
 def _strata(rows: pd.DataFrame, schema: Schema) -> np.ndarray:

@@ -9,8 +9,9 @@ import evaluate as measuring
 from evaluate.policy import Policy, load_policy
 from evaluate.result import Evaluation, EvaluationError
 from synth.errors import JobError
-from synth.generators.base import Model, Progress
+from synth.generators.base import Model
 from synth.generators.registry import load_model
+from synth.progress import Progress
 from synth.schema_file import read_schema
 from synth.table import conform, read_table
 from understudy import provenance

@@ -13,7 +13,8 @@ from evaluate.policy import judge as judge_candidate
 from evaluate.result import Evaluation
 from reports import write_html
 from synth.dp.statement import PrivacyStatement
-from synth.generators.base import Model, Progress
+from synth.generators.base import Model
+from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table
 from understudy.plan import Plan

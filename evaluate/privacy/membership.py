@@ -31,6 +31,8 @@ from evaluate.tables import Measurement, Tables
 
 N_TARGETS = 8_000
 MIN_TARGETS = 10
+BACKWARD = 0.4
+"""An area under the curve below this, with its interval, says that the holdout was used and train was not."""
 RATES = (0.001, 0.01)
 N_CURVE = 300
 THRESHOLD_TAIL = 0.02
@@ -59,9 +61,16 @@ def measure(tables: Tables) -> Measurement:
     if min(len(scores.members), len(scores.controls)) < MIN_TARGETS:
         message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
         return Measurement(failures=tuple(Failure(name, "skipped", message) for name in _names()))
+    auc = _auc(scores)
+    if auc.high is not None and auc.high < BACKWARD:
+        message = (
+            "the attack finds rows of the holdout in the synthetic table, not of train: "
+            "are the two swapped, or was the table made from the holdout?"
+        )
+        return Measurement(failures=tuple(Failure(name, "failed", message) for name in _names()))
     rates = [_rate(scores, rate) for rate in RATES]
     return Measurement(
-        estimates=(_auc(scores), *(rate for rate in rates if isinstance(rate, Estimate))),
+        estimates=(auc, *(rate for rate in rates if isinstance(rate, Estimate))),
         failures=tuple(rate for rate in rates if isinstance(rate, Failure)),
         figures={"membership": _curve(scores)},
     )

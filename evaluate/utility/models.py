@@ -90,7 +90,7 @@ def _predicted(model: Any, method: str, X: tuple[np.ndarray, np.ndarray], y: np.
     Any other warning is passed on.
     """
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     # One thread: the same sums in the same order everywhere, and no threads that wait for each other on a busy machine.
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:

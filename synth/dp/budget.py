@@ -14,7 +14,7 @@ from synth.errors import BudgetError
 from synth.schema import Schema
 
 CAVEATS = (
-    "Rows beyond the declared bounds are clamped and unknown categories are merged into one; nothing is dropped.",
+    "The fit clamps values beyond the declared bounds and treats unknown categories as one; no row is refused.",
     "Everything in the schema (bounds, categories, n_units) is taken to be public: whoever declared it asserts that.",
     "Checking the table against its schema, evaluating and the internal report read real rows outside this guarantee.",
     "Choosing to publish because exact measures came out well is a release that this guarantee does not cover.",
@@ -28,11 +28,6 @@ class Budget:
         self._events = tuple(events)
         self._noise = noise
         self._spent: Counter[Event] = Counter()
-
-    @property
-    def noise(self) -> Noise:
-        """Where the draws come from."""
-        return self._noise
 
     def counts(self, exact: np.ndarray, event: GaussianEvent) -> np.ndarray:
         """Noisy counts; spends one of the event's releases.

@@ -12,7 +12,7 @@ class EventRecord:
     Attributes:
         what: what was read, in words ("one-way marginals of 15 columns").
         mechanism: which mechanism released it ("discrete Gaussian").
-        noise: the mechanism's public parameter, such as ``{"noise_multiplier": 36.2}``.
+        noise: the mechanism's public parameter, such as ``{"sigma": 36.2, "sensitivity": 1.0}``.
         count: how many times.
         rho: its zCDP cost in total, to compare lines by.
     """
@@ -31,7 +31,7 @@ class PrivacyStatement:
     Attributes:
         epsilon: the claim, by the PLD accountant.
         delta: the claim's delta.
-        relation: neighbouring relation; "zero-out": one unit is replaced by nothing, its slot kept.
+        relation: neighboring relation; "zero-out": one unit is replaced by nothing, its slot kept.
         unit: "row", or the entity column's name.
         n_units: the declared number of units; public.
         max_rows_per_unit: rows of one unit that were used at most.

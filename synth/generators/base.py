@@ -1,6 +1,5 @@
 """What every generator is: a frozen specification with `fit`, giving a model with `sample` and `save`."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -10,14 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from synth.dp.calibration import EPSILON_RANGE, resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, SchemaError
+from synth.progress import Progress, quiet
 from synth.schema import Schema
-
-Progress = Callable[[str, float | None], None]
-"""Called with what is being done and the share done in [0, 1], or none where the share is unknown."""
-
-
-def quiet(label: str, share: float | None) -> None:
-    """A `Progress` that shows nothing."""
 
 
 class Model(Protocol):
@@ -131,6 +124,3 @@ class PrivateGenerator(Generator):
         super().check(schema)
         if self.epsilon is not None:
             resolve_delta(self.delta, schema)
-
-
-Registry = Mapping[str, type[Generator]]

@@ -51,15 +51,3 @@ def rows_per_entity(train: pd.DataFrame, schema: Schema) -> np.ndarray:
     """
     sizes = train.groupby(schema.entity, sort=False).size().to_numpy()
     return np.bincount(sizes, minlength=schema.max_rows_per_unit + 1)[1:]
-
-
-def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """A synthetic entity's number for every row, shape (n_rows,): consecutive rows share one.
-
-    Args:
-        shares: share of entities with 1, 2, ..., k rows; not all zero.
-        n_rows: rows to name.
-        rng: source of the draw.
-    """
-    sizes = rng.choice(np.arange(1, len(shares) + 1), size=n_rows, p=shares / shares.sum())
-    return np.repeat(np.arange(n_rows), sizes)[:n_rows]

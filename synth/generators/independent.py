@@ -8,10 +8,11 @@ from pydantic import Field
 
 from synth.dp.events import Event, gaussian_of_rho
 from synth.dp.mechanisms import Noise
-from synth.generators.base import PrivateGenerator, Progress, quiet
+from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import start
 from synth.marginals import estimate
+from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 HISTOGRAMS = "one-way histograms of the columns"

@@ -8,15 +8,14 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from synth import identifiers
 from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
-from synth.errors import JobError, ModelError
-from synth.generators.base import Progress, quiet
-from synth.generators.contributions import entity_of_rows
+from synth.errors import ModelError
+from synth.generators.assembling import add_identifiers, rows_wanted
 from synth.generators.saving import save_model
 from synth.marginals import MarkovRandomField, sample
-from synth.schema import IdentifierColumn, Schema
+from synth.progress import Progress, quiet
+from synth.schema import Schema
 from synth.table import present
 
 
@@ -53,9 +52,7 @@ class MarginalModel:
         Raises:
             JobError: `n_rows` is below one; nothing was drawn.
         """
-        wanted = self.default_rows if n_rows is None else n_rows
-        if wanted < 1:
-            raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
+        wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)
         progress("sampling", 0.0)
         codes = sample(self.distribution, wanted, rng)
@@ -109,27 +106,3 @@ class MarginalModel:
             )
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
-
-
-def add_identifiers(
-    learned: pd.DataFrame, schema: Schema, entity_shares: tuple[float, ...] | None, rng: np.random.Generator
-) -> pd.DataFrame:
-    """The table with its identifiers, made anew, and all columns in the schema's order.
-
-    Args:
-        learned: canonical columns that a generator made.
-        schema: names the identifiers and the entity.
-        entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
-        rng: source of the draw.
-    """
-    columns: dict[str, Any] = {}
-    for name in schema.kept:
-        column = schema.columns[name]
-        if not isinstance(column, IdentifierColumn):
-            columns[name] = learned[name]
-        elif name == schema.entity and entity_shares is not None:
-            owner = entity_of_rows(np.array(entity_shares), len(learned), rng)
-            columns[name] = identifiers.generate(column, int(owner.max()) + 1, rng)[owner]
-        else:
-            columns[name] = identifiers.generate(column, len(learned), rng)
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)))

@@ -12,10 +12,11 @@ from synth.dp.calibration import calibrate, resolve_delta
 from synth.dp.events import Event, GaussianEvent, gaussian_of_rho
 from synth.dp.mechanisms import Noise, NoNoise, SystemNoise
 from synth.dp.statement import PrivacyStatement
-from synth.generators.base import PrivateGenerator, Progress
+from synth.generators.base import PrivateGenerator
 from synth.generators.contributions import bound_contributions, rows_per_entity
 from synth.generators.one_way import measure_columns
 from synth.marginals import Measurement
+from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import conform
 
@@ -101,24 +102,21 @@ def start(
         TableError: a column is missing, or (without epsilon) the table does not fit the schema.
     """
     generator.check(schema)
+    whole = _with_sizes(plan, schema)
     if generator.epsilon is None:
+        events = tuple(whole(EXACT_RHO))
         rows = conform(train, schema, part=True)
-        return Fit(
-            rows,
-            schema,
-            tuple(_whole(plan, schema)(EXACT_RHO)),
-            Budget(_whole(plan, schema)(EXACT_RHO), NoNoise()),
-            None,
-        )
+        return Fit(train=rows, schema=schema, events=events, budget=Budget(events, NoNoise()), delta=None)
     delta = resolve_delta(generator.delta, schema)
     progress("calibrating the noise", None)
-    events = calibrate(_whole(plan, schema), generator.epsilon, delta)
+    events = calibrate(whole, generator.epsilon, delta)
     # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
     rows = bound_contributions(conform(train, schema, outside="clamp"), schema)
-    return Fit(rows, schema, events, Budget(events, noise if noise is not None else SystemNoise()), delta)
+    budget = Budget(events, noise if noise is not None else SystemNoise())
+    return Fit(train=rows, schema=schema, events=events, budget=budget, delta=delta)
 
 
-def _whole(plan: Plan, schema: Schema) -> Plan:
+def _with_sizes(plan: Plan, schema: Schema) -> Plan:
     """The plan with the histogram of rows per entity, where there are entities."""
     if schema.entity is None:
         return plan

@@ -15,10 +15,11 @@ from pydantic import Field
 from synth.domain import Discretizer
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.dp.mechanisms import Noise
-from synth.generators.base import PrivateGenerator, Progress, quiet
+from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
 from synth.marginals import MarkovRandomField, Measurement, estimate
+from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 COLUMNS, CHOICES, PAIRS = (

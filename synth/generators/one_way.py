@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from synth.domain.discretizer import MISSING, OTHER, Attribute, Discretizer, regroup
+from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.marginals import Measurement
@@ -108,6 +108,3 @@ def _measurement(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Measu
     sigmas = sigma * np.sqrt(np.bincount(attribute.group).astype(np.float64))
     values[attribute.impossible], sigmas[attribute.impossible] = 0.0, IMPOSSIBLE_SIGMA * sigma
     return Measurement((attribute.name,), values, sigmas)
-
-
-__all__ = ["MISSING", "OTHER", "even_mass_groups", "measure_columns"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synth.errors import JobError, nearest
+from synth.errors import JobError, ModelError, nearest
 from synth.generators.base import Generator, Model
 from synth.generators.saving import load_content
 from synth.validation import sentence
@@ -65,10 +65,10 @@ def load_model(path: Path | str) -> Model:
     Raises:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
     """
-    from synth.errors import ModelError
     from synth.generators.marginal_model import MarginalModel
 
     content, arrays, schema, statement = load_content(Path(path))
-    if content.get("generator") not in ("independent", "mst"):
+    name = content.get("generator")
+    if name not in _CLASSES or generator_class(name).unsaved is not None:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
     return MarginalModel.load(content, arrays, schema, statement)

@@ -34,7 +34,7 @@ def save_model(
     described = {
         "format": FORMAT,
         **content,
-        "schema": schema.model_dump(mode="json", exclude_defaults=False),
+        "schema": schema.model_dump(mode="json"),
         "statement": None if statement is None else statement.to_dict(),
     }
     with whole_folder(path) as folder:

@@ -21,15 +21,19 @@ from pydantic import Field
 
 from synth.domain import line
 from synth.domain.discretizer import Attribute, Discretizer
-from synth.errors import JobError, MissingExtra, ModelError, TableError
-from synth.generators.base import Generator, Progress, quiet
-from synth.generators.marginal_model import add_identifiers
+from synth.errors import MissingExtra, ModelError, TableError
+from synth.generators.assembling import add_identifiers, rows_wanted
+from synth.generators.base import Generator
+from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import conform, present
 
 TABLE = "table"
 UNSAVED = "SDV's models are pickles, which run code when loaded; name it in a job, which samples from it at once"
-_NOT_INSTALLED = "SDV's generators need the extra `sdv`, which is not installed; run `pip install 'understudy[sdv]'`"
+_NOT_INSTALLED = (
+    "SDV's generators need the extra `sdv`, which is not installed; install this project with it "
+    "(`pip install '.[sdv]'` in its checkout)"
+)
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,7 @@ class SdvModel:
         Raises:
             JobError: `n_rows` is below one; nothing was drawn.
         """
-        wanted = self.default_rows if n_rows is None else n_rows
-        if wanted < 1:
-            raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
+        wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)
         progress(f"sampling {self.name}", None)
         sampled = pd.DataFrame(index=range(wanted))

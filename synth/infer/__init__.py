@@ -14,7 +14,7 @@ from synth.table.conforming import names_at_fault
 from synth.table.given import look
 from synth.validation import sentence
 
-__all__ = ["infer"]
+__all__ = ["infer_schema"]
 
 
 def infer_schema(frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None) -> Schema:

@@ -140,14 +140,18 @@ def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
         values: *Sensitive*. Shape (n,).
         step: the least distance between two values.
     """
+    peak = float(np.abs(values).max())
+    if peak <= step:
+        return "linear"
+    values, step = values / peak, step / peak  # so that nothing overflows; the answer does not depend on the unit
     low, high = values.min(), values.max()
-    if (high - low) / step <= FINE_STEPS or (low < 0 and high <= 0):
+    if high - low <= FINE_STEPS * step or (low < 0 and high <= 0):
         return "linear"
     size = np.abs(values)
     middle = np.median(size)
     if low < 0:
         return "log" if size.max() >= 20 * middle else "linear"
-    if middle == 0 or (step < 1 and np.mean(values == 0) >= ZERO_SHARE):
+    if middle == 0 or (step * peak < 1 and np.mean(values == 0) >= ZERO_SHARE):
         return "log"
     heavy = high >= 5 * middle and _skewness(values) > 1.0
     return "log" if heavy and abs(_skewness(np.log(values + middle / 100))) < _skewness(values) else "linear"

@@ -1,0 +1,58 @@
+"""What every model does after its columns are made: identifiers, entities, the order of columns."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth import identifiers
+from synth.errors import JobError
+from synth.schema import IdentifierColumn, Schema
+
+
+def rows_wanted(n_rows: int | None, default_rows: int) -> int:
+    """How many rows to make.
+
+    Raises:
+        JobError: fewer than one was asked for; nothing was drawn.
+    """
+    wanted = default_rows if n_rows is None else n_rows
+    if wanted < 1:
+        raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
+    return wanted
+
+
+def add_identifiers(
+    learned: pd.DataFrame, schema: Schema, entity_shares: tuple[float, ...] | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """The table with its identifiers, made anew, and all columns in the schema's order.
+
+    Args:
+        learned: canonical columns that a generator made.
+        schema: names the identifiers and the entity.
+        entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
+        rng: source of the draw.
+    """
+    columns: dict[str, Any] = {}
+    for name in schema.kept:
+        column = schema.columns[name]
+        if not isinstance(column, IdentifierColumn):
+            columns[name] = learned[name]
+        elif name == schema.entity and entity_shares is not None:
+            owner = entity_of_rows(np.array(entity_shares), len(learned), rng)
+            columns[name] = identifiers.generate(column, int(owner.max()) + 1, rng)[owner]
+        else:
+            columns[name] = identifiers.generate(column, len(learned), rng)
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)))
+
+
+def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """A synthetic entity's number for every row, shape (n_rows,): consecutive rows share one.
+
+    Args:
+        shares: share of entities with 1, 2, ..., k rows; not all zero.
+        n_rows: rows to name.
+        rng: source of the draw.
+    """
+    sizes = rng.choice(np.arange(1, len(shares) + 1), size=n_rows, p=shares / shares.sum())
+    return np.repeat(np.arange(n_rows), sizes)[:n_rows]

@@ -1,0 +1,64 @@
+"""The sides of an evaluation: a holdout is held out, and the message says which table is at fault."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate
+from evaluate.policy import judge, load_policy
+from evaluate.result import EvaluationError, Failure
+from evaluate.tables import Tables
+from synth.errors import TableError
+from synth.schema import Schema, build_schema
+
+INTERNAL = Path(__file__).parents[2] / "understudy" / "policies" / "internal.toml"
+
+
+def schema() -> Schema:
+    columns = {
+        "age": {"kind": "integer", "bounds": [0, 100]},
+        "income": {"kind": "real", "bounds": [-1000.0, 1000.0]},
+        "ill": {"kind": "boolean"},
+    }
+    return build_schema({"status": "declared", "target": "ill", "columns": columns})
+
+
+def rows(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 101, n)
+    return pd.DataFrame({"age": age, "income": age + rng.normal(0, 20, n), "ill": rng.random(n) < age / 120})
+
+
+def test_a_holdout_that_is_the_training_table_is_refused() -> None:
+    train = rows(500, 0)
+    for holdout in (train, train.sample(frac=1.0, random_state=0), train.head(200)):
+        with pytest.raises(EvaluationError, match="held out"):
+            Tables.prepare(train, holdout, rows(300, 2), schema())
+
+
+def test_a_table_of_twins_has_rows_on_both_sides_and_is_accepted() -> None:
+    columns = {"a": {"kind": "boolean"}, "b": {"kind": "boolean"}}
+    frame = pd.DataFrame({"a": np.arange(400) % 2 == 0, "b": np.arange(400) % 3 == 0})
+    twins = build_schema({"status": "declared", "columns": columns})
+    assert len(Tables.prepare(frame[:300], frame[300:], frame[:100], twins).holdout) == 100
+
+
+def test_train_and_holdout_swapped_never_pass() -> None:
+    train, holdout = rows(1500, 0), rows(1500, 1)
+    candidate = evaluate(holdout, train, train, schema(), measures=["privacy.membership", "privacy.copies"]).candidates[
+        0
+    ]
+    found = candidate.find("privacy.membership.auc")
+    assert isinstance(found, Failure)
+    assert "swapped" in found.message
+    assert judge(candidate, load_policy(INTERNAL)).verdict != "PASS"
+
+
+def test_the_message_names_the_table_that_does_not_fit() -> None:
+    odd = rows(100, 1).assign(age=1000)
+    with pytest.raises(TableError, match=r"^holdout: column='age'"):
+        Tables.prepare(rows(100, 0), odd, rows(100, 2), schema())
+    with pytest.raises(TableError, match=r"^synthetic: .*income"):
+        Tables.prepare(rows(100, 0), rows(100, 1), rows(100, 2).drop(columns="income"), schema())
