@@ -76,8 +76,6 @@ def _named(table: Path, schema: Path) -> tuple[pd.DataFrame, Schema]:
 
 
 def _quality_report(train: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> None:
-    from sdmetrics.reports.single_table import QualityReport
-
     from synth.table import present
 
     numeric = ("integer", "real", "weight")
@@ -87,6 +85,8 @@ def _quality_report(train: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema
     }
     names = list(columns)
     with warnings.catch_warnings(record=True):
+        from sdmetrics.reports.single_table import QualityReport
+
         QualityReport().generate(present(train, schema)[names], synthetic[names], {"columns": columns}, verbose=False)
 
 

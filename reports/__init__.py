@@ -13,8 +13,7 @@ From a notebook: a schema, a fit and a sample, then an evaluation and a report.
 >>> sides = synth.split_table(real, schema)
 >>> synthetic = synth.fit(sides.train, schema, "mst").sample(seed=0)
 >>> evaluation = evaluate.evaluate(sides.train, sides.holdout, synthetic, schema)
->>> page = Path(tempfile.mkdtemp()) / "report.html"
->>> reports.write_html(evaluation, page)
+>>> page = reports.write_html(evaluation, Path(tempfile.mkdtemp()) / "report.html")
 >>> page.read_text(encoding="utf-8").startswith("<!doctype html>")
 True
 """
