@@ -9,6 +9,7 @@ import pandas as pd
 
 from synth.errors import TableError, nearest
 from synth.schema import CategoricalColumn, Column, IdentifierColumn, Schema
+from synth.table.alone import look_alone
 from synth.table.faults import UNREADABLE, Fault, words
 from synth.table.given import look
 from synth.table.kinds import holds_whole_numbers, read
@@ -142,7 +143,7 @@ def _check(series: pd.Series, column: Column, missing_texts: frozenset[str], *, 
     absent = _known_texts(series, column, missing_texts)
     if absent is not None:
         return _Checked(series.reset_index(drop=True), {Fault.MISSING: absent})
-    given = look(series, missing_texts)
+    given = look_alone(series, column, missing_texts) if clamp else look(series, missing_texts)
     done = read(given, column, clamp=clamp)
     taken = given.taken(done.values)
     # Named, so that pandas does not make times of objects that are to keep their own offsets.
@@ -158,11 +159,10 @@ def _known_texts(series: pd.Series, column: Column, missing_texts: frozenset[str
     if series.dtype != object or not isinstance(column, CategoricalColumn) or holds_whole_numbers(column):
         return None
     cells = series.to_numpy()
-    try:
-        distinct = set(pd.unique(cells))
-    except TypeError:  # an unhashable cell, such as a list
+    if not {type(cell) for cell in cells} <= {str, _NONE}:  # first of all: anything else may not even be compared
         return None
-    if not distinct <= {*column.categories, None} - missing_texts or not all(type(v) in (str, _NONE) for v in distinct):
+    distinct = set(pd.unique(cells))
+    if not distinct <= {*column.categories, None} - missing_texts:
         return None
     return pd.isna(cells) if None in distinct else np.zeros(len(cells), dtype=bool)
 

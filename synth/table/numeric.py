@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.schema import CategoricalColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.schema import CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table.cells import Faults, Read, each, none
 from synth.table.faults import Fault
 from synth.table.given import INT64_MAX, Given
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,9})?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 INFINITY = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _FLOAT_BELOW_INT64 = 2.0**63 - 1024
@@ -21,6 +21,9 @@ _FLOAT_BELOW_INT64 = 2.0**63 - 1024
 def integers(given: Given, column: Any, clamp: bool) -> Read:
     """Cells as whole numbers: of an integer column, of integer categories, or of integer identifiers."""
     values, missing, faults = _whole(given)
+    if clamp and isinstance(column, IdentifierColumn):
+        # A name that is no whole number of 64 bits is nobody's: rounded or cut off, it would be somebody else's.
+        missing |= faults.get(Fault.FRACTION, none(given)) | faults.get(Fault.BOUNDS, none(given))
     if isinstance(column, CategoricalColumn):
         faults[Fault.CATEGORY] = ~missing & ~np.isin(values, np.array(column.categories, dtype=np.int64))
         return Read(pd.arrays.IntegerArray(values, missing), faults)

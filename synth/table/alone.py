@@ -1,0 +1,158 @@
+"""Cells read one at a time: what a cell stands for depends on the cell and the declared column, never on its neighbors.
+
+A private fit reads tables this way. Were a column's form inferred from all its cells, one row could change how every
+other row is read, and no noise on counts would hide that.
+"""
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.schema import BooleanColumn, Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.table.given import Given, from_arrow, look
+from synth.table.kinds import holds_whole_numbers
+
+_ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
+_LARGEST_EXPONENT = 400
+"""Decimals beyond ten to this are out of any bounds, and slow to write out."""
+
+
+def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> Given:
+    """The column in a form that reads each cell as if it were alone.
+
+    Args:
+        series: *Sensitive*. Of any dtype, holding anything; it is not changed.
+        column: what is declared.
+        missing_texts: texts that stand for a missing value.
+    """
+    series = _unwrapped(series)
+    if _reads_alike(series.dtype, column):
+        given = look(series, missing_texts)
+        if given.form != "mixed":
+            return given
+    cells = series.to_numpy(dtype=object)
+    if isinstance(column, DateColumn | DatetimeColumn):
+        return _given("mixed", [_time(cell, missing_texts) for cell in cells])
+    return _given("text", [_text(cell, column, missing_texts) for cell in cells])
+
+
+def _unwrapped(series: pd.Series) -> pd.Series:
+    """The column without the wrappers of Arrow, of categories and of sparse storage."""
+    dtype: Any = series.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return from_arrow(series.array.__arrow_array__())
+    if isinstance(dtype, pd.CategoricalDtype):
+        levels = np.append(series.cat.categories.to_numpy(dtype=object), [None])
+        return pd.Series(levels[series.cat.codes.to_numpy()], dtype=object)
+    return series.astype(dtype.subtype) if isinstance(dtype, pd.SparseDtype) else series
+
+
+def _reads_alike(dtype: Any, column: Column) -> bool:
+    """Whether a typed column is read cell by cell as objects of that type would be."""
+    if isinstance(column, DateColumn | DatetimeColumn):
+        zone = column.timezone if isinstance(column, DatetimeColumn) else None
+        if isinstance(dtype, pd.DatetimeTZDtype):
+            return zone not in (None, "mixed")
+        return bool(dtype.kind == "M") and zone is None
+    numeric = _is_number(column) or isinstance(column, BooleanColumn)
+    return numeric and bool(dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8))
+
+
+def _given(form: Any, cells: list[Any]) -> Given:
+    values = np.empty(len(cells), dtype=object)
+    values[:] = cells
+    missing = np.fromiter((cell is None for cell in cells), dtype=bool, count=len(cells))
+    if form == "text":
+        codes, distinct = pd.factorize(values)
+        texts = np.array([*distinct], dtype=object)
+        return Given("text", texts, np.zeros(len(texts), dtype=bool), codes=codes.astype(np.int64))
+    return Given(form, values, missing)
+
+
+def _text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | None:
+    """What a cell says, as text; none where it is missing or nothing that a table holds."""
+    kind = type(cell)
+    if kind is str or issubclass(kind, np.str_):
+        return _plain_text(cell, missing_texts)
+    if kind is bool or issubclass(kind, np.bool_):
+        return _truth(bool(cell), column)
+    number = _number(cell)
+    if number is None:
+        return None
+    if isinstance(column, BooleanColumn):
+        return column.tokens[int(number)] if number in (0, 1) else None
+    return str(number)
+
+
+def _plain_text(cell: Any, missing_texts: frozenset[str]) -> str | None:
+    text = str(cell)
+    if text in missing_texts:
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair is no text
+        return None
+    return text
+
+
+def _truth(cell: bool, column: Column) -> str:
+    """True and false in the words of a boolean column, as 1 and 0 where numbers are, else as Python writes them."""
+    if isinstance(column, BooleanColumn):
+        return column.tokens[int(cell)]
+    return str(int(cell)) if _is_number(column) else str(cell)
+
+
+def _is_number(column: Column) -> bool:
+    return isinstance(column, IntegerColumn | RealColumn | WeightColumn) or holds_whole_numbers(column)
+
+
+def _number(cell: Any) -> int | float | None:
+    """A number, whole where it is whole, so that 1 and 1.0 say the same; none where it is none or not finite."""
+    kind = type(cell)
+    if kind is int or (issubclass(kind, np.integer) and not issubclass(kind, np.timedelta64)):
+        whole = int(cell)
+        return whole if abs(whole) < 10**40 else None
+    if kind is Decimal:
+        return _of_decimal(cell)
+    if kind is complex or issubclass(kind, np.complexfloating):
+        cell = cell.real if cell.imag == 0 else None
+        kind = type(cell)
+    if kind is not float and not issubclass(kind, np.floating):
+        return None
+    with np.errstate(over="ignore"):
+        real = float(cell)
+    if not math.isfinite(real):
+        return None
+    return int(real) if real.is_integer() and abs(real) < 2.0**63 else real
+
+
+def _of_decimal(cell: Decimal) -> int | float | None:
+    if not cell.is_finite() or abs(cell.adjusted()) > _LARGEST_EXPONENT:
+        return None
+    if cell.adjusted() < 20 and cell == cell.to_integral_value():
+        return int(cell)
+    real = float(cell)
+    return real if math.isfinite(real) else None
+
+
+def _time(cell: Any, missing_texts: frozenset[str]) -> str | dt.datetime | None:
+    """A text or a datetime to the microsecond; none for anything else."""
+    kind = type(cell)
+    if kind is str or issubclass(kind, np.str_):
+        return _plain_text(cell, missing_texts)
+    if issubclass(kind, np.datetime64):
+        moment = cell.astype("datetime64[us]").item()
+        return moment if type(moment) is dt.datetime else None
+    if kind is pd.Timestamp:
+        cell = cell.to_pydatetime(warn=False) if 1 <= cell.year <= 9999 else None
+        kind = type(cell)
+    if kind is dt.date:
+        return dt.datetime.combine(cell, dt.time())
+    if kind is not dt.datetime:
+        return None
+    zone = cell.tzinfo
+    return cell if zone is None or type(zone).__module__.split(".")[0] in _ZONE_PACKAGES else None
