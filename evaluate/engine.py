@@ -73,6 +73,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     seed: int = 0,
     progress: Progress = quiet,
     statements: Mapping[str, Mapping[str, Any]] | None = None,
+    generators: Mapping[str, Mapping[str, Any]] | None = None,
     outside: Outside = "refuse",
 ) -> Evaluation:
     """The evaluation of one or more synthetic tables of one real table.
@@ -87,6 +88,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         seed: the same seed gives the same numbers.
         progress: told what is being measured.
         statements: privacy statements as plain data, by name of the table.
+        generators: name and parameters of the generators, by name of the table.
         outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
             `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
 
@@ -103,7 +105,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     candidates = tuple(
         measure_candidate(
             name, tables, measures=chosen, time_limit_s=time_limit_s, progress=progress,
-            statement=(statements or {}).get(name),
+            statement=(statements or {}).get(name), generator=(generators or {}).get(name),
         )
         for name, tables in prepared.items()
     )  # fmt: skip

@@ -5,17 +5,16 @@ names of all measures that a rule may hold are in `GATEABLE`, the one list of th
 """
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evaluate.result import Candidate, Direction, Estimate, Failure
 from synth.errors import JobError, nearest
-from synth.validation import sentence
+from synth.validation import Frozen, read_toml, sentence
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
@@ -45,11 +44,7 @@ HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Rule(_Frozen):
+class Rule(Frozen):
     """One limit on one measure, and the reason for it."""
 
     measure: str
@@ -73,7 +68,7 @@ class Rule(_Frozen):
         return GATEABLE[self.measure]
 
 
-class Policy(_Frozen):
+class Policy(Frozen):
     """What must hold before a table may go to an audience."""
 
     name: str = Field(min_length=1)
@@ -135,13 +130,7 @@ def load_policy(path: Path | str) -> Policy:
     Raises:
         JobError: the file cannot be read or is not a policy; nothing was judged.
     """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError:
-        raise JobError(f"the policy cannot be read: path={str(path)!r}; pass a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise JobError(f"the policy is not TOML: path={str(path)!r} ({error}); correct it there") from None
-    return build_policy(content)
+    return build_policy(read_toml(Path(path), "policy", JobError))
 
 
 def build_policy(content: Mapping[str, Any]) -> Policy:

@@ -143,17 +143,21 @@ class Evaluation:
                 "upgrade understudy"
             )
         try:
+            if not all(isinstance(content[part], dict) for part in ("real", "schema", "provenance")):
+                raise TypeError
             return Evaluation(
                 candidates=tuple(_candidate(c) for c in content["candidates"]),
                 real=content["real"],
                 schema=content["schema"],
                 provenance=content["provenance"],
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise EvaluationError(f"the evaluation is damaged ({error}); evaluate again") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise EvaluationError(f"the evaluation is damaged ({type(error).__name__}); evaluate again") from None
 
 
 def _candidate(content: Mapping[str, Any]) -> Candidate:
+    if not all(isinstance(content[part], dict) for part in ("figures", "generator", "seconds")):
+        raise TypeError
     return Candidate(
         **{
             **content,

@@ -96,7 +96,8 @@ def difference_top(candidates: Sequence[Candidate]) -> float:
 
 
 def _gap(real: float | None, synthetic: float | None) -> float | None:
-    return None if real is None or synthetic is None else abs(finite(real) - finite(synthetic))
+    """How far off an association is; one that the synthetic table does not have at all is lost whole."""
+    return None if real is None else abs(finite(real) - finite(synthetic or 0.0))
 
 
 def _most_wrong(difference: Sequence[Sequence[float | None]]) -> list[int]:

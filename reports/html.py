@@ -1,10 +1,7 @@
 """The report as one self-contained HTML page: no script, no network, inline SVG, everything escaped."""
 
 import base64
-import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -17,7 +14,7 @@ from reports.document import TITLE, WORDS, Document, compose
 from reports.glossary import METRICS, TERMS, entry, evidence
 from reports.limits import NOT_RUN
 from reports.readings import reading, shown
-from synth.errors import OutputError
+from synth.output import whole_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -45,21 +42,8 @@ def write_html(
     """
     path = Path(path)
     page = render_html(evaluation, verdicts=verdicts, title=title, release=release)
-    partial: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        partial = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(page)
-        partial.chmod(0o644)
-        partial.replace(path)
-    except OSError:
-        if partial is not None:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
-        raise OutputError(
-            f"the report cannot be written: path={str(path)!r}; choose a file in a writable folder"
-        ) from None
+    with whole_file(path) as beside:
+        beside.write_text(page, encoding="utf-8", newline="\n")
     return path
 
 

@@ -8,7 +8,8 @@ from evaluate.result import Evaluation
 from reports.text import count, number, plain
 
 _NAMES = {
-    "outputs_sha256": "SHA-256 of", "real": "real table:", "schema": "schema:", "job_sha256": "SHA-256 of the job",
+    "files_sha256": "SHA-256 of", "fingerprints": "keyed fingerprint of",
+    "real": "real table:", "schema": "schema:", "job_sha256": "SHA-256 of the job",
     "schema_sha256": "SHA-256 of the schema", "policy_sha256": "SHA-256 of the policy", "n_units": "declared units",
     "duplicates_across": "held-out rows equal to a training row,", "duplicate_share_train": "share of training rows "
     "with a twin",

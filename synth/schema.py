@@ -9,10 +9,10 @@ import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from synth.errors import SchemaError, nearest
-from synth.validation import sentence
+from synth.validation import Frozen, sentence
 
 FORMAT = 1
 """Version of the schema file; a newer one is refused."""
@@ -20,11 +20,7 @@ FORMAT = 1
 INT64 = (-(2**63), 2**63 - 1)
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class _Column(_Frozen):
+class _Column(Frozen):
     missing: bool = Field(default=False, description="Whether a value may be missing.")
     drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
     dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
@@ -206,7 +202,7 @@ KINDS: dict[str, type[_Column]] = {
 }  # fmt: skip
 
 
-class Schema(_Frozen):
+class Schema(Frozen):
     """What is public about one table. Constructing one checks it; nothing inconsistent exists."""
 
     format: Literal[1] = 1

@@ -1,7 +1,6 @@
 """The schema as a file: TOML, one table a column, in the order of the columns."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import tomli_w
 from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.schema import Schema, build_schema
+from synth.validation import read_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _WIDTH = 110
@@ -23,28 +23,11 @@ def read_schema(path: str | Path) -> Schema:
         SchemaError: the file is not there, is not TOML, or is not a schema; the message names the place.
     """
     path = Path(path)
-    place = f"path={str(path)!r}"
-    if path.is_dir():
-        raise SchemaError(f"a schema must be a file: {place} is a folder; name a file in it")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise SchemaError(f"there is no schema at {place}; check the name, or make one with `schema infer`") from None
-    except PermissionError:
-        raise SchemaError(f"the schema at {place} may not be read; change its permissions") from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"a schema file must be UTF-8 text: {place} is not; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SchemaError(f"a schema file must be TOML: {place} is not: {_fault(error)}; correct it there") from None
+    content = read_toml(path, "schema", SchemaError)
     try:
         return build_schema(content)
     except SchemaError as error:
-        raise SchemaError(f"{error} ({place})") from None
-
-
-def _fault(error: tomllib.TOMLDecodeError) -> str:
-    message = str(error)
-    return f"{message[:1].lower()}{message[1:]}"
+        raise SchemaError(f"{error} (path={str(path)!r})") from None
 
 
 def write_schema(schema: Schema, path: str | Path) -> None:

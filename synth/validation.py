@@ -1,13 +1,48 @@
-"""One clear sentence out of pydantic's list of errors, with the nearest known key where a key is unknown."""
+"""What files of TOML say, checked: one clear sentence out of every error, with the nearest key for an unknown one."""
 
+import tomllib
 import types
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from synth.errors import nearest
+from synth.errors import BadInput, nearest
+
+
+class Frozen(BaseModel):
+    """What a file says: unknown keys and numbers that are not finite are refused, and nothing changes afterwards."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def read_toml(path: Path, what: str, error: type[BadInput]) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Args:
+        path: the file.
+        what: it is, in one word, such as "job".
+        error: what to raise.
+
+    Raises:
+        BadInput: of the given class; the file is not there, cannot be read or is not TOML.
+    """
+    place = f"path={str(path)!r}"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise error(f"the {what} cannot be read: there is no {what} at {place}; check the name") from None
+    except IsADirectoryError:
+        raise error(f"the {what} cannot be read: {place} is a folder; name a file in it") from None
+    except OSError as refusal:
+        raise error(f"the {what} cannot be read: {place} ({refusal.strerror}); pass a file that can") from None
+    except UnicodeDecodeError:
+        raise error(f"the {what} is not TOML, which is UTF-8 text: {place}; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as fault:
+        message = str(fault)
+        raise error(f"the {what} is not TOML: {place}: {message[:1].lower()}{message[1:]}; correct it there") from None
 
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:

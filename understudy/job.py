@@ -4,28 +4,22 @@
 """
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from synth.errors import JobError, nearest
-from synth.validation import sentence
+from synth.validation import Frozen, read_toml, sentence
+from understudy.seeds import MAX_SEED
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What a generator may be called: its label also names files."""
 
-MAX_SEED = 2**32 - 1
-
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class TableSpec(_Frozen):
+class TableSpec(Frozen):
     """Where the real table is, and its schema. Relative paths start from the job file."""
 
     path: str | None = Field(default=None, description="A .csv, .csv.gz or .parquet file.")
@@ -42,7 +36,7 @@ class TableSpec(_Frozen):
         return self
 
 
-class SplitSpec(_Frozen):
+class SplitSpec(Frozen):
     """How many units are kept from every generator."""
 
     holdout_share: float = Field(default=0.2, gt=0, lt=1)
@@ -54,7 +48,11 @@ class GeneratorSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow")
     generator: str | None = Field(default=None, description="Name of the generator; none: the label.")
-    rows: int | None = Field(default=None, ge=1, description="Rows to sample; none: as many as the training table.")
+    rows: int | None = Field(
+        default=None,
+        ge=1,
+        description="Rows to sample; none: for a private fit n_units (with entities a noisy count), else as in train.",
+    )
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -66,7 +64,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class EvaluationSpec(_Frozen):
+class EvaluationSpec(Frozen):
     """What to measure, and for how long."""
 
     measures: Annotated[tuple[str, ...], BeforeValidator(_as_list)] | None = Field(
@@ -75,7 +73,7 @@ class EvaluationSpec(_Frozen):
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
 
 
-class Job(_Frozen):
+class Job(Frozen):
     """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
 
     name: str | None = Field(default=None, min_length=1, description="Title of the report.")
@@ -120,15 +118,7 @@ def read_job(path: Path) -> Job:
     Raises:
         JobError: the file cannot be read or is not a job; nothing was run.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise JobError(f"the job cannot be read: path={str(path)!r}; pass a TOML file") from None
-    except UnicodeDecodeError:
-        raise JobError(f"the job is not UTF-8 text: path={str(path)!r}; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise JobError(f"the job is not TOML: path={str(path)!r}: {error}; correct it there") from None
-    return build_job(content)
+    return build_job(read_toml(path, "job", JobError))
 
 
 def build_job(content: dict[str, Any]) -> Job:

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import evaluate as measuring
 from evaluate.policy import Policy, load_policy
 from evaluate.result import Evaluation, EvaluationError
 from synth.errors import JobError
-from synth.generators.base import Model
 from synth.generators.registry import load_model
 from synth.progress import Progress
 from synth.schema_file import read_schema
@@ -68,13 +66,15 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         seed=offer.seed,
         progress=progress,
         statements={name: statement for name in names if statement is not None},
+        generators={name: {"generator": model.name} for name in names if model is not None},
     )
-    prints = {
-        "train": provenance.fingerprint(train, schema, key),
-        "holdout": provenance.fingerprint(holdout, schema, key),
-    }
-    candidates = tuple(replace(c, generator=_origin(model)) for c in evaluation.candidates)
-    return replace(evaluation, candidates=candidates, provenance=_provenance(offer, names, prints))
+    known = provenance.record(
+        offer.seed,
+        provenance.fingerprints(train, holdout, schema, key),
+        {"schema": offer.schema},
+        {f"synthetic/{path.name}": path for path in names.values()},
+    )
+    return replace(evaluation, provenance=known)
 
 
 def read_evaluation(path: Path) -> Evaluation:
@@ -109,17 +109,3 @@ def _named(offer: Offer) -> Mapping[str, Path]:
     if offer.model is not None and len(names) > 1:
         raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
     return names
-
-
-def _origin(model: Model | None) -> dict[str, Any]:
-    return {} if model is None else {"generator": model.name}
-
-
-def _provenance(offer: Offer, names: Mapping[str, Path], prints: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "seed": offer.seed,
-        "table_fingerprints": dict(prints),
-        "schema_sha256": provenance.sha256(offer.schema),
-        "synthetic_sha256": {name: provenance.sha256(path) for name, path in names.items()},
-        "versions": provenance.versions(),
-    }

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from synth.errors import OutputError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32
+INPUTS = ("job", "schema", "policy")
 PACKAGES = (
     "understudy", "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
     "safetensors", "sdv", "ctgan", "torch",
@@ -113,3 +114,52 @@ def fingerprint(frame: "pd.DataFrame", schema: "Schema", key: bytes) -> str:
     names = sorted(schema.kept)
     content = json.dumps(names).encode() + np.sort(row_keys(frame, names)).astype("<u8").tobytes()
     return f"hmac-sha256:{hmac.new(key, content, 'sha256').hexdigest()}"
+
+
+def fingerprints(train: "pd.DataFrame", holdout: "pd.DataFrame", schema: "Schema", key: bytes) -> dict[str, str]:
+    """The fingerprints of a real table and of its two sides.
+
+    Args:
+        train: *Sensitive*. Conforming to the schema, as is `holdout`.
+        holdout: *Sensitive*.
+        schema: says which columns count.
+        key: secret.
+    """
+    import pandas as pd
+
+    parts = {"table": pd.concat([train, holdout], ignore_index=True), "train": train, "holdout": holdout}
+    return {name: fingerprint(part, schema, key) for name, part in parts.items()}
+
+
+def record(
+    seed: int,
+    prints: Mapping[str, str],
+    inputs: Mapping[str, Path],
+    files: Mapping[str, Path],
+    *,
+    job: str | None = None,
+    release: str | None = None,
+    split: str | None = None,
+) -> dict[str, Any]:
+    """What identifies an evaluation, under the same keys whatever it came from; none where there is no such thing.
+
+    Args:
+        seed: of every draw.
+        prints: as `fingerprints` gives them.
+        inputs: files of "job", "schema" and "policy", as far as there are any.
+        files: synthetic tables and models by the name that a report shows.
+        job: the job's title.
+        release: the candidate that the job names for release.
+        split: how the two sides came about.
+    """
+    hashes = {f"{name}_sha256": sha256(inputs[name]) if name in inputs else None for name in INPUTS}
+    return {
+        "job": job,
+        "release": release,
+        "seed": seed,
+        "split": split,
+        "fingerprints": dict(prints),
+        **hashes,
+        "files_sha256": {name: sha256(path) for name, path in files.items()},
+        "versions": versions(),
+    }

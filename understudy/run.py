@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from evaluate.policy import Verdict
-from evaluate.result import Evaluation
+from evaluate.result import NOTICE, Evaluation
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
@@ -20,11 +20,12 @@ from synth.split import Split
 from synth.table import write_table
 from understudy import provenance, stages
 from understudy.console import Console
+from understudy.exit_codes import DONE, VERDICTS
 from understudy.plan import Plan
 
 REPORT, EVALUATION, VERDICT = "report.html", "evaluation.json", "verdict.json"
 SYNTHETIC, MODELS = "synthetic", "models"
-EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
+KEYED, STRATIFIED = "keyed hash", "stratified draw"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """0, or what the verdict on the table to release says."""
-        return 0 if self.released is None else EXIT_CODES[self.released.verdict]
+        return DONE if self.released is None else VERDICTS[self.released.verdict]
 
 
 def run(plan: Plan, console: Console) -> Outcome:
@@ -71,12 +72,12 @@ def run(plan: Plan, console: Console) -> Outcome:
         BadInput: the table does not fit, or a fit is not possible; no folder was left.
     """
     with whole_folder(plan.out) as folder:
-        sides, fingerprint = _prepare(plan, console)
+        sides = _prepare(plan, console)
         (folder / SYNTHETIC).mkdir()
         (folder / MODELS).mkdir()
         made = {label: _make(plan, label, sides, folder, console) for label in plan.generators}
         evaluation = _evaluate(plan, sides, made, console)
-        evaluation = replace(evaluation, provenance=_provenance(plan, folder, fingerprint))
+        evaluation = replace(evaluation, provenance=_provenance(plan, folder, sides))
         verdicts = stages.judge(plan, evaluation)
         outcome = Outcome(plan, evaluation, verdicts, {label: m.model for label, m in made.items() if m.model})
         with console.stage("report"):
@@ -84,12 +85,10 @@ def run(plan: Plan, console: Console) -> Outcome:
     return outcome
 
 
-def _prepare(plan: Plan, console: Console) -> tuple[Split, str]:
-    """The two sides of the real table, and its fingerprint."""
+def _prepare(plan: Plan, console: Console) -> Split:
+    """The two sides of the real table."""
     with console.stage("split"):
-        real = stages.read(plan)
-        fingerprint = provenance.fingerprint(real, plan.schema, plan.key)
-        return stages.split(plan, real), fingerprint
+        return stages.split(plan, stages.read(plan))
 
 
 def _make(plan: Plan, label: str, sides: Split, folder: Path, console: Console) -> Made:
@@ -124,21 +123,17 @@ def _evaluate(plan: Plan, sides: Split, made: Mapping[str, Made], console: Conso
     return replace(evaluation, candidates=timed)
 
 
-def _provenance(plan: Plan, folder: Path, fingerprint: str) -> dict[str, Any]:
+def _provenance(plan: Plan, folder: Path, sides: Split) -> dict[str, Any]:
     outputs = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        "job": plan.title,
-        "release": plan.job.release,
-        "seed": plan.job.seed,
-        "split_seed": plan.job.split_seed,
-        "split": "keyed hash" if plan.private else "stratified draw",
-        "table_fingerprint": fingerprint,
-        "job_sha256": provenance.sha256(plan.job_path),
-        "schema_sha256": provenance.sha256(plan.schema_path),
-        "policy_sha256": provenance.sha256(plan.policy_path),
-        "outputs_sha256": {str(path.relative_to(folder)): provenance.sha256(path) for path in outputs},
-        "versions": provenance.versions(),
-    }
+    return provenance.record(
+        plan.job.seed,
+        provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key),
+        {"job": plan.job_path, "schema": plan.schema_path, "policy": plan.policy_path},
+        {str(path.relative_to(folder)): path for path in outputs},
+        job=plan.title,
+        release=plan.job.release,
+        split=f"{KEYED if sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
+    )
 
 
 def _write(outcome: Outcome, folder: Path) -> None:
@@ -155,6 +150,7 @@ def _write(outcome: Outcome, folder: Path) -> None:
 def verdict_content(outcome: Outcome) -> dict[str, Any]:
     """The verdicts as plain data."""
     return {
+        "notice": NOTICE,
         "policy": outcome.plan.policy.name,
         "release": outcome.plan.job.release,
         "verdict": None if outcome.released is None else outcome.released.verdict,

@@ -25,7 +25,8 @@ def embedded_table(source: str) -> Path:
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
         raise MissingExtra(
-            f"source={source!r} needs the extra `demo`, which is not installed; run `pip install 'understudy[demo]'`"
+            f"source={source!r} needs {package}, which is not installed; install this project with its extra `demo` "
+            "(`pip install '.[demo]'` in its checkout)"
         )
     home = Path(found.submodule_search_locations[0]) / _PACKAGES[package]
     tables = {path.stem: path for path in home.glob("*/*.csv") if path.stem == path.parent.name}

@@ -1,8 +1,6 @@
 """The stages of a run, in order: the table of contents of the whole product."""
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +16,7 @@ from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table
 from understudy.plan import Plan
+from understudy.seeds import child_seed
 
 
 def read(plan: Plan) -> pd.DataFrame:
@@ -56,7 +55,7 @@ def evaluate(
     progress: Progress,
 ) -> Evaluation:
     """Every synthetic table measured against train and holdout, each with its generator's specification."""
-    evaluation = measuring.evaluate(
+    return measuring.evaluate(
         sides.train,
         sides.holdout,
         dict(synthetic),
@@ -67,11 +66,8 @@ def evaluate(
         outside=plan.job.table.outside,
         progress=progress,
         statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
+        generators={label: _specification(plan, label) for label in synthetic},
     )
-    candidates = tuple(
-        replace(candidate, generator=_specification(plan, candidate.name)) for candidate in evaluation.candidates
-    )
-    return replace(evaluation, candidates=candidates)
 
 
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
@@ -82,16 +78,6 @@ def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
 def report(plan: Plan, evaluation: Evaluation, verdicts: tuple[Verdict, ...], path: Path) -> None:
     """The report as one HTML page. It reads real data: internal."""
     write_html(evaluation, path, verdicts=verdicts, title=plan.title, release=plan.job.release)
-
-
-def child_seed(seed: int, *path: str) -> int:
-    """A seed for one purpose, so that adding a generator to a job changes nothing about the others.
-
-    >>> child_seed(0, "fit", "mst") == child_seed(0, "fit", "mst") != child_seed(0, "sample", "mst")
-    True
-    """
-    digest = hashlib.blake2b("\0".join((str(seed), *path)).encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "little") >> 1
 
 
 def _specification(plan: Plan, label: str) -> dict[str, object]:

@@ -142,11 +142,11 @@ def _chi_square(column: ColumnCounts, n: int) -> Estimate:
 
 def _missing(column: ColumnCounts) -> Estimate:
     """The difference in the share of missing values, with an interval that has a width also where none is missing."""
-    (l, m), (k, n), (k_fresh, n_fresh) = ((int(table[0, -1]), int(table[0].sum())) for table in column.counts)  # noqa: E741
-    _, low, high = newcombe(wilson(k / n, n), wilson(l / m, m))
+    (gone, m), (k, n), (k_fresh, n_fresh) = ((int(table[0, -1]), int(table[0].sum())) for table in column.counts)
+    _, low, high = newcombe(wilson(k / n, n), wilson(gone / m, m))
     return Estimate(
-        "columns.missing", abs(k / n - l / m), n, "lower", subject=(column.attribute.name,),
-        low=max(low, -high, 0.0), high=max(-low, high), reference=abs(k_fresh / n_fresh - l / m),
+        "columns.missing", abs(k / n - gone / m), n, "lower", subject=(column.attribute.name,),
+        low=max(low, -high, 0.0), high=max(-low, high), reference=abs(k_fresh / n_fresh - gone / m),
     )  # fmt: skip
 
 

@@ -53,7 +53,10 @@ def sample_evaluation(renamed: dict[str, str] | None = None, seed: int = 0) -> E
         for i, (name, spec) in enumerate(zip(names, COLUMNS.values(), strict=True))
     }
     provenance = {
-        "seed": 20260101, "job_sha256": "1c" * 32, "train_fingerprint": "hmac-sha256:" + "9f" * 32,
+        "job": None, "release": None, "seed": 20260101, "split": "keyed hash, seed 20260101",
+        "fingerprints": dict.fromkeys(("table", "train", "holdout"), "hmac-sha256:" + "9f" * 32),
+        "job_sha256": "1c" * 32, "schema_sha256": "2d" * 32, "policy_sha256": None,
+        "files_sha256": {"synthetic/mst.csv": "3e" * 32},
         "versions": {"understudy": "0.1.0", "numpy": "2.2.1", "pandas": "2.3.0", "opendp": "0.13.0"},
     }  # fmt: skip
     return Evaluation(candidates=candidates, real=real, schema=schema, provenance=provenance)

@@ -184,7 +184,7 @@ def test_epsilon_is_rounded_up_and_the_exact_figure_is_in_its_title(page: str) -
 
 
 def test_names_of_files_stay_as_they_are_in_the_provenance(evaluation: Evaluation) -> None:
-    provenance = {"job": "A <b>census", "outputs_sha256": {"synthetic/gaussian_copula.csv": "ab" * 32}}
+    provenance = {"job": "A <b>census", "files_sha256": {"synthetic/gaussian_copula.csv": "ab" * 32}}
     text = Page(render_html(Evaluation((), {"train_rows": 10}, evaluation.schema, provenance))).text
     assert "SHA-256 of synthetic/gaussian_copula.csv" in text
     assert "real table: train rows" in text
@@ -201,7 +201,7 @@ def test_several_policies_are_shown_with_their_names(evaluation: Evaluation, ver
 def test_the_report_is_written_whole_or_not_at_all(evaluation: Evaluation, tmp_path: Path) -> None:
     path = write_html(evaluation, tmp_path / "report.html")
     assert path.read_text(encoding="utf-8") == render_html(evaluation)
-    with pytest.raises(OutputError, match="choose a file in a writable folder"):
+    with pytest.raises(OutputError, match="does not exist; create it first"):
         write_html(evaluation, tmp_path / "none" / "report.html")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError):

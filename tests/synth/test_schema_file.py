@@ -94,7 +94,7 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
         ("", "'status' is missing"),
         ("status = 'declared'\n", "'columns' is missing"),
         ("status = 'declared'\n[columns]\n", "at least one column"),
-        ("status = declared\n", "must be TOML"),
+        ("status = declared\n", "is not TOML"),
         (DECLARED + "[columns.age\n", "line 2"),
         ("format = 2\nstatus = 'declared'\n", "format=1, not format=2; upgrade"),
         ("format = 'x'\nstatus = 'declared'\n", "not format='x'"),

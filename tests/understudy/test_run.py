@@ -87,10 +87,10 @@ def test_the_evaluation_says_where_it_came_from(finished: Any) -> None:
     said = evaluation.provenance
     assert said["job_sha256"] == sha256(out / "job.toml") == sha256(workspace.folder / "job.toml")
     assert said["schema_sha256"] == sha256(out / "schema.toml")
-    assert said["outputs_sha256"]["synthetic/mst.csv"] == sha256(out / "synthetic" / "mst.csv")
-    assert said["table_fingerprint"].startswith("hmac-sha256:")
+    assert said["files_sha256"]["synthetic/mst.csv"] == sha256(out / "synthetic" / "mst.csv")
+    assert said["fingerprints"]["table"].startswith("hmac-sha256:")
     assert {"python", "understudy", "numpy", "opendp"} <= set(said["versions"])
-    assert said["split"] == "keyed hash"
+    assert said["split"].startswith("keyed hash")
 
 
 def test_every_candidate_carries_its_specification_its_statement_and_its_time(finished: Any) -> None:
@@ -156,7 +156,7 @@ def test_the_same_job_gives_the_same_tables_and_numbers(workspace: Any) -> None:
     assert first == second
     one, two = (Evaluation.from_json((out / "evaluation.json").read_text()) for out in outs)
     assert one.candidates[0].estimates == two.candidates[0].estimates
-    assert one.provenance["table_fingerprint"] == two.provenance["table_fingerprint"]
+    assert one.provenance["fingerprints"]["table"] == two.provenance["fingerprints"]["table"]
 
 
 def test_parquet_in_is_parquet_out(workspace: Any, table: Any) -> None:
@@ -259,3 +259,24 @@ def test_the_json_schema_of_a_job_accepts_the_demo_and_refuses_an_unknown_key() 
     jsonschema.validate(content, job_json())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**content, "polcy": "internal"}, job_json())
+
+
+@pytest.mark.parametrize(("generators", "keyed"), [({"mst": {"epsilon": 1.0}}, True), ({"mst": {}}, False)])
+def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
+    workspace: Any, table: Any, monkeypatch: pytest.MonkeyPatch, generators: dict[str, Any], keyed: bool
+) -> None:
+    from understudy import stages
+
+    sides, original = [], stages.split
+    monkeypatch.setattr(stages, "split", lambda plan, real: sides.append(original(plan, real)) or sides[-1])
+    workspace.write_job(generators=generators)
+    for turn in range(2):
+        frame = table(900, 0)
+        frame.loc[frame.index[5:400], "ill"] ^= bool(turn)  # the target of others changes: a stratified draw would move
+        workspace.write_table(frame)
+        out = workspace.folder / f"out{turn}"
+        assert workspace.run("run", workspace.folder / "job.toml", "--out", out).exit_code == 0
+    said = json.loads((workspace.folder / "out0" / "evaluation.json").read_text())["provenance"]["split"]
+    assert said.startswith("keyed hash" if keyed else "stratified draw")
+    first, second = ({tuple(row) for row in s.holdout[["age", "income"]].astype(str).to_numpy()} for s in sides)
+    assert (first == second) == keyed

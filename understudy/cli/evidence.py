@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of, outcome_words
+from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
 
 if TYPE_CHECKING:
     from evaluate.policy import Finding, Verdict
@@ -73,8 +73,8 @@ def gate(
     """Judge an evaluation by a policy. Exit code: 0 PASS, 1 FAIL, 3 INCONCLUSIVE."""
     from evaluate.policy import judge
     from synth.errors import JobError, nearest
+    from understudy.exit_codes import VERDICTS
     from understudy.offered import read_evaluation, read_policy
-    from understudy.run import EXIT_CODES
 
     console = console_of(ctx)
     rules = read_policy(policy)
@@ -86,7 +86,7 @@ def gate(
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
-    code = EXIT_CODES[worst.verdict]
+    code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
     console.result({"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said})
     return code
@@ -130,6 +130,11 @@ def _show_verdict(verdict: "Verdict", console: "Console") -> None:
         if finding.outcome != "PASS":
             console.say(f"{finding.rule.measure}: {finding.outcome}. {finding.reason}")
     console.say(f"{verdict.candidate}: {verdict.verdict} under policy {verdict.policy}, for {verdict.audience}")
+
+
+def outcome_words(finding: "Finding") -> str:
+    """What a rule says, and whether it only warns."""
+    return finding.outcome if finding.rule.severity == "fail" else f"{finding.outcome} (warning)"
 
 
 def _rule(finding: "Finding") -> str:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFolder, console_of, outcome_words
+from understudy.cli.evidence import outcome_words
+from understudy.cli.options import OutFolder, console_of
 
 if TYPE_CHECKING:
     from understudy.console import Console

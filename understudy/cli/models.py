@@ -15,6 +15,7 @@ from understudy.cli.options import (
     pairs,
     scalar,
 )
+from understudy.seeds import MAX_SEED
 
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
@@ -122,7 +123,9 @@ def sample(
     model: Annotated[Path, typer.Argument(help="A saved model.", show_default=False)],
     out: OutFile,
     rows: Annotated[int | None, typer.Option(min=1, help="How many; none: the model's own default.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same table; none: a fresh one.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same table; none: a fresh one.")
+    ] = None,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
     from synth.generators.registry import load_model

@@ -2,16 +2,12 @@
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from understudy.console import Console
-
-if TYPE_CHECKING:
-    from evaluate.policy import Finding
-
-MAX_SEED = 2**32 - 1
+from understudy.seeds import MAX_SEED
 
 Table = Annotated[Path, typer.Argument(help="A .csv, .csv.gz or .parquet file.", show_default=False)]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
@@ -53,8 +49,3 @@ def pairs(options: list[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"{key!r} is set twice; keep one")
         found[key] = scalar(value)
     return found
-
-
-def outcome_words(finding: "Finding") -> str:
-    """What a rule says, and whether it only warns."""
-    return finding.outcome if finding.rule.severity == "fail" else f"{finding.outcome} (warning)"

@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 
 from synth.errors import BadInput, MissingExtra
 from understudy.console import Console
+from understudy.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERNAL_ERROR, INTERRUPTED
 
-BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, CLOSED_PIPE = 2, 4, 130, 141
 _FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json": "json", "--debug": "debug"}
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 """The class of all errors in the use of the command line, wherever this version of Typer keeps it."""
@@ -97,7 +97,7 @@ def refuse_another_evaluate() -> None:
     if source is None or not source.is_file() or MARKER not in source.read_text(encoding="utf-8", errors="replace"):
         raise MissingExtra(
             "the package `evaluate` that Python finds is not understudy's: another one, such as Hugging Face's, was "
-            "installed over it; run `pip uninstall evaluate`, then `pip install --force-reinstall --no-deps understudy`"
+            "installed over it; run `pip uninstall evaluate`, then install this project again from its checkout"
         )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import OutFile, SchemaFile, Table, console_of
+from understudy.exit_codes import BAD_INPUT, DONE
 
 INFER = "Example: understudy schema infer patients.csv --target outcome --entity patient_id --out inferred.toml"
 DECLARE = "Example: understudy schema declare inferred.toml --n-units 50000 --out patients.schema.toml"
@@ -85,7 +86,7 @@ def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
     with console.stage("check"):
         found = violations(read_table(table), read)
     said = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
-    console.result({"fits": not found, "violations": said, "exit_code": 2 if found else 0})
+    console.result({"fits": not found, "violations": said, "exit_code": BAD_INPUT if found else DONE})
     if not found:
         console.say(f"The table fits: {table} under {schema}")
         return 0
@@ -93,4 +94,4 @@ def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
     if not console.json:
         more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
         raise TableError(f"{found[0]}{more}")
-    return 2
+    return BAD_INPUT

@@ -1,0 +1,7 @@
+"""What the exit code of a command says."""
+
+DONE, FAILED, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = range(5)
+INTERRUPTED, CLOSED_PIPE = 130, 141
+
+VERDICTS = {"PASS": DONE, "FAIL": FAILED, "INCONCLUSIVE": INCONCLUSIVE}
+"""The exit code of each verdict."""
