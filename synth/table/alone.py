@@ -6,6 +6,7 @@ other row is read, and no noise on counts would hide that.
 
 import datetime as dt
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -32,6 +33,9 @@ def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str])
     series = _unwrapped(series)
     if _reads_alike(series.dtype, column):
         given = look(series, missing_texts)
+        if given.form == "time":  # an object says nothing of years that Python's datetimes do not reach
+            years = given.cells.astype("datetime64[Y]").astype(np.int64) + 1970
+            return replace(given, missing=given.missing | (years < dt.MINYEAR) | (years > dt.MAXYEAR))
         if given.form != "mixed":
             return given
     cells = series.to_numpy(dtype=object)
@@ -154,5 +158,7 @@ def _time(cell: Any, missing_texts: frozenset[str]) -> str | dt.datetime | None:
         return dt.datetime.combine(cell, dt.time())
     if kind is not dt.datetime:
         return None
-    zone = cell.tzinfo
-    return cell if zone is None or type(zone).__module__.split(".")[0] in _ZONE_PACKAGES else None
+    found: dt.datetime = cell
+    if found.tzinfo is None:
+        return found.replace(fold=0)  # a typed column of times cannot tell the second of two equal hours
+    return found if type(found.tzinfo).__module__.split(".")[0] in _ZONE_PACKAGES else None

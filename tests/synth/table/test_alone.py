@@ -77,11 +77,17 @@ BASES: dict[str, tuple[dict[str, Any], list[list[Any]]]] = {
     ),
     "wall clock": (
         {"kind": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"]},
-        [HOURS, [pd.Timestamp(h) for h in HOURS], [pd.Timestamp("2001-01-01T05:00:00.000000001")] * 3],
+        [
+            HOURS, [pd.Timestamp(h) for h in HOURS], [pd.Timestamp("2001-01-01T05:00:00.000000001")] * 3,
+            [np.datetime64("20000-01-01", "s"), np.datetime64("2001-01-01", "s"), np.datetime64("-0001-01-01", "s")],
+        ],
     ),
     "zoned": (
         {"kind": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"], "timezone": "Europe/Paris"},
-        [HOURS, [pd.Timestamp(h) for h in HOURS], [pd.Timestamp("2001-01-01", tz="Asia/Tokyo")] * 3],
+        [
+            HOURS, [pd.Timestamp(h) for h in HOURS], [pd.Timestamp("2001-01-01", tz="Asia/Tokyo")] * 3,
+            [dt.datetime(2001, 10, 28, 2, 30, fold=1), dt.datetime(2001, 3, 25, 2, 15, fold=1)],
+        ],
     ),
     "mixed zones": (
         {"kind": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"], "timezone": "mixed"},
