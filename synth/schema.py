@@ -266,6 +266,11 @@ class Schema(Frozen):
         unlearned = (IdentifierColumn, TextColumn)
         return tuple(name for name in self.kept if not isinstance(self.columns[name], unlearned))
 
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of the learned columns whose bounds or categories are not declared but measured, in order."""
+        return tuple(name for name in self.learned if getattr(self.columns[name], "measure", False))
+
     def refuse_text(self) -> None:
         """Refuse free text that is kept.
 

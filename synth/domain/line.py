@@ -52,6 +52,13 @@ def place(value: Any, column: LineColumn) -> float:
     return float(value)
 
 
+def moment(position: float, column: DateColumn | DatetimeColumn) -> Any:
+    """The date or time at a place on the line: what `place` inverts."""
+    if isinstance(column, DateColumn):
+        return (_EPOCH + dt.timedelta(days=int(position))).date()
+    return _EPOCH + dt.timedelta(microseconds=int(position))
+
+
 def step(column: LineColumn) -> float | None:
     """The distance between neighboring values that the column can hold; none for a continuous one."""
     if isinstance(column, RealColumn | WeightColumn):

@@ -1,4 +1,16 @@
-"""What a plan of events costs: PLD is the claim, RDP the check that must be at least as large."""
+"""What a plan of events costs: PLD is the claim, RDP the check that must be at least as large.
+
+What tight accounting saves, on 40 histograms with noise of standard deviation 40:
+
+>>> events = [GaussianEvent("histograms", sigma=40.0, count=40)]
+>>> one = epsilon_pld([GaussianEvent("histogram", sigma=40.0)], 1e-6 / 80)
+>>> round(epsilon_basic([one] * 40), 2)
+4.58
+>>> round(epsilon_advanced(one, 40, 1e-6 / 2), 2)
+4.46
+>>> round(epsilon_zcdp(events, 1e-6), 2), round(epsilon_rdp(events, 1e-6), 2), round(epsilon_pld(events, 1e-6), 2)
+(0.84, 0.7, 0.65)
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,47 +19,93 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from synth.dp.events import Event, GaussianEvent, SelectionEvent
+from synth.dp.curve import ORDERS, RdpCurve
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 
 FINENESS = 500
 """Grid points per standard deviation of the smallest privacy loss; the composition is pessimistic at any fineness."""
+_FINE_ORDERS = np.concatenate([[1.01], np.linspace(1.1, 11, 100), np.geomspace(11.1, 4096, 200)])
 
 
 def epsilon_pld(events: Sequence[Event], delta: float) -> float:
     """Epsilon of all events together by privacy loss distributions, at `delta`.
 
-    Valid for a schedule fixed in advance: no event's parameter may depend on another's outcome.
+    Valid for a schedule fixed in advance: no event's parameter may depend on another's outcome. The deltas that
+    mechanisms have themselves are taken off first; infinite where nothing is left.
 
     >>> round(epsilon_pld([GaussianEvent("counts", sigma=10.0)], 1e-6), 3)
     0.397
     """
+    rest = delta - sum(event.delta for event in events)
+    if rest <= 0:
+        return math.inf
     composed = None
     interval = _interval(events)
     for event in events:
-        one = _loss_gaussian(event, interval) if isinstance(event, GaussianEvent) else _loss_selection(event, interval)
+        one = _loss(event, interval)
         many = one.self_compose(event.count) if event.count > 1 else one
         composed = many if composed is None else composed.compose(many)
-    return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+    return 0.0 if composed is None else float(composed.get_epsilon_for_delta(rest))
 
 
 def epsilon_rdp(events: Sequence[Event], delta: float) -> float:
     """Epsilon of all events together by Renyi differential privacy, at `delta`: the check, never below the claim."""
     from dp_accounting.rdp import compute_epsilon
 
+    rest = delta - sum(event.delta for event in events)
+    if rest <= 0:
+        return math.inf
     if not events:
         return 0.0
-    orders = np.concatenate([[1.01], np.linspace(1.1, 11, 100), np.geomspace(11.1, 4096, 200)])
-    divergences = np.zeros(len(orders))
-    for event in events:
-        one = orders * event.rho / event.count if isinstance(event, GaussianEvent) else _selection_rdp(event, orders)
-        divergences += event.count * one
-    return float(compute_epsilon(orders, divergences, delta)[0])
+    divergences = sum((_divergences(event, _FINE_ORDERS) for event in events), np.zeros(len(_FINE_ORDERS)))
+    return float(compute_epsilon(_FINE_ORDERS, divergences, rest)[0])
 
 
-def _interval(events: Sequence[Event]) -> float:
-    """Width of the grid of privacy losses: fine against the smallest event, within what a composition can afford."""
-    smallest = min((math.sqrt(2 * event.rho / event.count) for event in events), default=1.0)
-    return float(np.clip(smallest / FINENESS, 1e-6, 1e-3))
+def rdp_curve(events: Sequence[Event]) -> RdpCurve:
+    """What the events cost together, as a ledger adds it up.
+
+    >>> curve = rdp_curve([GaussianEvent("counts", sigma=10.0)])
+    >>> curve == RdpCurve.of_rho(0.005)
+    True
+    """
+    orders = np.array(ORDERS)
+    divergences = sum((_divergences(event, orders) for event in events), np.zeros(len(orders)))
+    return RdpCurve(tuple(divergences.tolist()), sum(event.delta for event in events))
+
+
+def epsilon_zcdp(events: Sequence[Event], delta: float) -> float:
+    """Epsilon that a pocket calculator gives: rho + 2 sqrt(rho ln(1/delta)), rho the sum of the events' own.
+
+    Infinite where an event has no rho. Source: Bun & Steinke 2016 (1605.02065), Proposition 1.3.
+    """
+    rest = delta - sum(event.delta for event in events)
+    rhos = [event.rho for event in events]
+    known = [rho for rho in rhos if rho is not None]
+    if rest <= 0 or len(known) < len(rhos):
+        return math.inf
+    return sum(known) + 2 * math.sqrt(sum(known) * math.log(1 / rest))
+
+
+def epsilon_basic(epsilons: Sequence[float]) -> float:
+    """Epsilon of several releases by basic composition: they add up, and so do their deltas.
+
+    Source: Dwork & Roth 2014, Theorem 3.16.
+
+    >>> epsilon_basic([0.25, 0.5])
+    0.75
+    """
+    return float(sum(epsilons))
+
+
+def epsilon_advanced(epsilon: float, count: int, slack: float) -> float:
+    """Epsilon of `count` releases of `epsilon` each by advanced composition, for a further delta of `slack`.
+
+    Source: Dwork & Roth 2014, Theorem 3.20; their Example 3.6 has 10,000 queries at 0.0001 or so each stay near 1.
+
+    >>> round(epsilon_advanced(0.01, 1_000, 1e-6), 2), round(epsilon_basic([0.01] * 1_000), 2)
+    (1.76, 10.0)
+    """
+    return math.sqrt(2 * count * math.log(1 / slack)) * epsilon + count * epsilon * math.expm1(epsilon)
 
 
 def selection_delta(x: np.ndarray, epsilon: float) -> np.ndarray:
@@ -63,12 +121,37 @@ def selection_delta(x: np.ndarray, epsilon: float) -> np.ndarray:
     return np.where(x < -epsilon, -np.expm1(x), np.where(x > epsilon, 0.0, curve))
 
 
-def _loss_gaussian(event: GaussianEvent, interval: float) -> Any:
-    from dp_accounting.pld import privacy_loss_distribution
+def _interval(events: Sequence[Event]) -> float:
+    """Width of the grid of privacy losses: fine against the smallest event, within what a composition can afford."""
+    smallest = min((_deviation(event) for event in events), default=1.0)
+    return float(np.clip(smallest / FINENESS, 1e-6, 1e-3))
 
-    return privacy_loss_distribution.from_discrete_gaussian_mechanism(
-        event.sigma, sensitivity=event.sensitivity, value_discretization_interval=interval
-    )
+
+def _deviation(event: Event) -> float:
+    """About the standard deviation of the privacy loss of one release."""
+    if isinstance(event, SubsampledGaussianEvent):
+        return min(event.sampling_rate, 1.0) / event.noise_multiplier
+    return math.sqrt(2 * event.rho / event.count)
+
+
+def _loss(event: Event, interval: float) -> Any:
+    """The privacy loss distribution of one release."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    grid: dict[str, Any] = {"value_discretization_interval": interval}
+    match event:
+        case SelectionEvent():
+            return _loss_selection(event, interval)
+        case LaplaceEvent(whole=True):
+            return pld.from_discrete_laplace_mechanism(1 / event.scale, int(event.sensitivity), **grid)
+        case LaplaceEvent():
+            return pld.from_laplace_mechanism(event.scale, event.sensitivity, **grid)
+        case GaussianEvent(whole=True) | StabilityEvent():
+            return pld.from_discrete_gaussian_mechanism(event.sigma, int(event.sensitivity), **grid)
+        case GaussianEvent():
+            return pld.from_gaussian_mechanism(event.sigma, event.sensitivity, **grid)
+        case SubsampledGaussianEvent():
+            return pld.from_gaussian_mechanism(event.noise_multiplier, sampling_prob=event.sampling_rate, **grid)
 
 
 def _loss_selection(event: SelectionEvent, interval: float) -> Any:
@@ -83,6 +166,21 @@ def _selection_grid(event: SelectionEvent, interval: float) -> tuple[np.ndarray,
     top = math.ceil(event.epsilon / interval)
     grid = np.arange(-top, top + 1)
     return grid, np.minimum.accumulate(selection_delta(grid * interval, event.epsilon))
+
+
+def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
+    """Renyi divergences of all releases of an event, shape (n_orders,)."""
+    match event:
+        case SelectionEvent():
+            return event.count * _selection_rdp(event, orders)
+        case LaplaceEvent(whole=True):
+            return event.count * _discrete_laplace_rdp(event.scale, int(event.sensitivity), orders)
+        case LaplaceEvent():
+            return event.count * _laplace_rdp(event.epsilon, orders)
+        case SubsampledGaussianEvent():
+            return _subsampled_rdp(event, orders)
+        case _:
+            return np.asarray(event.rho * orders)
 
 
 def _selection_rdp(event: SelectionEvent, orders: np.ndarray) -> np.ndarray:
@@ -100,3 +198,34 @@ def _selection_rdp(event: SelectionEvent, orders: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         log_mass = np.log(mass_q)
     return np.asarray(special.logsumexp(log_mass + orders[:, None] * losses, axis=1) / (orders - 1))
+
+
+def _discrete_laplace_rdp(scale: float, sensitivity: int, orders: np.ndarray) -> np.ndarray:
+    """Renyi divergences between discrete Laplace noise around 0 and around `sensitivity`, summed out."""
+    points = np.arange(0, sensitivity + 1)
+    losses = (sensitivity - 2 * points) / scale
+    # All mass at or below 0 has the largest loss, all mass at or above the shift the smallest.
+    log_mass = -points / scale + math.log(math.tanh(1 / (2 * scale)))
+    ends = -np.log1p(np.exp(-1 / scale))
+    log_mass[0], log_mass[-1] = ends, ends - sensitivity / scale
+    moments = special.logsumexp(log_mass + (orders[:, None] - 1) * losses, axis=1)
+    return np.maximum(moments, 0.0) / (orders - 1)
+
+
+def _laplace_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
+    """Source: Mironov 2017 (1702.07476), Proposition 6."""
+    terms = np.stack([
+        np.log(orders / (2 * orders - 1)) + (orders - 1) * epsilon,
+        np.log((orders - 1) / (2 * orders - 1)) - orders * epsilon,
+    ])  # fmt: skip
+    return np.asarray(special.logsumexp(terms, axis=0) / (orders - 1))
+
+
+def _subsampled_rdp(event: SubsampledGaussianEvent, orders: np.ndarray) -> np.ndarray:
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant(orders)
+    step = PoissonSampledDpEvent(event.sampling_rate, GaussianDpEvent(event.noise_multiplier))
+    accountant.compose(step, event.count)
+    return np.asarray(accountant.rdp)

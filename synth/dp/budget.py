@@ -1,15 +1,17 @@
-"""Charge first, draw second: a budget holds a plan of events, and a draw that is not in the plan does not happen."""
+"""Charge first, draw second: a budget holds a schedule, and a draw that is not in it does not happen."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from importlib import metadata
+from typing import Any
 
 import numpy as np
 
-from synth.dp.accounting import epsilon_pld, epsilon_rdp
-from synth.dp.events import Event, GaussianEvent, SelectionEvent
-from synth.dp.mechanisms import Noise, release_counts, select
-from synth.dp.statement import PrivacyStatement
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
+from synth.dp.journal import Journal
+from synth.dp.mechanisms import Noise, SystemNoise, Value, name_stable, release, select
+from synth.dp.schedule import Schedule
+from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import BudgetError
 from synth.schema import Schema
 
@@ -22,67 +24,91 @@ CAVEATS = (
 
 
 class Budget:
-    """The events of one private fit. Drawing spends them; statement and draws come from the same list."""
+    """What one private fit may draw. Drawing spends it; statement and draws come from the same schedule.
 
-    def __init__(self, events: Sequence[Event], noise: Noise) -> None:
-        self._events = tuple(events)
-        self._noise = noise
+    Args:
+        schedule: every release that will be made.
+        noise: where the noise comes from; unless said, the system's.
+        journal: keeps noisy values before anything reads them; none: nothing is kept.
+        ledger: where a ledger holds this fit's reservation; none: outside a ledger.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        noise: Noise | None = None,
+        journal: Journal | None = None,
+        ledger: LedgerNote | None = None,
+    ) -> None:
+        self.schedule = schedule
+        self._noise: Noise = SystemNoise() if noise is None else noise
+        self._journal = journal
+        self._ledger = ledger
         self._spent: Counter[Event] = Counter()
 
-    def counts(self, exact: np.ndarray, event: GaussianEvent) -> np.ndarray:
-        """Noisy counts; spends one of the event's releases.
+    def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
+        """Noisy numbers; spends one of the event's releases.
 
         Args:
-            exact: *Sensitive*. Integer counts, any shape.
-            event: one of the plan's.
+            exact: *Sensitive*. Integers or reals, as the event says; any shape.
+            event: one of the schedule's.
 
         Raises:
-            BudgetError: the event is not in the plan or is spent; nothing was drawn.
+            BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
-        self._spend(event)
-        return release_counts(exact, event, self._noise)
+        noisy = self._draw(event, lambda: release(exact, event, self._noise).tolist())
+        return np.array(noisy, dtype=np.int64 if event.whole else np.float64).reshape(exact.shape)
 
-    def choice(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
+    def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
         """The index of a noisy best score; spends one of the event's choices.
 
         Args:
             scores: *Sensitive*. One score per public candidate.
             score_sensitivity: how far one unit can move any score.
-            event: one of the plan's.
+            event: one of the schedule's.
 
         Raises:
-            BudgetError: the event is not in the plan or is spent; nothing was drawn.
+            BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
-        self._spend(event)
-        return select(scores, score_sensitivity, event, self._noise)
+        return int(self._draw(event, lambda: select(scores, score_sensitivity, event, self._noise)))
 
-    def _spend(self, event: Event) -> None:
-        planned = sum(e.count for e in self._events if e == event)
+    def name_stable(self, counts: Mapping[Value, int], event: StabilityEvent) -> list[Value]:
+        """The values that enough units hold, sorted; spends one of the event's histograms.
+
+        Args:
+            counts: *Sensitive*. How many rows hold each value that any holds.
+            event: one of the schedule's.
+
+        Raises:
+            BudgetError: the event is not in the schedule or is spent; nothing was drawn.
+        """
+        return list(self._draw(event, lambda: name_stable(counts, event, self._noise)))
+
+    def _draw(self, event: Event, draw: Callable[[], Any]) -> Any:
+        planned = sum(e.count for e in self.schedule.events if e == event)
         if self._spent[event] >= planned:
             raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
         self._spent[event] += 1
+        return draw() if self._journal is None else self._journal.once(event.record(), draw)
 
-    def statement(self, delta: float, schema: Schema) -> PrivacyStatement:
-        """What the plan promises, whether or not all of it was drawn.
+    def statement(self, schema: Schema) -> PrivacyStatement:
+        """What the schedule promises, whether or not all of it was drawn.
 
         Args:
-            delta: at which epsilon is stated.
             schema: declared; names the unit and `n_units`.
         """
         assert schema.n_units is not None
-        claim, check = epsilon_pld(self._events, delta), epsilon_rdp(self._events, delta)
-        if claim > check * (1 + 1e-3):  # the grid of the first is pessimistic by less than that
-            raise RuntimeError(f"the accountants disagree: PLD epsilon={claim:.6g} exceeds RDP epsilon={check:.6g}")
         return PrivacyStatement(
-            epsilon=claim,
-            delta=delta,
+            epsilon=self.schedule.epsilon,
+            delta=self.schedule.delta,
             unit="row" if schema.entity is None else schema.entity,
             n_units=schema.n_units,
             max_rows_per_unit=schema.max_rows_per_unit,
             accountant="PLD (dp-accounting)",
-            epsilon_rdp=check,
-            events=tuple(event.record() for event in self._events),
+            epsilon_rdp=self.schedule.epsilon_rdp,
+            events=tuple(event.record() for event in self.schedule.events),
             versions={name: metadata.version(name) for name in ("dp-accounting", "opendp", "numpy")},
+            ledger=self._ledger,
             caveats=CAVEATS,
             private=self._noise.private,
         )

@@ -6,6 +6,7 @@ from typing import Literal
 
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import Event
+from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.schema import Schema
 
@@ -14,8 +15,12 @@ TOLERANCE = 1e-3
 EPSILON_RANGE = (1e-3, 100.0)
 
 
-def calibrate(plan: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> tuple[Event, ...]:
-    """The plan whose joint epsilon is the target, from below.
+Plan = Callable[[float], Sequence[Event]]
+"""The events of a fit at a total zCDP cost rho; shares of rho among them are the plan's own, stated ones."""
+
+
+def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
+    """The schedule whose joint epsilon is the target, from below.
 
     Args:
         plan: the events at a total zCDP cost rho; their joint epsilon must grow with rho.
@@ -26,8 +31,8 @@ def calibrate(plan: Callable[[float], Sequence[Event]], epsilon: float, delta: f
         BudgetError: epsilon is outside what can be calibrated; nothing was drawn.
 
     >>> from synth.dp.events import gaussian_of_rho
-    >>> events = calibrate(lambda rho: [gaussian_of_rho("counts", rho, count=1, sensitivity=1)], 1.0, 1e-6)
-    >>> round(events[0].sigma, 1)
+    >>> schedule = calibrate(lambda rho: [gaussian_of_rho("counts", rho, count=1, sensitivity=1)], 1.0, 1e-6)
+    >>> round(schedule.events[0].sigma, 1)
     4.2
     """
     if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
@@ -44,7 +49,7 @@ def calibrate(plan: Callable[[float], Sequence[Event]], epsilon: float, delta: f
         raise BudgetError(
             f"epsilon={epsilon:g} at delta={delta:g} leaves no room for this plan; choose a larger epsilon"
         )
-    return tuple(plan(low))
+    return Schedule(tuple(plan(low)), delta)
 
 
 def _rho_of_pure_zcdp(epsilon: float, delta: float) -> float:
@@ -85,7 +90,8 @@ def require_declared(schema: Schema) -> int:
     if schema.status != "declared":
         raise BudgetError(
             f"a private fit needs a declared schema, and this one has status={schema.status!r}: its bounds and "
-            "categories were read off the table; check them and run `understudy schema declare`"
+            "categories were read off the table; run `understudy schema declare`, with `--measure COLUMN` for each "
+            "column whose bounds or categories are not public, which the fit then pays for"
         )
     if schema.n_units is None:
         raise BudgetError(

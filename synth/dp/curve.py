@@ -12,7 +12,7 @@ ORDERS: tuple[float, ...] = tuple(1 + 0.05 * 1.18**step for step in range(64))
 """The orders of every curve, from 1.05 to about 1,700; a ledger holds curves on these, so they never change."""
 
 CONVERSION_SHARE = 0.75
-"""Share of a filter's delta for turning a curve into epsilon; the rest is for deltas that mechanisms have themselves."""
+"""Share of a filter's delta for turning a curve into epsilon; the rest is for the mechanisms' own deltas."""
 FAVORITE_SHARE = 0.5
 """Share of that for the order that suits Gaussian noise best; the other orders divide what remains."""
 

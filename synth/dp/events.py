@@ -1,28 +1,78 @@
-"""What was read from the real table and how, as frozen records; what it costs is `accounting`'s matter."""
+"""What was read from the real table and how, as frozen records; what it costs is `accounting`'s matter.
+
+Every event has `what` was read, in words, a `count` of how often, `rho` (its zCDP cost in total, none where it has
+none worth stating) and `delta` (the probability with which its own bound may fail, over all of its releases).
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
 
 from synth.dp.statement import EventRecord
+from synth.errors import BudgetError, nearest
 
 
 @dataclass(frozen=True)
-class GaussianEvent:
-    """Integer counts released with discrete Gaussian noise.
+class _Event:
+    """What all events share."""
+
+    what: str
+    mechanism: ClassVar[str]
+
+    @property
+    def delta(self) -> float:
+        """The mechanism's own delta, over all releases."""
+        return 0.0
+
+    def record(self) -> EventRecord:
+        """The line of the books."""
+        noise = {key: value for key, value in asdict(self).items() if key not in ("what", "count")}
+        return EventRecord(self.what, self.mechanism, noise, self.count, self.rho, self.delta)  # type: ignore[attr-defined]
+
+
+def _require(holds: bool, what: str, name: str, value: object, rule: str) -> None:
+    """Refuse a parameter out of its range; NaN never lies in one."""
+    if not holds:
+        raise BudgetError(f"event={what!r}: {name}={value!r} must be {rule}; correct it")
+
+
+def _check(event: Any, *, positive: tuple[str, ...]) -> None:
+    """The rules that parameters of all events obey."""
+    for name in positive:
+        value = getattr(event, name)
+        finite = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+        _require(finite, event.what, name, value, "a finite number above 0")
+    whole = [name for name in ("count", "sensitivity") if hasattr(event, name)]
+    for name in whole if getattr(event, "whole", True) else ["count"]:
+        value = getattr(event, name)
+        _require(isinstance(value, int) and value >= 1, event.what, name, value, "a whole number, at least 1")
+
+
+@dataclass(frozen=True)
+class GaussianEvent(_Event):
+    """Numbers released with Gaussian noise.
 
     Attributes:
         what: what was read, in words.
         sigma: standard deviation of the noise in every cell.
-        sensitivity: L2 distance that one unit can move the counts of one release; whole.
+        sensitivity: L2 distance that one unit can move the numbers of one release; whole for whole numbers.
         count: how many releases.
+        whole: whether they are whole numbers with discrete Gaussian noise; else reals with the continuous one.
 
     Source: Canonne, Kamath, Steinke 2020, Theorem 4.
     """
 
-    what: str
     sigma: float
-    sensitivity: int = 1
+    sensitivity: float = 1
     count: int = 1
+    whole: bool = True
+    mechanism: ClassVar[str] = "Gaussian"
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("sigma", "sensitivity"))
 
     @property
     def noise_multiplier(self) -> float:
@@ -31,21 +81,54 @@ class GaussianEvent:
 
     @property
     def rho(self) -> float:
-        """The zCDP cost of all releases.
+        """The zCDP cost of all releases (Bun & Steinke 2016, Proposition 1.6).
 
         >>> GaussianEvent("ages", sigma=10.0, count=2).rho
         0.01
         """
         return self.count / (2 * self.noise_multiplier**2)
 
-    def record(self) -> EventRecord:
-        """The line of the books."""
-        noise = {"sigma": self.sigma, "sensitivity": float(self.sensitivity)}
-        return EventRecord(self.what, "discrete Gaussian", noise, self.count, self.rho)
+
+@dataclass(frozen=True)
+class LaplaceEvent(_Event):
+    """Numbers released with Laplace noise.
+
+    Attributes:
+        what: what was read, in words.
+        scale: of the noise in every cell; its standard deviation is about 1.41 times that.
+        sensitivity: L1 distance that one unit can move the numbers of one release; whole for whole numbers.
+        count: how many releases.
+        whole: whether they are whole numbers with discrete Laplace noise; else reals with the continuous one.
+
+    Source: Dwork, McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009 (discrete).
+    """
+
+    scale: float
+    sensitivity: float = 1
+    count: int = 1
+    whole: bool = True
+    mechanism: ClassVar[str] = "Laplace"
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("scale", "sensitivity"))
+
+    @property
+    def epsilon(self) -> float:
+        """The pure epsilon of one release."""
+        return self.sensitivity / self.scale
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of all releases (Bun & Steinke 2016, Proposition 1.4).
+
+        >>> LaplaceEvent("ages", scale=10.0, count=2).rho
+        0.010000000000000002
+        """
+        return self.count * self.epsilon**2 / 2
 
 
 @dataclass(frozen=True)
-class SelectionEvent:
+class SelectionEvent(_Event):
     """Choices by the exponential mechanism (Gumbel noisy max).
 
     Attributes:
@@ -56,9 +139,12 @@ class SelectionEvent:
     Source: Dong, Durfee, Rogers 2020 (bounded range); Cesar, Rogers 2021 (its zCDP, epsilon^2 / 8).
     """
 
-    what: str
     epsilon: float
     count: int = 1
+    mechanism: ClassVar[str] = "exponential"
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("epsilon",))
 
     @property
     def rho(self) -> float:
@@ -74,12 +160,122 @@ class SelectionEvent:
         """The event whose `count` choices cost `rho` in total."""
         return cls(what, math.sqrt(8 * rho / count), count)
 
-    def record(self) -> EventRecord:
-        """The line of the books."""
-        return EventRecord(self.what, "exponential (Gumbel noisy max)", {"epsilon": self.epsilon}, self.count, self.rho)
+
+@dataclass(frozen=True)
+class StabilityEvent(_Event):
+    """The values that enough units hold: counts with discrete Gaussian noise, of which those at a threshold are named.
+
+    Attributes:
+        what: what was read, in words.
+        sigma: standard deviation of the noise in every count.
+        threshold: a value is named where its noisy count is at least this.
+        sensitivity: rows that one unit holds at most.
+        count: how many such histograms.
+
+    Source: Korolova et al. 2009; Bun, Nissim, Stemmer 2016 (stability-based histograms).
+    """
+
+    sigma: float
+    threshold: int
+    sensitivity: int = 1
+    count: int = 1
+    mechanism: ClassVar[str] = "stability histogram"
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("sigma", "threshold"))
+        above = isinstance(self.threshold, int) and self.threshold > self.sensitivity
+        _require(above, self.what, "threshold", self.threshold, f"a whole number above sensitivity={self.sensitivity}")
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of the noise, where no value of one unit alone is named."""
+        return self.count * self.sensitivity**2 / (2 * self.sigma**2)
+
+    @property
+    def delta(self) -> float:
+        """The probability with which a value that one unit alone holds is named, over all histograms.
+
+        A unit may spread its rows over values of its own in any way: a value with c of its k rows is named when the
+        noise reaches threshold - c, so that a row costs at most the largest of tail(threshold - c) / c.
+        """
+        tails = gaussian_tail(self.threshold - np.arange(1, self.sensitivity + 1), self.sigma)
+        worst = float((tails / np.arange(1, self.sensitivity + 1)).max())
+        return min(1.0, self.count * self.sensitivity * worst)
+
+    @classmethod
+    def of_rho(cls, what: str, rho: float, delta: float, sensitivity: int) -> "StabilityEvent":
+        """The event that costs `rho` and at most `delta`, with the lowest threshold that allows.
+
+        >>> event = StabilityEvent.of_rho("jobs", rho=0.005, delta=1e-7, sensitivity=1)
+        >>> event.sigma, event.threshold, event.delta <= 1e-7
+        (10.0, 54, True)
+        """
+        sigma = sensitivity / math.sqrt(2 * rho)
+        low, high = sensitivity, sensitivity + math.ceil(sigma * math.sqrt(2 * math.log(sensitivity / delta))) + 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = cls(what, sigma, middle, sensitivity).delta <= delta
+            low, high = (low, middle) if fits else (middle, high)
+        return cls(what, sigma, high, sensitivity)
 
 
-Event = GaussianEvent | SelectionEvent
+@dataclass(frozen=True)
+class SubsampledGaussianEvent(_Event):
+    """Sums over Poisson samples of the units, released with Gaussian noise: the steps of DP-SGD.
+
+    Attributes:
+        what: what was read, in words.
+        noise_multiplier: standard deviation of the noise in units of the sensitivity.
+        sampling_rate: probability with which each unit is in a sample.
+        count: how many steps.
+
+    Source: Abadi et al. 2016 (1607.00133); Mironov, Talwar, Zhang 2019 (1908.10530).
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    count: int = 1
+    mechanism: ClassVar[str] = "Poisson-subsampled Gaussian"
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("noise_multiplier", "sampling_rate"))
+        _require(self.sampling_rate <= 1, self.what, "sampling_rate", self.sampling_rate, "in (0, 1]")
+
+    @property
+    def rho(self) -> None:
+        """None: as zCDP it would be priced as if every unit were in every sample."""
+        return
+
+
+Event = GaussianEvent | LaplaceEvent | SelectionEvent | StabilityEvent | SubsampledGaussianEvent
+MECHANISMS: Mapping[str, type[Event]] = {
+    kind.mechanism: kind
+    for kind in (GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent)
+}
+"""Events by the name of their mechanism, as statements and plans write it."""
+
+
+def event_of(what: str, mechanism: str, noise: Mapping[str, Any], count: int) -> Event:
+    """The event that a line of the books describes.
+
+    Raises:
+        BudgetError: the mechanism or a parameter of it is unknown, missing or out of range.
+
+    >>> event_of("ages", "Gaussian", {"sigma": 10.0}, 2)
+    GaussianEvent(what='ages', sigma=10.0, sensitivity=1, count=2, whole=True)
+    """
+    if mechanism not in MECHANISMS:
+        raise BudgetError(f"event={what!r}: mechanism={mechanism!r} is unknown; {nearest(mechanism, MECHANISMS)}")
+    kind = MECHANISMS[mechanism]
+    known = [field.name for field in fields(kind) if field.name not in ("what", "count")]
+    for name in noise:
+        if name not in known:
+            raise BudgetError(f"event={what!r}: unknown key {name!r}; {nearest(name, known)}")
+    try:
+        return kind(what=what, count=count, **noise)
+    except TypeError:  # known keys with values of the wrong type are refused by the event: one must be missing
+        missing = next(name for name in known if name not in noise)
+        raise BudgetError(f"event={what!r}: {missing!r} is missing; add it") from None
 
 
 def gaussian_of_rho(what: str, rho: float, *, count: int, sensitivity: int) -> GaussianEvent:
@@ -89,3 +285,20 @@ def gaussian_of_rho(what: str, rho: float, *, count: int, sensitivity: int) -> G
     10.0
     """
     return GaussianEvent(what, sensitivity * math.sqrt(count / (2 * rho)), sensitivity, count)
+
+
+def gaussian_tail(least: np.ndarray, sigma: float) -> np.ndarray:
+    """The probability that discrete Gaussian noise is at least this, by summing its mass; shape of `least`.
+
+    Args:
+        least: whole numbers.
+        sigma: of the noise.
+
+    >>> gaussian_tail(np.array([0, 1]), 1e-3).round(6).tolist()
+    [1.0, 0.0]
+    """
+    reach = max(math.ceil(40 * sigma), 1)
+    points = np.arange(-reach, reach + 1)
+    mass = np.exp(-(points.astype(np.float64) ** 2) / (2 * sigma**2))
+    above = np.cumsum(mass[::-1])[::-1] / mass.sum()  # summed from the small end, where precision matters
+    return np.asarray(np.where(least > reach, 0.0, above[np.clip(least + reach, 0, 2 * reach)]))

@@ -1,10 +1,17 @@
-"""Where noise comes from: OpenDP's samplers on the operating system's randomness, or an injected generator in tests."""
+"""How numbers, choices and values are released, and where the noise comes from.
 
-from typing import Any, Protocol
+Noise is OpenDP's samplers on the operating system's randomness, or an injected generator in tests. Whole numbers get
+discrete noise, reals the continuous kind, which OpenDP samples exactly and rounds once.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from synth.dp.events import GaussianEvent, SelectionEvent
+from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
+
+Value = TypeVar("Value", int, str)
 
 
 class Noise(Protocol):
@@ -14,24 +21,33 @@ class Noise(Protocol):
     def private(self) -> bool:
         """Whether what it draws may carry a guarantee."""
 
-    def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
-        """The integer counts with discrete Gaussian noise of standard deviation `sigma` in every cell."""
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The values with Gaussian noise of standard deviation `sigma` in each; discrete where they are integers."""
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The values with Laplace noise of that scale in each; discrete where they are integers."""
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """The index of the largest score after Gumbel noise of the given scale."""
 
 
 class SystemNoise:
-    """OpenDP's discrete Gaussian and Gumbel noisy max, seeded by the operating system: no seed reaches it."""
+    """OpenDP's samplers, seeded by the operating system: no seed reaches them."""
 
     private = True
 
-    def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """Source: Canonne, Kamath, Steinke 2020; exact sampling, no floating point in the noise."""
         dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-        measurement = dp.m.make_gaussian(*space, scale=float(sigma))
-        return np.array(measurement(counts.astype(np.int64).ravel().tolist()), dtype=np.int64).reshape(counts.shape)
+        domain, carrier = _vector_of(values)
+        return _drawn(dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=float(sigma)), values, carrier)
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """Source: Canonne, Kamath, Steinke 2020, Algorithm 2."""
+        dp = _opendp()
+        domain, carrier = _vector_of(values)
+        metric = dp.l1_distance(T="i64" if carrier is np.int64 else "f64")
+        return _drawn(dp.m.make_laplace(domain, metric, scale=float(scale)), values, carrier)
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """Under zero-concentrated divergence OpenDP adds Gumbel noise; its max-divergence form is permute-and-flip."""
@@ -49,9 +65,13 @@ class InjectedNoise:
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
-    def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
-        """Rounded Gaussian noise."""
-        return counts + np.round(self._rng.normal(0.0, sigma, size=counts.shape)).astype(np.int64)
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """Gaussian noise, rounded for integers."""
+        return _added(values, self._rng.normal(0.0, sigma, size=values.shape))
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """Laplace noise, rounded for integers."""
+        return _added(values, self._rng.laplace(0.0, scale, size=values.shape))
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """Gumbel noise."""
@@ -63,24 +83,31 @@ class NoNoise:
 
     private = False
 
-    def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
-        """The counts themselves."""
-        return counts
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The values themselves."""
+        return values
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The values themselves."""
+        return values
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """The largest score."""
         return int(np.argmax(scores))
 
 
-def release_counts(counts: np.ndarray, event: GaussianEvent, noise: Noise) -> np.ndarray:
-    """Noisy counts under an event that the budget has charged; one call is one of the event's `count`.
+def release(exact: np.ndarray, event: GaussianEvent | LaplaceEvent, noise: Noise) -> np.ndarray:
+    """Noisy numbers under an event that the budget has charged; one call is one of the event's `count`.
 
     Args:
-        counts: *Sensitive*. Exact integer counts, any shape.
+        exact: *Sensitive*. Integers where the event is of whole numbers, else finite reals; any shape.
         event: names the noise.
         noise: draws it.
     """
-    return noise.gaussian(counts, event.sigma)
+    exact = exact.astype(np.int64 if event.whole else np.float64)
+    if isinstance(event, LaplaceEvent):
+        return noise.laplace(exact, event.scale)
+    return noise.gaussian(exact, event.sigma)
 
 
 def select(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, noise: Noise) -> int:
@@ -93,6 +120,36 @@ def select(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, 
         noise: draws the Gumbel noise, of scale 2 score_sensitivity / epsilon.
     """
     return noise.noisy_max(scores, 2 * score_sensitivity / event.epsilon)
+
+
+def name_stable(counts: Mapping[Value, int], event: StabilityEvent, noise: Noise) -> list[Value]:
+    """The values whose noisy count reaches the threshold, sorted, under an event that the budget has charged.
+
+    Args:
+        counts: *Sensitive*. How many rows hold each value that any holds.
+        event: names noise and threshold.
+        noise: draws it.
+    """
+    # In sorted order: the order in which values were met is the table's own.
+    values = sorted(counts)
+    noisy = noise.gaussian(np.array([counts[value] for value in values], dtype=np.int64), event.sigma)
+    return [value for value, count in zip(values, noisy.tolist(), strict=True) if count >= event.threshold]
+
+
+def _vector_of(values: np.ndarray) -> tuple[Any, type[np.generic]]:
+    """OpenDP's domain of such values, and the type that carries them."""
+    dp = _opendp()
+    if values.dtype.kind in "iu":
+        return dp.vector_domain(dp.atom_domain(T="i64")), np.int64
+    return dp.vector_domain(dp.atom_domain(T="f64", nan=False)), np.float64
+
+
+def _drawn(measurement: Any, values: np.ndarray, carrier: type[np.generic]) -> np.ndarray:
+    return np.array(measurement(values.astype(carrier).ravel().tolist()), dtype=carrier).reshape(values.shape)
+
+
+def _added(values: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    return np.asarray(values + (np.round(noise).astype(np.int64) if values.dtype.kind in "iu" else noise))
 
 
 def _opendp() -> Any:

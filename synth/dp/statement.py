@@ -11,17 +11,44 @@ class EventRecord:
 
     Attributes:
         what: what was read, in words ("one-way marginals of 15 columns").
-        mechanism: which mechanism released it ("discrete Gaussian").
-        noise: the mechanism's public parameter, such as ``{"sigma": 36.2, "sensitivity": 1.0}``.
+        mechanism: which mechanism released it ("Gaussian").
+        noise: the mechanism's public parameters, such as ``{"sigma": 36.2, "sensitivity": 1, "whole": True}``.
         count: how many times.
-        rho: its zCDP cost in total, to compare lines by.
+        rho: its zCDP cost in total, to compare lines by; none where it has none worth stating.
+        delta: the probability with which its own bound may fail, in total.
     """
 
     what: str
     mechanism: str
     noise: Mapping[str, float]
     count: int
-    rho: float
+    rho: float | None
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class LedgerNote:
+    """Where a ledger holds a release, and how the dataset stands after it.
+
+    Attributes:
+        dataset: the declared name of the table, all its versions, extracts and splits.
+        unit: of privacy, for which the total holds.
+        reservation: the token under which the release was reserved.
+        entry: hash of the ledger's entry; `understudy ledger verify --holds` finds it.
+        epsilon: what this release alone comes to in the ledger, by Renyi curves, at `total_delta`.
+        spent_epsilon: what all releases had come to when this one was reserved, itself included.
+        total_epsilon: what they may come to.
+        total_delta: the delta of all of them.
+    """
+
+    dataset: str
+    unit: str
+    reservation: str
+    entry: str
+    epsilon: float
+    spent_epsilon: float
+    total_epsilon: float
+    total_delta: float
 
 
 @dataclass(frozen=True)
@@ -30,7 +57,7 @@ class PrivacyStatement:
 
     Attributes:
         epsilon: the claim, by the PLD accountant.
-        delta: the claim's delta.
+        delta: the claim's delta, the deltas of mechanisms included.
         relation: neighboring relation; "zero-out": one unit is replaced by nothing, its slot kept.
         unit: "row", or the entity column's name.
         n_units: the declared number of units; public.
@@ -39,7 +66,8 @@ class PrivacyStatement:
         epsilon_rdp: the same events by the RDP accountant; at least `epsilon`.
         events: the books.
         versions: library versions that drew the noise and kept the books.
-        ledger: the ledger entry, or the words that there is none.
+        ledger: where a ledger holds this release; none: it was made outside a ledger, so that nothing adds it to
+            other releases of the same table.
         caveats: what the guarantee does not cover, each one sentence.
         private: False when a test injected the randomness: such a model must not be released.
     """
@@ -54,7 +82,7 @@ class PrivacyStatement:
     max_rows_per_unit: int = 1
     relation: str = "zero-out"
     versions: Mapping[str, str] = field(default_factory=dict)
-    ledger: str = "none: this fit was made outside a ledger, so nothing adds it to other releases of the same table"
+    ledger: LedgerNote | None = None
     caveats: tuple[str, ...] = ()
     private: bool = True
 
@@ -66,4 +94,5 @@ class PrivacyStatement:
     def from_dict(content: Mapping[str, Any]) -> "PrivacyStatement":
         """A statement from plain data."""
         events = tuple(EventRecord(**event) for event in content["events"])
-        return PrivacyStatement(**{**content, "events": events, "caveats": tuple(content["caveats"])})
+        ledger = None if content["ledger"] is None else LedgerNote(**content["ledger"])
+        return PrivacyStatement(**{**content, "events": events, "ledger": ledger, "caveats": tuple(content["caveats"])})

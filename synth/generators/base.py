@@ -6,9 +6,12 @@ from typing import Any, ClassVar, Literal, Protocol
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from synth.dp.calibration import EPSILON_RANGE, resolve_delta
+from synth.dp.budget import Budget
+from synth.dp.calibration import EPSILON_RANGE, Plan, calibrate, resolve_delta
+from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, SchemaError
+from synth.generators.overhead import with_overhead
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -124,3 +127,49 @@ class PrivateGenerator(Generator):
         super().check(schema)
         if self.epsilon is not None:
             resolve_delta(self.delta, schema)
+
+    def plan(self, schema: Schema) -> Plan:
+        """The generator's own events at a total cost rho, with its stated shares; what every fit reads is added."""
+        raise NotImplementedError
+
+    def schedule(self, schema: Schema) -> Schedule | None:
+        """Everything a fit under this schema will draw, calibrated to epsilon; reads no row.
+
+        Args:
+            schema: declared, where epsilon is set.
+
+        Returns:
+            The schedule; none without epsilon.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: the schema is not declared, or the budget leaves no room.
+        """
+        self.check(schema)
+        if self.epsilon is None:
+            return None
+        delta = resolve_delta(self.delta, schema)
+        return calibrate(with_overhead(self.plan(schema), schema, delta), self.epsilon, delta)
+
+    def fit(
+        self,
+        train: pd.DataFrame,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+    ) -> Model:
+        """A model of the training table.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema.
+            schema: declared, where epsilon is set.
+            seed: for everything but the noise of a private fit.
+            progress: told what is being done.
+            budget: on this generator's `schedule`; none: one of its own, outside any ledger.
+
+        Raises:
+            BudgetError: the budget is not on this generator's schedule; nothing was drawn.
+        """
+        raise NotImplementedError

@@ -1,13 +1,13 @@
 """Columns on their own: right in each column, nothing between them. The floor that every generator has to beat."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import pandas as pd
 from pydantic import Field
 
-from synth.dp.events import Event, gaussian_of_rho
-from synth.dp.mechanisms import Noise
+from synth.dp.budget import Budget
+from synth.dp.calibration import Plan
+from synth.dp.events import gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import start
@@ -24,6 +24,11 @@ class Independent(PrivateGenerator):
     name: ClassVar[str] = "independent"
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into at most.")
 
+    def plan(self, schema: Schema) -> Plan:
+        """All of it for the histograms."""
+        k, n_columns = schema.max_rows_per_unit, len(schema.learned)
+        return lambda rho: [gaussian_of_rho(HISTOGRAMS, rho, count=n_columns, sensitivity=k)]
+
     def fit(
         self,
         train: pd.DataFrame,
@@ -31,7 +36,7 @@ class Independent(PrivateGenerator):
         *,
         seed: int = 0,
         progress: Progress = quiet,
-        noise: Noise | None = None,
+        budget: Budget | None = None,
     ) -> MarginalModel:
         """A model of the columns.
 
@@ -40,17 +45,12 @@ class Independent(PrivateGenerator):
             schema: declared, where epsilon is set.
             seed: unused; noise never takes one, and nothing else is drawn.
             progress: told what is being done.
-            noise: injected by tests; such a model is not private.
+            budget: on this generator's `schedule`; none: one of its own.
         """
-
-        def plan(rho: float) -> Sequence[Event]:
-            k = schema.max_rows_per_unit
-            return [gaussian_of_rho(HISTOGRAMS, rho, count=len(schema.learned), sensitivity=k)]
-
-        fit = start(self, train, schema, plan, noise, progress)
+        fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         discretizer, measurements = fit.columns(
             HISTOGRAMS, self.n_bins, lambda done: progress("measuring columns", done)
         )
         distribution = estimate(discretizer.sizes, measurements)
-        return MarginalModel(self.name, schema, fit.statement(), n_rows, discretizer, distribution, shares)
+        return MarginalModel(self.name, fit.schema, fit.statement(), n_rows, discretizer, distribution, shares)

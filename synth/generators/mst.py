@@ -6,15 +6,16 @@ Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from synth.domain import Discretizer
-from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
-from synth.dp.mechanisms import Noise
+from synth.dp.budget import Budget
+from synth.dp.calibration import Plan
+from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
@@ -27,7 +28,9 @@ COLUMNS, CHOICES, PAIRS = (
     "choices of column pairs",
     "two-way marginals of the tree",
 )
+SHARES_TOLERANCE = 1e-6
 Pair = tuple[int, int]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Mst(PrivateGenerator):
@@ -38,6 +41,30 @@ class Mst(PrivateGenerator):
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the estimation at most.")
 
+    shares: tuple[Share, Share, Share] = Field(
+        default=(1 / 3, 1 / 3, 1 / 3),
+        description="Of the budget: columns, choices of pairs, pairs.",
+    )
+
+    @field_validator("shares")
+    @classmethod
+    def _whole(cls, shares: tuple[float, float, float]) -> tuple[float, float, float]:
+        if abs(sum(shares) - 1) > SHARES_TOLERANCE:
+            raise ValueError(f"shares add up to {sum(shares):.6g} and must add up to 1; correct one of them")
+        return shares
+
+    def plan(self, schema: Schema) -> Plan:
+        """Columns, choices and pairs, each at its share; all for the one column where there is no pair."""
+        n_columns, k = len(schema.learned), schema.max_rows_per_unit
+        if n_columns == 1:
+            return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k)]
+        columns, choices, pairs = (share / sum(self.shares) for share in self.shares)
+        return lambda rho: [
+            gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
+            SelectionEvent.of_rho(CHOICES, choices * rho, n_columns - 1),
+            gaussian_of_rho(PAIRS, pairs * rho, count=n_columns - 1, sensitivity=k),
+        ]
+
     def fit(
         self,
         train: pd.DataFrame,
@@ -45,7 +72,7 @@ class Mst(PrivateGenerator):
         *,
         seed: int = 0,
         progress: Progress = quiet,
-        noise: Noise | None = None,
+        budget: Budget | None = None,
     ) -> MarginalModel:
         """A model of the table.
 
@@ -54,9 +81,9 @@ class Mst(PrivateGenerator):
             schema: declared, where epsilon is set.
             seed: unused; noise never takes one, and nothing else is drawn.
             progress: told what is being done.
-            noise: injected by tests; such a model is not private.
+            budget: on this generator's `schedule`; none: one of its own.
         """
-        fit = start(self, train, schema, lambda rho: _plan(rho, schema), noise, progress)
+        fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
         codes = discretizer.encode(fit.train)
@@ -66,7 +93,7 @@ class Mst(PrivateGenerator):
             measurements += self._measure_pairs(fit, codes, discretizer, tree, progress)
         progress("estimating the distribution", None)
         distribution = estimate(discretizer.sizes, measurements, n_iterations=self.n_iterations)
-        return MarginalModel(self.name, schema, fit.statement(), n_rows, discretizer, distribution, shares)
+        return MarginalModel(self.name, fit.schema, fit.statement(), n_rows, discretizer, distribution, shares)
 
     def _choose_tree(
         self, fit: Fit, codes: np.ndarray, discretizer: Discretizer, model: MarkovRandomField, progress: Progress
@@ -82,7 +109,7 @@ class Mst(PrivateGenerator):
             open_pairs = np.flatnonzero([part[a] != part[b] for a, b in candidates])
             if len(open_pairs) == 0:
                 return tree
-            chosen = open_pairs[fit.budget.choice(scores[open_pairs], fit.schema.max_rows_per_unit, choices)]
+            chosen = open_pairs[fit.budget.choose(scores[open_pairs], fit.schema.max_rows_per_unit, choices)]
             a, b = candidates[chosen]
             tree.append((a, b))
             part[part == part[b]] = part[a]
@@ -118,21 +145,9 @@ class Mst(PrivateGenerator):
         assert isinstance(event, GaussianEvent)
         names, sizes = discretizer.columns, list(discretizer.sizes.values())
         for index, (a, b) in enumerate(tree):
-            noisy = fit.budget.counts(_count(codes, a, b, sizes), event)
+            noisy = fit.budget.release(_count(codes, a, b, sizes), event)
             yield Measurement((names[a], names[b]), noisy.astype(np.float64), event.sigma)
             progress("measuring pairs", (index + 1) / len(tree))
-
-
-def _plan(rho: float, schema: Schema) -> Sequence[Event]:
-    """A third each for columns, choices and pairs; all for the one column where there is no pair."""
-    n_columns, k = len(schema.learned), schema.max_rows_per_unit
-    if n_columns == 1:
-        return [gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k)]
-    return [
-        gaussian_of_rho(COLUMNS, rho / 3, count=n_columns, sensitivity=k),
-        SelectionEvent.of_rho(CHOICES, rho / 3, n_columns - 1),
-        gaussian_of_rho(PAIRS, rho / 3, count=n_columns - 1, sensitivity=k),
-    ]
 
 
 def _count(codes: np.ndarray, a: int, b: int, sizes: Sequence[int]) -> np.ndarray:

@@ -43,7 +43,7 @@ def measure_columns(
     public = Discretizer.by_schema(schema)
     for index, attribute in enumerate(public.attributes):
         exact = np.bincount(attribute.cells(train[attribute.name]), minlength=attribute.n_cells)
-        noisy = budget.counts(exact, event)
+        noisy = budget.release(exact, event)
         merged = _merge(attribute, noisy, event.sigma, n_bins)
         attributes.append(merged)
         measurements.append(_measurement(merged, noisy, event.sigma))

@@ -24,6 +24,7 @@ from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import MissingExtra, ModelError, TableError
 from synth.generators.assembling import add_identifiers, rows_wanted
 from synth.generators.base import Generator
+from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import conform, present
@@ -141,6 +142,7 @@ class _Sdv(Generator):
         """
         self.check(schema)
         rows = conform(train, schema, part=True)
+        schema = observe(schema, rows)
         if len(rows) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         progress(f"fitting {self.name}", None)

@@ -79,7 +79,7 @@ def test_calibration_inverts_accounting_from_below(epsilon: float) -> None:
             gaussian_of_rho("pairs", rho / 3, count=14, sensitivity=1),
         ]
 
-    spent = epsilon_pld(calibrate(plan, epsilon, 1e-6), 1e-6)
+    spent = calibrate(plan, epsilon, 1e-6).epsilon
     assert epsilon * 0.999 <= spent <= epsilon
 
 

@@ -1,0 +1,125 @@
+"""Noisy values on disk before anything reads them, so that work that was cut short goes on without drawing again.
+
+A second draw of the same numbers would spend the budget twice: a job that is killed and started anew ten times would
+give its noise away. So every draw is marked as begun, drawn, and its noisy value is written and flushed to the disk
+before it is returned. When the file is opened again, values that are there are given back in order; a draw that was
+begun and whose value is not there is *lost*: somebody may have seen it, and it has to be paid for again.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from synth.dp.statement import EventRecord
+from synth.errors import BudgetError
+
+
+class Journal:
+    """The draws of one fit, in order. The file holds noisy values only, never an exact one."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a journal, new or cut short.
+
+        Args:
+            path: the file; its folder must exist.
+
+        Raises:
+            BudgetError: the file is no journal; nothing was drawn.
+        """
+        self._path = path
+        self._values: list[tuple[EventRecord, Any]] = []
+        self._next = 0
+        self._lost: list[EventRecord] = []
+        whole = self._read() if path.exists() else 0
+        self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+        self._file.truncate(whole)
+        self._file.seek(whole)
+        _sync_folder(path.parent)
+
+    @property
+    def n_persisted(self) -> int:
+        """How many values an earlier opening left."""
+        return len(self._values)
+
+    @property
+    def lost(self) -> tuple[EventRecord, ...]:
+        """Draws begun earlier whose values never reached the disk, each one release of its event."""
+        return tuple(self._lost)
+
+    def once(self, record: EventRecord, draw: Callable[[], Any]) -> Any:
+        """The value of the next draw: the one on disk where there is one, else drawn, written and given.
+
+        Args:
+            record: of the event; the same in the same place when the fit is repeated.
+            draw: gives a noisy value as plain data (numbers, texts, lists of them).
+
+        Raises:
+            BudgetError: the value on disk belongs to another event; nothing was drawn.
+        """
+        if self._next < len(self._values):
+            kept, value = self._values[self._next]
+            if kept != record:
+                raise BudgetError(
+                    f"the journal of an earlier start holds {kept.what!r} where {record.what!r} is due, so the work "
+                    "is not the same; start anew (what was drawn stays spent)"
+                )
+            self._next += 1
+            return value
+        self._append({"begun": asdict(record)})
+        value = draw()
+        self._append({"value": value})
+        self._values.append((record, value))
+        self._next += 1
+        return value
+
+    def settle(self) -> None:
+        """Note that the lost draws have been paid for again; call it after they have."""
+        self._append({"settled": len(self._lost)})
+        self._lost = []
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self._file.write((json.dumps(line) + "\n").encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _read(self) -> int:
+        """Take in what is there; the length of its whole lines in bytes, for a line cut short never happened."""
+        content = self._path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        begun: EventRecord | None = None
+        try:
+            for line in content[:whole].splitlines():
+                part = json.loads(line)
+                if "value" in part and begun is not None:
+                    self._values.append((begun, part["value"]))
+                    begun = None
+                    continue
+                self._lost += [] if begun is None else [begun]
+                begun = EventRecord(**part["begun"]) if "begun" in part else None
+                if begun is None and part.get("settled") == len(self._lost):
+                    self._lost = []
+                elif begun is None:
+                    raise KeyError("begun")
+        except (ValueError, KeyError, TypeError):
+            raise BudgetError(
+                f"path={str(self._path)!r} is not a journal of draws, or a damaged one; remove the unfinished work and "
+                "start anew (what was drawn stays spent)"
+            ) from None
+        self._lost += [] if begun is None else [begun]
+        return whole
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name durable, not only its content."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,70 @@
+"""A schedule: every event of a fit, fixed before the first row is read."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from synth.dp.accounting import epsilon_pld, epsilon_rdp, rdp_curve
+from synth.dp.curve import RdpCurve
+from synth.dp.events import Event
+
+_SLACK = 1e-3
+"""The grid of the PLD accountant is pessimistic by less than this share."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The events of one fit and the delta at which they are accounted for.
+
+    Attributes:
+        events: what will be read and how, in any order.
+        delta: of the guarantee, the deltas of mechanisms included.
+
+    >>> from synth.dp.events import GaussianEvent
+    >>> round(Schedule((GaussianEvent("counts", sigma=10.0),), 1e-6).epsilon, 3)
+    0.397
+    """
+
+    events: tuple[Event, ...]
+    delta: float
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The claim: PLD.
+
+        Raises:
+            RuntimeError: the accountants disagree, so that neither can be trusted; nothing was drawn.
+        """
+        claim = epsilon_pld(self.events, self.delta)
+        if claim > self.epsilon_rdp * (1 + _SLACK):
+            raise RuntimeError(
+                f"the accountants disagree: PLD epsilon={claim:.6g} exceeds RDP epsilon={self.epsilon_rdp:.6g}"
+            )
+        return claim
+
+    @cached_property
+    def epsilon_rdp(self) -> float:
+        """The check, by Renyi divergences; at least the claim."""
+        return epsilon_rdp(self.events, self.delta)
+
+    @cached_property
+    def curve(self) -> RdpCurve:
+        """What a ledger adds to its books."""
+        return rdp_curve(self.events)
+
+    @property
+    def rho(self) -> float | None:
+        """The zCDP cost of all events; none where one has none."""
+        rhos = [event.rho for event in self.events]
+        return None if None in rhos else sum(rho for rho in rhos if rho is not None)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the events and delta, in hexadecimal: equal schedules have equal digests."""
+        content = {"delta": self.delta, "events": [asdict(event.record()) for event in self.events]}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def event(self, what: str) -> Event | None:
+        """The event of that name, if any."""
+        return next((event for event in self.events if event.what == what), None)

@@ -1,0 +1,46 @@
+"""The domain that nobody declared, measured under the budget: bounds and categories of single columns.
+
+Bounds come from a noisy histogram over magnitudes, categories from a stability histogram. What comes out is a schema in
+which nothing is left to measure; it holds noisy values only, and a private fit goes on from there.
+"""
+
+from typing import Any
+
+import pandas as pd
+
+from synth.domain import line, magnitudes
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent, StabilityEvent
+from synth.generators.overhead import domain_event_name
+from synth.schema import CategoricalColumn, Schema
+from synth.table.kinds import holds_whole_numbers
+
+NOTHING_FOUND = "other"
+"""The one category of a column of texts in which none reached the threshold; in one of whole numbers it is 0."""
+
+
+def measure_domain(train: pd.DataFrame, schema: Schema, budget: Budget) -> Schema:
+    """The schema with measured bounds and categories in place of unknown ones.
+
+    Args:
+        train: *Sensitive*. Conforming to the schema, every cell read alone, contributions bounded.
+        schema: names the columns to measure.
+        budget: charged once for each.
+    """
+    found = {name: _measure(train[name], schema, name, budget) for name in schema.measured}
+    return schema.model_copy(update={"columns": {**schema.columns, **found}})
+
+
+def _measure(series: pd.Series, schema: Schema, name: str, budget: Budget) -> Any:
+    column: Any = schema.columns[name]
+    event = budget.schedule.event(domain_event_name(schema, name))
+    if isinstance(column, CategoricalColumn):
+        assert isinstance(event, StabilityEvent)
+        counts: dict[Any, int] = dict(series.dropna().value_counts())
+        named = budget.name_stable(counts, event)
+        nothing = 0 if holds_whole_numbers(column) else NOTHING_FOUND
+        return column.model_copy(update={"categories": tuple(named) or (nothing,), "measure": False})
+    assert isinstance(event, GaussianEvent)
+    edges = magnitudes.magnitude_edges(column)
+    exact = magnitudes.histogram(line.positions(series, column), edges)
+    return magnitudes.bounded(column, edges, budget.release(exact, event), event.sigma)
