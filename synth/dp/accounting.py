@@ -24,6 +24,7 @@ from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, 
 
 FINENESS = 500
 """Grid points per standard deviation of the smallest privacy loss; the composition is pessimistic at any fineness."""
+_WHOLE_FROM = 32
 _FINE_ORDERS = np.concatenate([[1.01], np.linspace(1.1, 11, 100), np.geomspace(11.1, 4096, 200)])
 
 
@@ -209,7 +210,7 @@ def _discrete_laplace_rdp(scale: float, sensitivity: int, orders: np.ndarray) ->
     ends = -np.log1p(np.exp(-1 / scale))
     log_mass[0], log_mass[-1] = ends, ends - sensitivity / scale
     moments = special.logsumexp(log_mass + (orders[:, None] - 1) * losses, axis=1)
-    return np.maximum(moments, 0.0) / (orders - 1)
+    return np.asarray(np.maximum(moments, 0.0) / (orders - 1))
 
 
 def _laplace_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
@@ -222,10 +223,11 @@ def _laplace_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
 
 
 def _subsampled_rdp(event: SubsampledGaussianEvent, orders: np.ndarray) -> np.ndarray:
+    """Orders above `_WHOLE_FROM` are rounded up: divergences grow with the order, and whole ones have a closed form."""
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    accountant = RdpAccountant(orders)
+    accountant = RdpAccountant(np.where(orders > _WHOLE_FROM, np.ceil(orders), orders))
     step = PoissonSampledDpEvent(event.sampling_rate, GaussianDpEvent(event.noise_multiplier))
     accountant.compose(step, event.count)
     return np.asarray(accountant.rdp)

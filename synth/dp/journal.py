@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from synth.dp.statement import EventRecord
 from synth.errors import BudgetError
@@ -84,6 +84,12 @@ class Journal:
         """Let go of the file."""
         self._file.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _append(self, line: dict[str, Any]) -> None:
         self._file.write((json.dumps(line) + "\n").encode())
         self._file.flush()
@@ -96,7 +102,7 @@ class Journal:
         begun: EventRecord | None = None
         try:
             for line in content[:whole].splitlines():
-                part = json.loads(line)
+                part = dict(json.loads(line))
                 if "value" in part and begun is not None:
                     self._values.append((begun, part["value"]))
                     begun = None

@@ -1,0 +1,422 @@
+"""A table of lies that a private fit could tell, each planted in turn, each beside the check that must catch it.
+
+Every check passes on the code as it is. A mutant that survives its check means that the check guards nothing.
+"""
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from synth.dp import accounting, budget, events, mechanisms
+from synth.dp.accounting import epsilon_pld, epsilon_rdp
+from synth.dp.budget import Budget
+from synth.dp.curve import RdpCurve, RdpFilter
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
+from synth.dp.journal import Journal
+from synth.dp.mechanisms import InjectedNoise, SystemNoise
+from synth.dp.schedule import Schedule
+from synth.errors import BudgetError
+from synth.generators import measuring, registry
+from synth.generators.base import PrivateGenerator
+from synth.observed import observe
+from synth.schema import Schema, build_schema
+
+TAILS = (1e-7, 1 - 1e-7)
+"""Where a statistical check alarms: once in five million runs by chance."""
+K = 3
+
+
+class Recorder(InjectedNoise):
+    """Keeps what reached the sampler, in order: what was noised and with how much noise."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+        self.seen: list[np.ndarray] = []
+        self.sigmas: list[float] = []
+        self.scales: list[float] = []
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        self.seen.append(values.copy())
+        self.sigmas.append(sigma)
+        return super().gaussian(values, sigma)
+
+    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        self.scales.append(scale)
+        return super().noisy_max(scores, scale)
+
+
+def visits() -> tuple[pd.DataFrame, Schema]:
+    """59 entities with one row and one with 500, of which K count; one column's categories are not declared."""
+    columns = {
+        "who": {"kind": "identifier", "bounds": [0, 10**6]},
+        "x": {"kind": "integer", "bounds": [0, 8]},
+        "y": {"kind": "boolean"},
+        "z": {"kind": "categorical", "measure": True},
+    }
+    content = {"status": "declared", "n_units": 60, "entity": "who", "max_rows_per_unit": K, "columns": columns}
+    frame = pd.DataFrame({
+        "who": np.r_[np.arange(59), np.full(500, 999)],
+        "x": np.r_[np.arange(59) % 8, np.full(500, 8)],
+        "y": np.r_[np.arange(59) % 2 == 0, np.full(500, True)],
+        "z": np.r_[np.full(59, "a"), np.full(500, "spy")],
+    })  # fmt: skip
+    return frame, build_schema(content)
+
+
+def fit(name: str, frame: pd.DataFrame, schema: Schema, noise: Any, epsilon: float = 2.0) -> Any:
+    generator = registry.generator(name, epsilon=epsilon)
+    assert isinstance(generator, PrivateGenerator)
+    schedule = generator.schedule(schema)
+    assert schedule is not None
+    return generator.fit(frame, schema, budget=Budget(schedule, noise))
+
+
+def draw(event: Any, n: int = 10_000) -> np.ndarray:
+    return Budget(Schedule((event,), 1e-6)).release(np.zeros(n, dtype=np.int64), event)
+
+
+def gaussian_noise_has_its_scale() -> None:
+    sigma = 40.0
+    variance = np.var(draw(GaussianEvent("counts", sigma)), ddof=1) * 9_999 / sigma**2
+    low, high = stats.chi2(9_999).ppf(TAILS)
+    assert low < variance < high
+
+
+def real_noise_has_its_scale() -> None:
+    for event, family in (
+        (GaussianEvent("means", 2.0, 0.5, whole=False), stats.norm(0, 2.0)),
+        (LaplaceEvent("means", 2.0, 0.5, whole=False), stats.laplace(0, 2.0)),
+    ):
+        assert stats.kstest(draw(event), family.cdf).pvalue > TAILS[0]
+
+
+def laplace_noise_has_its_scale() -> None:
+    # Discrete Laplace has variance 2p / (1-p)^2 with p = exp(-1/scale) and kurtosis 6 nearly: 0.0224 of it is one
+    # standard error of the variance at 10,000 draws.
+    scale = 40.0
+    p = math.exp(-1 / scale)
+    ratio = np.var(draw(LaplaceEvent("counts", scale))) / (2 * p / (1 - p) ** 2)
+    assert abs(ratio - 1) < stats.norm.isf(TAILS[0]) * math.sqrt(5 / 10_000)
+
+
+def choices_follow_their_epsilon() -> None:
+    scores, n = np.array([0.0, 2.0, 5.0]), 4_000
+    event = SelectionEvent("pairs", epsilon=1.0, count=n)
+    purse = Budget(Schedule((event,), 1e-6))
+    chosen = np.bincount([purse.choose(scores, 2.0, event) for _ in range(n)], minlength=3)
+    weights = np.exp(scores / (2 * 2.0))
+    assert stats.chisquare(chosen, n * weights / weights.sum()).pvalue > TAILS[0]
+
+
+def values_of_one_unit_are_named_as_rarely_as_stated() -> None:
+    event, n = StabilityEvent("jobs", sigma=5.0, threshold=11), 40_000
+    named = Budget(Schedule((event,), 0.5)).name_stable({f"{i:05}": 1 for i in range(n)}, event)
+    exact = stats.norm.sf(9.5, scale=5.0)  # a count of 1 needs noise of 10 or more
+    assert abs(event.delta - exact) < 0.01 * exact
+    assert len(named) < stats.binom(n, event.delta).isf(TAILS[0])
+
+
+def noise_ignores_every_seed() -> None:
+    drawn = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002 - noise that listened to it would come out twice the same
+        random.seed(0)
+        drawn.append(draw(GaussianEvent("counts", 40.0), 50))
+    assert (drawn[0] != drawn[1]).any()
+
+
+def what_reached_the_sampler_costs_what_is_claimed() -> None:
+    # The books are kept anew, one event for each draw, from nothing but the noise that the sampler was asked for.
+    frame, schema = visits()
+    for name in ("independent", "mst"):
+        noise = Recorder()
+        statement = fit(name, frame, schema, noise).statement
+        named = next(e for e in statement.events if e.mechanism == "stability histogram")
+        sizes, *rest = noise.sigmas  # rows per entity: one entity is in one cell
+        drawn: list[Event] = [GaussianEvent("sizes", sizes, 1), *(GaussianEvent("counts", s, K) for s in rest)]
+        drawn += [SelectionEvent("pairs", 2 * K / scale) for scale in noise.scales]
+        # The K rows of one unit may share one value of its own, or have K of their own.
+        tail = stats.norm(0, named.noise["sigma"]).sf
+        threshold = named.noise["threshold"]
+        delta = max(K / m * tail(threshold - m - 0.5) for m in range(1, K + 1))
+        assert epsilon_pld(drawn, statement.delta - delta) <= statement.epsilon * 1.002
+        assert statement.epsilon <= 2.0
+        assert named.delta == pytest.approx(delta, rel=0.02)
+        assert len(noise.sigmas) == (1 + 1 + 3 if name == "independent" else 1 + 1 + 3 + 2)
+
+
+def one_unit_moves_what_is_read_by_no_more_than_its_rows() -> None:
+    frame, schema = visits()
+
+    def seen(table: pd.DataFrame) -> list[np.ndarray]:
+        noise = Recorder()
+        fit("independent", table, schema, noise)
+        return [noise.seen[0], *noise.seen[2:5]]  # all but the categories, whose number is not public
+
+    pairs = zip(seen(frame), seen(frame[frame["who"] != 999].reset_index(drop=True)), strict=True)
+    assert [int(np.abs(a - b).sum()) for a, b in pairs] == [1, K, K, K]
+
+
+def a_unit_cannot_put_its_own_category_or_bound_into_the_schema() -> None:
+    content: dict[str, Any] = {
+        "status": "declared",
+        "n_units": 600,
+        "columns": {"z": {"kind": "categorical", "measure": True}, "x": {"kind": "real", "measure": True}},
+    }
+    schema = build_schema(content)
+    frame = pd.DataFrame({"z": ["a", "b"] * 300, "x": np.linspace(2, 60, 600)})
+    hostile = pd.concat([frame, pd.DataFrame({"z": ["spy"], "x": [1e12]})], ignore_index=True)
+    found = [fit("independent", table, schema, SystemNoise(), epsilon=20.0).schema for table in (frame, hostile)]
+    assert found[0].columns == found[1].columns
+    assert found[0].columns["z"].categories == ("a", "b")
+    assert found[0].columns["x"].bounds == (2.0, 64.0)
+
+
+def a_draw_that_is_not_in_the_schedule_is_refused() -> None:
+    event = GaussianEvent("counts", 40.0)
+    purse = Budget(Schedule((event,), 1e-6))
+    purse.release(np.zeros(1, dtype=np.int64), event)
+    with pytest.raises(BudgetError, match="no further release"):
+        purse.release(np.zeros(1, dtype=np.int64), event)
+
+
+def forty_releases_cost_what_the_analytic_formula_says() -> None:
+    # Gaussian releases compose to one with sqrt(40) times less noise (Balle & Wang 2018, Theorem 8).
+    multiplier, delta = 40.0 / math.sqrt(40), 1e-6
+    epsilon = epsilon_pld([GaussianEvent("counts", 40.0, count=40)], delta)
+    a, b = 1 / (2 * multiplier), epsilon * multiplier
+    reached = stats.norm.cdf(a - b) - math.exp(epsilon) * stats.norm.cdf(-a - b)
+    assert 0.9 * delta < reached < 1.001 * delta
+
+
+def a_histograms_own_delta_is_paid_from_the_whole() -> None:
+    named = StabilityEvent("jobs", sigma=10.0, threshold=49)
+    plain, own = GaussianEvent("jobs", 10.0), float(stats.norm.sf(47.5, scale=10.0))
+    assert 5e-7 < own < 2e-6
+    for epsilon_of in (epsilon_pld, epsilon_rdp):
+        # With the own delta taken off, a tenth of it is left: that costs about 5% more epsilon than the whole.
+        assert epsilon_of([named], 1.1 * own) == pytest.approx(epsilon_of([plain], 0.1 * own), rel=0.02)
+        assert epsilon_of([named], 1.1 * own) > 1.05 * epsilon_of([plain], 1.1 * own)
+        assert math.isinf(epsilon_of([named], 0.9 * own))
+
+
+def a_filter_stops_at_its_total() -> None:
+    total = RdpFilter(1.0, 1e-6)
+    spent = RdpCurve.zero()
+    while total.admits(spent + RdpCurve.of_rho(0.001)):
+        spent += RdpCurve.of_rho(0.001)
+        assert len(spent.divergences) < 10**6
+        assert spent.divergences[0] < 10
+    assert 0.9 < spent.epsilon(1e-6) <= 1.0
+
+
+def persisted_noise_is_never_drawn_again(folder: Path = Path("/nonexistent")) -> None:
+    event = GaussianEvent("counts", 40.0)
+    taken = []
+    for _ in range(2):
+        with Journal(folder / "draws") as journal:
+            purse = Budget(Schedule((event,), 1e-6), journal=journal)
+            taken.append(purse.release(np.zeros(30, dtype=np.int64), event))
+    assert (taken[0] == taken[1]).all()
+
+
+Check = Callable[..., None]
+CHECKS: tuple[Check, ...] = (
+    gaussian_noise_has_its_scale, real_noise_has_its_scale, laplace_noise_has_its_scale, choices_follow_their_epsilon,
+    values_of_one_unit_are_named_as_rarely_as_stated, noise_ignores_every_seed,
+    what_reached_the_sampler_costs_what_is_claimed, one_unit_moves_what_is_read_by_no_more_than_its_rows,
+    a_unit_cannot_put_its_own_category_or_bound_into_the_schema, a_draw_that_is_not_in_the_schedule_is_refused,
+    forty_releases_cost_what_the_analytic_formula_says, a_histograms_own_delta_is_paid_from_the_whole,
+    a_filter_stops_at_its_total, persisted_noise_is_never_drawn_again,
+)  # fmt: skip
+
+_gaussian, _laplace, _gumbel = SystemNoise.gaussian, SystemNoise.laplace, SystemNoise.noisy_max
+_release, _of_rho, _loss = mechanisms.release, events.gaussian_of_rho, accounting._loss
+
+
+def _seeded(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+    return np.asarray(values + np.random.default_rng(0).normal(0, sigma, values.shape).round().astype(np.int64))
+
+
+def _without_root_of_count(exact: np.ndarray, event: Any, noise: Any) -> np.ndarray:
+    return _release(exact, replace(event, sigma=event.sigma / math.sqrt(event.count)), noise)
+
+
+def _half_sensitive(what: str, rho: float, *, count: int, sensitivity: int) -> GaussianEvent:
+    return _of_rho(what, rho, count=count, sensitivity=max(1, sensitivity // 2))
+
+
+class _Once:
+    """A loss whose composition forgets how often."""
+
+    def __init__(self, loss: Any) -> None:
+        self._loss = loss
+
+    def self_compose(self, count: int) -> Any:
+        return self._loss
+
+
+def _forgetful_loss(event: Event, interval: float) -> Any:
+    return _Once(_loss(event, interval)) if event.count > 1 else _loss(event, interval)
+
+
+def _scores_of_one_row(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, noise: Any) -> int:
+    return int(noise.noisy_max(scores, 2 / event.epsilon))
+
+
+def _twice_epsilon(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, noise: Any) -> int:
+    return int(noise.noisy_max(scores, score_sensitivity / event.epsilon))
+
+
+def _without_threshold(counts: Mapping[Any, int], event: StabilityEvent, noise: Any) -> list[Any]:
+    return sorted(counts)
+
+
+def _exact_threshold(counts: Mapping[Any, int], event: StabilityEvent, noise: Any) -> list[Any]:
+    """Noise is drawn and thrown away; a unit with more rows than others stands out."""
+    return sorted(value for value, count in counts.items() if count >= event.threshold // 4)
+
+
+def _low_threshold(counts: Mapping[Any, int], event: StabilityEvent, noise: Any) -> list[Any]:
+    noisy = noise.gaussian(np.array(list(counts.values()), dtype=np.int64), event.sigma)
+    return sorted(value for value, count in zip(counts, noisy, strict=True) if count >= event.threshold / 2)
+
+
+def _uncharged(self: Budget, event: Event, draw: Callable[[], Any]) -> Any:
+    return draw()
+
+
+def _read_off_the_table(train: pd.DataFrame, schema: Schema, budget: Budget) -> Schema:
+    return observe(schema, train)
+
+
+Plant = tuple[Any, str, Any]
+MUTANTS: Sequence[tuple[str, Plant, Check]] = (
+    ("no noise", (SystemNoise, "gaussian", lambda self, values, sigma: values), gaussian_noise_has_its_scale),
+    (
+        "half the noise",
+        (SystemNoise, "gaussian", lambda self, values, sigma: _gaussian(self, values, sigma / 2)),
+        gaussian_noise_has_its_scale,
+    ),
+    (
+        "noise 7% short",
+        (SystemNoise, "gaussian", lambda self, values, sigma: _gaussian(self, values, sigma * 0.93)),
+        gaussian_noise_has_its_scale,
+    ),
+    (
+        "half the noise on reals",
+        (SystemNoise, "laplace", lambda self, values, scale: _laplace(self, values, scale / 2)),
+        real_noise_has_its_scale,
+    ),
+    (
+        "half the Laplace noise",
+        (SystemNoise, "laplace", lambda self, values, scale: _laplace(self, values, scale / 2)),
+        laplace_noise_has_its_scale,
+    ),
+    ("seeded noise", (SystemNoise, "gaussian", _seeded), noise_ignores_every_seed),
+    (
+        "a choice without noise",
+        (SystemNoise, "noisy_max", lambda self, scores, scale: int(np.argmax(scores))),
+        choices_follow_their_epsilon,
+    ),
+    ("the exponential mechanism at twice epsilon", (budget, "select", _twice_epsilon), choices_follow_their_epsilon),
+    (
+        "a choice at twice epsilon, seen from the fit",
+        (budget, "select", _twice_epsilon),
+        what_reached_the_sampler_costs_what_is_claimed,
+    ),
+    (
+        "scores that forget the rows of an entity",
+        (budget, "select", _scores_of_one_row),
+        what_reached_the_sampler_costs_what_is_claimed,
+    ),
+    (
+        "a dropped root of the count in the noise",
+        (budget, "release", _without_root_of_count),
+        what_reached_the_sampler_costs_what_is_claimed,
+    ),
+    (
+        "a count that the books forget",
+        (accounting, "_loss", _forgetful_loss),
+        forty_releases_cost_what_the_analytic_formula_says,
+    ),
+    (
+        "a count that the books forget, seen from the fit",
+        (accounting, "_loss", _forgetful_loss),
+        what_reached_the_sampler_costs_what_is_claimed,
+    ),
+    (
+        "sensitivity halved",
+        (registry.generator_class("mst").plan, "__globals__", _half_sensitive),
+        what_reached_the_sampler_costs_what_is_claimed,
+    ),
+    (
+        "rows of an entity not bounded",
+        (measuring, "bound_contributions", lambda train, schema: train),
+        one_unit_moves_what_is_read_by_no_more_than_its_rows,
+    ),
+    (
+        "no threshold for categories",
+        (budget, "name_stable", _without_threshold),
+        values_of_one_unit_are_named_as_rarely_as_stated,
+    ),
+    (
+        "half the threshold for categories",
+        (budget, "name_stable", _low_threshold),
+        values_of_one_unit_are_named_as_rarely_as_stated,
+    ),
+    (
+        "a threshold that forgets its own delta",
+        (StabilityEvent, "delta", property(lambda self: 0.0)),
+        what_reached_the_sampler_costs_what_is_claimed,
+    ),
+    (
+        "a delta that is not taken off",
+        (StabilityEvent, "delta", property(lambda self: 0.0)),
+        a_histograms_own_delta_is_paid_from_the_whole,
+    ),
+    (
+        "categories and bounds read off the table",
+        (measuring, "measure_domain", _read_off_the_table),
+        a_unit_cannot_put_its_own_category_or_bound_into_the_schema,
+    ),
+    ("draws that are not charged", (Budget, "_draw", _uncharged), a_draw_that_is_not_in_the_schedule_is_refused),
+    (
+        "a filter that admits everything",
+        (RdpFilter, "admits", lambda self, curve: True),
+        a_filter_stops_at_its_total,
+    ),
+    (
+        "noise drawn again on a second start",
+        (Journal, "once", lambda self, record, draw: draw()),
+        persisted_noise_is_never_drawn_again,
+    ),
+)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_code_as_it_is_passes(check: Check, tmp_path: Path) -> None:
+    check(*[tmp_path] if check is persisted_noise_is_never_drawn_again else [])
+
+
+@pytest.mark.parametrize(("plant", "check"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS])
+def test_a_planted_lie_is_caught(plant: Plant, check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place, name, lie = plant
+    if name == "__globals__":
+        monkeypatch.setitem(place.__globals__, "gaussian_of_rho", lie)
+    else:
+        monkeypatch.setattr(place, name, lie)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check(*[tmp_path] if check is persisted_noise_is_never_drawn_again else [])
+
+
+def test_every_check_has_a_mutant_that_only_it_can_name() -> None:
+    assert {check for _, _, check in MUTANTS} == set(CHECKS)
