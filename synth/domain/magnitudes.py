@@ -4,6 +4,7 @@ Numbers fall into powers of two on either side of zero, times into decades.
 """
 
 import datetime as dt
+import math
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,8 @@ def magnitude_edges(column: line.LineColumn) -> np.ndarray:
         inner = np.array([line.place(_start(column, decade), column) for decade in range(10, 10_000, 10)])
     else:
         unit = line.step(column)
-        first = SMALLEST if unit is None else int(np.floor(np.log2(unit)))
-        powers = 2.0 ** np.arange(first, int(np.ceil(np.log2(max(abs(low), abs(high), 2.0**first)))) + 1)
+        first = SMALLEST if unit is None else math.floor(math.log2(unit))
+        powers = 2.0 ** np.arange(first, math.ceil(math.log2(max(abs(low), abs(high), 2.0**first))) + 1)
         inner = np.concatenate([-powers[::-1], powers])
     return np.concatenate([[low], inner[(inner > low) & (inner < high)], [np.nextafter(high, np.inf)]])
 
@@ -77,7 +78,7 @@ def _bounds(column: Any, first: float, last: float) -> tuple[Any, Any]:
             high if last >= limits[1] else line.moment(last, column),
         )
     if isinstance(column, IntegerColumn):
-        return max(low, int(first)), max(int(first), min(high, int(last) - 1))
+        return max(low, int(first)), max(int(first), min(high, math.ceil(last) - 1))
     return max(low, first), min(high, last)
 
 

@@ -1,0 +1,86 @@
+"""Bounds from coarse public cells: they hold what is there beyond doubt, and nothing that one unit alone could move."""
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synth.domain import line
+from synth.domain.magnitudes import bounded, histogram, magnitude_edges
+from synth.schema import DateColumn, DatetimeColumn, IntegerColumn, RealColumn
+
+WIDE = IntegerColumn(bounds=(-(2**63), 2**63 - 1))
+REAL = RealColumn(bounds=(-1e15, 1e15))
+COLUMNS: tuple[line.LineColumn, ...] = (
+    WIDE,
+    REAL,
+    RealColumn(bounds=(0.0, 99_999.0), decimals=2),
+    RealColumn(bounds=(0.0, 0.0)),
+    IntegerColumn(bounds=(7, 7)),
+    DateColumn(bounds=(dt.date.min, dt.date.max)),
+    DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), precision="us"),
+    DateColumn(bounds=(dt.date(1999, 12, 31), dt.date(2000, 1, 1))),
+)
+
+
+def found(column: Any, values: list[Any], sigma: float = 1.0) -> Any:
+    """The column with bounds from a histogram whose noise is nil, though its scale is not."""
+    edges = magnitude_edges(column)
+    positions = np.array([line.place(value, column) for value in values], dtype=np.float64)
+    return bounded(column, edges, histogram(positions, edges), sigma)
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.kind} {column.bounds}")
+def test_cells_cover_the_outer_limits_and_are_few(column: line.LineColumn) -> None:
+    edges = magnitude_edges(column)
+    low, high = line.bounds(column)
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] == low
+    assert edges[-1] > high or high == float(2**63)
+    assert len(edges) <= 1_001
+    assert histogram(np.array([low, high, np.nan, -1e300, 1e300]), edges).sum() == 4
+
+
+def test_bounds_are_the_powers_of_two_around_what_is_there() -> None:
+    assert found(WIDE, [3] * 100 + [700] * 100).bounds == (2, 1023)
+    assert found(WIDE, [-5] * 100 + [0] * 100).bounds == (-8, 0)
+    assert found(REAL, [0.3] * 100 + [5.0] * 100).bounds == (0.25, 8.0)
+    assert found(REAL, [-3.0] * 100).bounds == (-4.0, -2.0)
+    assert found(IntegerColumn(bounds=(0, 120)), [50] * 50 + [100] * 50).bounds == (32, 120)
+
+
+def test_times_have_the_decades_they_lie_in() -> None:
+    days = DateColumn(bounds=(dt.date.min, dt.date.max))
+    assert found(days, [dt.date(2011, 3, 28)] * 100).bounds == (dt.date(2010, 1, 1), dt.date(2020, 1, 1))
+    moments = DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), precision="us")
+    assert found(moments, [dt.datetime.max] * 100).bounds[1] == dt.datetime.max
+    assert found(moments, [dt.datetime.min] * 100).bounds[0] == dt.datetime.min
+
+
+def test_a_column_spread_over_many_magnitudes_is_resolved_geometrically() -> None:
+    rng = np.random.default_rng(0)
+    assert found(REAL, np.exp(rng.normal(5, 3, 4000)).tolist()).scale == "log"
+    assert found(REAL, rng.uniform(0, 100, 4000).tolist()).scale == "linear"
+
+
+def test_a_few_values_beyond_the_noise_move_no_bound() -> None:
+    column = found(REAL, [5.0] * 1000 + [1e12] * 3, sigma=10.0)
+    assert column.bounds == (4.0, 8.0)
+    assert not column.measure
+
+
+def test_an_empty_column_has_bounds_all_the_same() -> None:
+    for column in COLUMNS:
+        low, high = found(column, []).bounds
+        assert column.bounds[0] <= low <= high <= column.bounds[1]
+
+
+@given(values=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5))
+def test_bounds_hold_every_frequent_whole_number(values: list[int]) -> None:
+    low, high = found(WIDE, values * 50).bounds
+    # Positions are float64: beyond 2^53 a value may be told apart from its neighbors no more.
+    assert all(low <= value <= high or abs(value) > 2**53 for value in values)
+    assert WIDE.bounds[0] <= low <= high <= WIDE.bounds[1]
