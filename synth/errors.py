@@ -8,6 +8,7 @@
     │   ├── TableError                   the table cannot be read, or does not fit its schema
     │   ├── JobError                     a job, a policy or a command-line option
     │   ├── BudgetError                  epsilon, delta, or a fit the budget does not allow
+    │   ├── LedgerError                  a ledger that cannot be used, or that refuses what is asked of it
     │   ├── ModelError                   a saved model that cannot be loaded, or cannot be saved
     │   └── OutputError                  a place that cannot be written
     └── MissingExtra (ImportError)       an optional dependency is not installed
@@ -43,6 +44,10 @@ class JobError(BadInput):
 
 class BudgetError(BadInput):
     """A privacy budget cannot be met or is not allowed; no noise was drawn and no real row was read."""
+
+
+class LedgerError(BadInput):
+    """A ledger cannot be used or refuses what is asked; nothing was recorded, no noise was drawn, no real row read."""
 
 
 class ModelError(BadInput):

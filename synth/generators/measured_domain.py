@@ -36,9 +36,10 @@ def _measure(series: pd.Series, schema: Schema, name: str, budget: Budget) -> An
     event = budget.schedule.event(domain_event_name(schema, name))
     if isinstance(column, CategoricalColumn):
         assert isinstance(event, StabilityEvent)
-        counts: dict[Any, int] = dict(series.dropna().value_counts())
+        plain: type[Any] = int if holds_whole_numbers(column) else str
+        nothing = 0 if plain is int else NOTHING_FOUND
+        counts: dict[Any, int] = {plain(value): int(n) for value, n in series.dropna().value_counts().items()}
         named = budget.name_stable(counts, event)
-        nothing = 0 if holds_whole_numbers(column) else NOTHING_FOUND
         return column.model_copy(update={"categories": tuple(named) or (nothing,), "measure": False})
     assert isinstance(event, GaussianEvent)
     edges = magnitudes.magnitude_edges(column)

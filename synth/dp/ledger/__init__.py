@@ -1,0 +1,21 @@
+"""The books of a privacy budget: totals, what was reserved of them and used, in a table that can only grow.
+
+::
+
+    ledger = open_ledger("sqlite:///ledger.db")
+    ledger.open("patients", unit="patient_id", epsilon=3.0, delta=None, n_units=50_000)
+    (reservation,) = ledger.reserve([Request(token, "patients", "patient_id", "mst", curve, schedule_hash)])
+    ledger.use(token)           # before the first draw
+    ledger.commit(token, {"epsilon": 1.0})
+    ledger.note(token)          # what a privacy statement says of it
+
+`entries` holds one row and its hash, `books` the rules that rows obey, `decisions` what they allow, `audit` what
+breaks them, `address` and `store` the databases, `faults` what goes wrong with those, `ledger` the operations.
+"""
+
+from synth.dp.ledger.audit import Damage
+from synth.dp.ledger.entries import Entry
+from synth.dp.ledger.ledger import Ledger, open_ledger
+from synth.dp.ledger.request import Holding, Request, Reservation, Standing
+
+__all__ = ["Damage", "Entry", "Holding", "Ledger", "Request", "Reservation", "Standing", "open_ledger"]

@@ -1,0 +1,312 @@
+"""The operations on a ledger: each is one transaction, and has happened wholly or not at all, whoever dies when.
+
+A process reads the whole chain at its first operation and checks each entry (place, link, hash, rules); after that it
+reads and checks only what is new, once the last entry it knows is seen to be in its place. So nothing is decided on
+an entry that this process has not checked, at the price of reading each: 10,000 take about a second.
+"""
+
+import datetime as dt
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from synth.dp.curve import RdpCurve
+from synth.dp.ledger.address import PATIENCE_S, parsed
+from synth.dp.ledger.audit import Damage, damages
+from synth.dp.ledger.books import Books, Record, replayed
+from synth.dp.ledger.decisions import check_total, check_totals, granted, record_of, unknown
+from synth.dp.ledger.entries import Draft, Entry, canonical, chained, curve_content
+from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, Standing, checked_total, named
+from synth.dp.ledger.store import Store, add, entries_after, entry_at
+from synth.errors import LedgerError
+
+MAX_NOTE = 4000
+"""Longest note of a commit, in characters of JSON."""
+
+
+def open_ledger(url: str | Path, patience_s: float = PATIENCE_S) -> "Ledger":
+    """The ledger at an address. Nothing is reached or made before the first operation.
+
+    Args:
+        url: a path or "sqlite:///path", or "postgresql://user@host/database".
+        patience_s: how long an operation waits for other jobs.
+
+    Raises:
+        LedgerError: the address names neither a file nor a PostgreSQL database.
+        MissingExtra: it names a PostgreSQL database, and the extra `postgres` is not installed.
+    """
+    return Ledger(Store(parsed(str(url), patience_s)))
+
+
+class Ledger:
+    """The books of a privacy budget. Every operation raises `LedgerError` where its database fails or is damaged."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._books = Books()
+        self._turn = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.address.shown!r})"
+
+    def open(
+        self, dataset: str, *, unit: str, epsilon: float, delta: float | Literal["auto"] | None = None, n_units: int
+    ) -> Holding:
+        """A new total, promised once for all releases of a dataset; makes the ledger where there is none.
+
+        Args:
+            dataset: declared name, which covers all versions, extracts and splits.
+            unit: "row", or the entity column's name.
+            epsilon: the total, above 0.
+            delta: the total, at most 1/(10 n_units); None or "auto" is min(1e-6, n_units^-1.2).
+            n_units: declared number of units; public.
+
+        Raises:
+            LedgerError: the dataset and unit have a total, or the total promises nothing; nothing was recorded.
+        """
+        key = named(dataset, "dataset"), named(unit, "unit")
+        total = dict(zip(("epsilon", "delta", "n_units"), checked_total(epsilon, delta, n_units), strict=True))
+        with self._writing(may_make=True) as pen:
+            if key in pen.books.accounts:
+                raise LedgerError(
+                    f"a total is promised once: dataset={key[0]!r} with unit={key[1]!r} has "
+                    f"epsilon={pen.books.accounts[key].total.epsilon:g}, which cannot be changed; keep within it"
+                )
+            pen.add(Draft("opened", *key, "", canonical(total)))
+        return self._books.accounts[key].holding
+
+    def reserve(self, requests: Sequence[Request]) -> tuple[Reservation, ...]:
+        """Epsilon set aside for all requests, in their order, or for none of them.
+
+        A request that was granted before, by the same token with the same content, is not charged again.
+
+        Raises:
+            LedgerError: a total does not admit them, a dataset has none, or a token names another request; nothing was
+                reserved.
+        """
+        if len({request.token for request in requests}) < len(requests):
+            raise LedgerError("two requests have the same token; give each release its own")
+        drafts = {request.token: _reserving(request) for request in requests}
+        with self._writing() as pen:
+            new = [request for request in requests if not granted(pen.books, drafts[request.token])]
+            check_totals(pen.books, new)
+            for request in new:
+                pen.add(drafts[request.token])
+        return tuple(record_of(self._books, request.token).reservation for request in requests)
+
+    def reservation(self, token: str) -> Reservation:
+        """A reservation as it stands.
+
+        Raises:
+            LedgerError: there is none of that token.
+        """
+        with self._reading() as books:
+            return record_of(books, token).reservation
+
+    def use(self, token: str) -> Reservation:
+        """The reservation, from now on used: to be called before the first draw, and once.
+
+        Raises:
+            LedgerError: it was used before, or never made; nothing may be drawn.
+        """
+        with self._writing() as pen:
+            record = record_of(pen.books, token)
+            if record.reservation.state != "reserved":
+                raise LedgerError(f"a reservation is used once, and token={token!r} was; reserve anew for another fit")
+            pen.add(_following("used", record, {}))
+        return record_of(self._books, token).reservation
+
+    def charge(self, token: str, what: str, curve: RdpCurve) -> Reservation:
+        """The reservation, charged once more: a draw whose value was lost is drawn, and paid for, again.
+
+        A charge whose answer was lost is to be made again: that is dearer than it had to be, never cheaper.
+
+        Args:
+            token: of a reservation in use.
+            what: was lost, in words.
+            curve: what drawing it again costs.
+
+        Raises:
+            LedgerError: the total does not admit it, or the reservation is not in use; nothing may be drawn.
+        """
+        content = {"curve": curve_content(curve), "what": named(what, "what", MAX_WORDS)}
+        with self._writing() as pen:
+            record = record_of(pen.books, token)
+            if record.reservation.state != "used":
+                raise LedgerError(
+                    f"only a reservation in use can be charged again, and token={token!r} is "
+                    f"{record.reservation.state}; reserve anew for another fit"
+                )
+            account = pen.books.accounts[record.reservation.dataset, record.reservation.unit]
+            check_total(account, [curve], "this charge")
+            pen.add(_following("charged", record, content))
+        return record_of(self._books, token).reservation
+
+    def commit(self, token: str, note: Mapping[str, Any]) -> Reservation:
+        """The reservation, closed: its release is made. Saying the same twice is saying it once.
+
+        Args:
+            token: of a reservation in use.
+            note: what was claimed, such as ``{"epsilon": 1.0, "delta": 1e-6}``: texts, numbers, booleans.
+
+        Raises:
+            LedgerError: the reservation is not in use, or the note is not of that form.
+        """
+        body = _note_body(note)
+        with self._writing() as pen:
+            record = record_of(pen.books, token)
+            state = record.reservation.state
+            if state == "reserved" or (state == "committed" and record.note != body):
+                raise LedgerError(
+                    f"a reservation in use is committed, once, and token={token!r} is {state}; "
+                    "use it before the first draw and commit it after the last"
+                )
+            if state == "used":
+                pen.add(_following("committed", record, {"note": dict(note)}))
+        return record_of(self._books, token).reservation
+
+    def note(self, token: str) -> Standing:
+        """What a privacy statement says of a reservation; the same whenever it is asked, once nothing more is charged.
+
+        Raises:
+            LedgerError: there is none of that token.
+        """
+        with self._reading() as books:
+            record = record_of(books, token)
+            reservation = record.reservation
+            total = books.accounts[reservation.dataset, reservation.unit].total
+        return Standing(
+            dataset=reservation.dataset,
+            unit=reservation.unit,
+            reservation=reservation.token,
+            entry=reservation.entry,
+            epsilon=total.spent(record.curve),
+            spent_epsilon=total.spent(record.spent),
+            total_epsilon=total.epsilon,
+            total_delta=total.delta,
+        )
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Every dataset and unit with its total and what is left of it, in the order they were opened."""
+        with self._reading() as books:
+            return tuple(account.holding for account in books.accounts.values())
+
+    def history(self, dataset: str | None = None) -> tuple[Entry, ...]:
+        """The entries as they are, of one dataset or all; they are not checked: see `verify`.
+
+        Raises:
+            LedgerError: no entry names that dataset.
+        """
+        with self._store.reading() as connection:
+            entries = entries_after(connection)
+        if dataset is None:
+            return tuple(entries)
+        chosen = tuple(entry for entry in entries if entry.dataset == named(dataset, "dataset"))
+        if not chosen:
+            raise LedgerError(unknown(dataset, {str(entry.dataset) for entry in entries}))
+        return chosen
+
+    def verify(self, holds: str | None = None) -> tuple[Damage, ...]:
+        """Everything that is wrong with the ledger, row by row; empty for one that is whole.
+
+        Args:
+            holds: the hash that a privacy statement names: only that can show that the last entries are gone.
+
+        Raises:
+            LedgerError: `holds` is no hash, or the database cannot be read at all.
+        """
+        if holds is not None and not _is_hash(holds):
+            raise LedgerError("holds must be the hash of an entry, 64 hexadecimal digits; copy it from the statement")
+        with self._store.reading() as connection:
+            entries = entries_after(connection)
+            unguarded = self._store.guards_missing(connection)
+        open_doors = [Damage(None, f"the trigger {name} that forbids changes is not there") for name in unguarded]
+        return (*open_doors, *damages(entries, None if holds is None else holds.lower()))
+
+    @contextmanager
+    def _reading(self) -> Iterator[Books]:
+        with self._turn, self._store.reading() as connection:
+            yield self._caught_up(connection)
+
+    @contextmanager
+    def _writing(self, may_make: bool = False) -> Iterator["_Pen"]:
+        """A turn to write. What the books would not take back is not committed, and what is undone leaves them."""
+        added: list[Entry] = []
+        with self._turn:
+            try:
+                with self._store.writing(may_make) as connection:
+                    yield _Pen(connection, self._caught_up(connection), added)
+                    replayed(self._books, added)
+            except BaseException:
+                if added:
+                    self._books = Books()
+                raise
+
+    def _caught_up(self, connection: sa.Connection) -> Books:
+        """The books with what others have added since; they take in only what is committed, so no undone entry."""
+        last = self._books.last
+        if last is not None and entry_at(connection, last.seq) != last:
+            raise LedgerError(
+                f"the ledger is not the one it was: its entry seq={last.seq} is gone or altered; run `understudy "
+                "ledger verify` and restore a copy that is whole"
+            )
+        replayed(self._books, entries_after(connection, None if last is None else last.seq))
+        return self._books
+
+
+@dataclass(frozen=True)
+class _Pen:
+    """A turn to write: the books as the transaction finds them, and what it has added so far."""
+
+    connection: sa.Connection
+    books: Books
+    added: list[Entry]
+
+    def add(self, draft: Draft) -> None:
+        """Chain one more entry to the last."""
+        entry = chained(draft, self.added[-1] if self.added else self.books.last, _now())
+        add(self.connection, entry)
+        self.added.append(entry)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def _reserving(request: Request) -> Draft:
+    content = {
+        "curve": curve_content(request.curve),
+        "fingerprint": request.fingerprint,
+        "schedule": request.schedule_hash,
+        "what": request.what,
+    }
+    return Draft("reserved", request.dataset, request.unit, request.token, canonical(content))
+
+
+def _following(kind: str, record: Record, content: Mapping[str, Any]) -> Draft:
+    held = record.reservation
+    return Draft(kind, held.dataset, held.unit, held.token, canonical(content))
+
+
+def _note_body(note: Mapping[str, Any]) -> str:
+    plain = all(isinstance(key, str) and isinstance(value, str | int | float | None) for key, value in note.items())
+    body = ""
+    if plain:
+        try:
+            body = canonical({"note": dict(note)})
+        except ValueError:  # an infinite number
+            plain = False
+    if not plain or len(body) > MAX_NOTE:
+        raise LedgerError(
+            f"a note is texts, finite numbers and booleans by name, at most {MAX_NOTE} characters; shorten it"
+        )
+    return body
+
+
+def _is_hash(text: str) -> bool:
+    return len(text) == 64 and not set(text.lower()) - set("0123456789abcdef")

@@ -1,0 +1,180 @@
+"""What is asked of a ledger and what it answers."""
+
+import math
+import unicodedata
+from dataclasses import dataclass, field
+
+from synth.dp.curve import RdpCurve
+from synth.errors import LedgerError
+
+MAX_NAME, MAX_WORDS = 100, 1000
+"""Longest name (of a dataset, a unit, a token) and longest text (what a release is), in characters."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One release that is to be paid for.
+
+    Attributes:
+        token: names the request for good; asking again with the same one counts once.
+        dataset: declared name of the dataset, which covers all its versions, extracts and splits.
+        unit: "row", or the entity column's name.
+        what: the release in words, such as "mst of patients, seed 0".
+        curve: what it costs.
+        schedule_hash: of the schedule that costs that.
+        fingerprint: keyed hash of the table; it only warns.
+
+    Raises:
+        LedgerError: a text is empty, too long, or holds characters that do not print; nothing was asked.
+    """
+
+    token: str
+    dataset: str
+    unit: str
+    what: str
+    curve: RdpCurve
+    schedule_hash: str
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        # One name, one spelling: é is one character however it was typed.
+        for key in ("token", "dataset", "unit", "schedule_hash"):
+            object.__setattr__(self, key, named(getattr(self, key), key))
+        object.__setattr__(self, "what", named(self.what, "what", MAX_WORDS))
+        if self.fingerprint is not None:
+            object.__setattr__(self, "fingerprint", named(self.fingerprint, "fingerprint"))
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Epsilon that is set aside for one release, for good.
+
+    Attributes:
+        token: its name.
+        dataset: declared name of the dataset.
+        unit: of privacy.
+        what: the release in words.
+        schedule_hash: of the schedule it pays for.
+        state: "reserved", "used" once a draw may have begun, "committed" when the release is made.
+        n_charges: how often lost draws were charged again.
+        seq: of the entry that reserved it.
+        entry: that entry's hash; a privacy statement holds it.
+        warnings: sentences about fingerprints; nothing is refused for them.
+    """
+
+    token: str
+    dataset: str
+    unit: str
+    what: str
+    schedule_hash: str
+    state: str
+    n_charges: int
+    seq: int
+    entry: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a privacy statement says of its reservation.
+
+    Attributes:
+        dataset: declared name of the dataset.
+        unit: of privacy.
+        reservation: the token.
+        entry: hash of the entry that reserved it.
+        epsilon: this release alone, with what was charged again for it, under the dataset's filter.
+        spent_epsilon: all releases of the dataset up to this one's last charge.
+        total_epsilon: promised for the dataset and unit.
+        total_delta: promised for the dataset and unit.
+    """
+
+    dataset: str
+    unit: str
+    reservation: str
+    entry: str
+    epsilon: float
+    spent_epsilon: float
+    total_epsilon: float
+    total_delta: float
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The total of one dataset and unit, and what is left of it.
+
+    Attributes:
+        dataset: declared name.
+        unit: of privacy.
+        epsilon: the total.
+        delta: the total.
+        n_units: declared number of units; public.
+        spent_epsilon: what was reserved and charged comes to; nothing is ever given back.
+        n_releases: how many reservations there are, used or not.
+        curve: what was reserved and charged.
+    """
+
+    dataset: str
+    unit: str
+    epsilon: float
+    delta: float
+    n_units: int
+    spent_epsilon: float
+    n_releases: int
+    curve: RdpCurve = field(repr=False)
+
+    @property
+    def left_epsilon(self) -> float:
+        """The rest of the total. Costs do not add up linearly: two halves of it may both fit, or neither."""
+        return max(0.0, self.epsilon - self.spent_epsilon)
+
+
+def named(text: object, what: str, longest: int = MAX_NAME) -> str:
+    """A name in its one spelling (Unicode's NFC).
+
+    Raises:
+        LedgerError: it is no text, empty, too long, padded, or holds characters that do not print.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise LedgerError(f"{what} must be a text that is not empty; give it one")
+    name = unicodedata.normalize("NFC", text)
+    if len(name) > longest:
+        raise LedgerError(f"{what} has {len(name)} characters, and {longest} is the most; shorten it")
+    if not name.isprintable() or name != name.strip():
+        raise LedgerError(f"{what}={name!a} holds characters that do not print, or spaces at its ends; leave them out")
+    return name
+
+
+def checked_total(epsilon: object, delta: object, n_units: object) -> tuple[float, float, int]:
+    """Epsilon, delta and n_units of a total; delta None or "auto" is min(1e-6, n_units^-1.2).
+
+    Raises:
+        LedgerError: one of them promises nothing, or nothing that can be kept.
+
+    >>> checked_total(1, None, 1_000_000)
+    (1.0, 6.309573444801936e-08, 1000000)
+    """
+    if not _is_number(epsilon) or not 0 < epsilon < math.inf:  # type: ignore[operator]  # NaN compares as false
+        raise LedgerError(f"the total epsilon={_shown(epsilon)} must be a finite number above 0; 1 is strict, 10 loose")
+    if not isinstance(n_units, int) or isinstance(n_units, bool) or not 1 <= n_units < 2**63:
+        raise LedgerError(
+            f"n_units={_shown(n_units)} must be the public number of units, a whole number from 1; delta depends on it"
+        )
+    ceiling = 1 / (10 * n_units)
+    if delta is None or delta == "auto":
+        delta = min(1e-6, ceiling, float(n_units) ** -1.2)
+    if not _is_number(delta) or not 0 < delta <= ceiling:  # type: ignore[operator]
+        raise LedgerError(
+            f"the total delta={_shown(delta)} must lie in (0, 1/(10 n_units)] = (0, {ceiling:.3g}], since a larger one "
+            'may publish whole units; use delta="auto"'
+        )
+    return float(epsilon), float(delta), n_units  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    text = f"{value:g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
