@@ -9,6 +9,7 @@ import pandas as pd
 
 from evaluate.result import Estimate, EvaluationError, Failure
 from synth.errors import TableError
+from synth.observed import observe
 from synth.schema import Schema
 from synth.split import halves, row_keys
 from synth.table import conform
@@ -34,7 +35,8 @@ class Tables:
     """Real and synthetic rows, all conforming to one schema.
 
     Attributes:
-        schema: what the columns mean.
+        schema: what the columns mean, with domains that are not declared read off the real tables.
+        declared: the schema as it was given, which alone says what is valid.
         train: *Sensitive*. The rows the generator saw.
         fresh: *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are
             measured on.
@@ -46,6 +48,7 @@ class Tables:
     """
 
     schema: Schema
+    declared: Schema
     train: pd.DataFrame
     fresh: pd.DataFrame
     control: pd.DataFrame
@@ -85,13 +88,15 @@ class Tables:
                 raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
         if len(synthetic) == 0:
             raise EvaluationError("the synthetic table has no rows; sample at least one")
-        sides: tuple[tuple[str, pd.DataFrame, Outside], ...]
-        sides = (("train", train, outside), ("holdout", holdout, outside), ("synthetic", synthetic, "clamp"))
-        train, holdout, fitted = (_conform(name, rows, schema, what) for name, rows, what in sides)
+        sides = (("train", train), ("holdout", holdout))
+        train, holdout = (_conform(name, rows, schema, outside) for name, rows in sides)
+        declared, schema = schema, observe(schema, train, holdout)
+        fitted = _conform("synthetic", synthetic, schema, "clamp")
         refuse_overlap(train, holdout, schema)
         fresh, control = halves(holdout, schema, seed=seed)
         return cls(
             schema=schema,
+            declared=declared,
             train=train,
             fresh=fresh,
             control=control,

@@ -16,7 +16,7 @@ from synth.table import faulty_rows, violations
 
 def measure(tables: Tables) -> Measurement:
     """The share of rows without a violation, and for each column the share of its values that are valid."""
-    offered, schema = tables.offered, tables.schema
+    offered, schema = tables.offered, tables.declared
     faulty = {name: faulty_rows(offered, _only(schema, name)) for name in schema.kept}
     columns = [_column(offered, schema, name, flags) for name, flags in faulty.items()]
     rows = np.logical_or.reduce(list(faulty.values()))

@@ -1,10 +1,46 @@
-"""Placeholder, being written."""
+"""What a table shows of columns whose domain is not declared: for fits that promise nothing, and for evaluation."""
+
+import datetime as dt
+from typing import Any
 
 import pandas as pd
 
-from synth.schema import Schema
+from synth.schema import CategoricalColumn, Schema
+from synth.table.kinds import holds_whole_numbers
 
 
 def observe(schema: Schema, *frames: pd.DataFrame) -> Schema:
-    """The schema with measured columns completed from the data."""
-    return schema
+    """The schema with bounds and categories read off the tables wherever they are to be measured.
+
+    What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
+
+    Args:
+        schema: may have columns to measure; the same schema comes back where it has none.
+        frames: *Sensitive*. Tables in canonical form under it.
+    """
+    found = {name: _observed(schema.columns[name], [frame[name] for frame in frames]) for name in schema.measured}
+    return schema.model_copy(update={"columns": {**schema.columns, **found}}) if found else schema
+
+
+def _observed(column: Any, parts: list[pd.Series]) -> Any:
+    present = [part.dropna() for part in parts]
+    if isinstance(column, CategoricalColumn):
+        plain: type[Any] = int if holds_whole_numbers(column) else str
+        known = sorted({plain(value) for part in present for value in part.unique()})
+        return column.model_copy(update={"categories": tuple(known), "measure": False, "whole_numbers": False})
+    filled = [part for part in present if len(part)]
+    if not filled:
+        return column.model_copy(update={"measure": False})
+    ends = min(part.min() for part in filled), max(part.max() for part in filled)
+    return column.model_copy(update={"bounds": tuple(_plain(end, column) for end in ends), "measure": False})
+
+
+def _plain(end: Any, column: Any) -> Any:
+    """A value as bounds hold it."""
+    kind: type[Any] = type(column.bounds[0])
+    if not isinstance(end, dt.datetime):
+        return kind(end)
+    moment = end.to_pydatetime() if isinstance(end, pd.Timestamp) else end
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    return moment if column.kind == "datetime" else moment.date()

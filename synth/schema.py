@@ -6,8 +6,9 @@ or *declared* (somebody asserts that all of it is public). Private fits accept d
 
 import datetime as dt
 import itertools
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -18,6 +19,9 @@ FORMAT = 1
 """Version of the schema file; a newer one is refused."""
 
 INT64 = (-(2**63), 2**63 - 1)
+WIDEST_REAL = (-1e15, 1e15)
+"""Bounds of a real of which nothing is public: float64 still tells its tenths apart."""
+_INTEGER_DTYPE = re.compile(r"(u?)int(8|16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
 
 
 class _Column(Frozen):
@@ -26,7 +30,32 @@ class _Column(Frozen):
     dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
 
 
-class _Numeric(_Column):
+class _Measurable(_Column):
+    """A column whose domain need not be public: where it is not, a private fit measures it and pays for it."""
+
+    domain: ClassVar[str] = "bounds"
+    measure: bool = Field(
+        default=False, description="The domain is not public: a private fit measures it under its budget."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _domain(cls, content: Any) -> Any:
+        if not isinstance(content, Mapping):
+            return content
+        if content.get("measure") is not True:
+            return content
+        if content.get("bins"):
+            raise ValueError("a column to measure has no bins, which would be public; leave out one of the two")
+        return {cls.domain: cls.widest(content.get("dtype")), **content}
+
+    @classmethod
+    def widest(cls, dtype: object) -> tuple[Any, ...]:
+        """The domain of a column of which nothing but the kind (and the dtype) is public."""
+        raise NotImplementedError
+
+
+class _Numeric(_Measurable):
     bins: tuple[float, ...] = Field(
         default=(), description="Edges of public bins, ascending; first and last bound them."
     )
@@ -54,6 +83,13 @@ class IntegerColumn(_Numeric):
     kind: Literal["integer"] = "integer"
     bounds: tuple[int, int]
 
+    @classmethod
+    def widest(cls, dtype: object) -> tuple[int, int]:
+        """All whole numbers that the dtype holds, 64 bits unless it says less."""
+        known = _INTEGER_DTYPE.fullmatch(str(dtype))
+        bits = int(known[2]) - 1 if known else 63
+        return (0, min(2 ** (bits + 1) - 1, INT64[1])) if known and known[1] else (-(2**bits), 2**bits - 1)
+
     @field_validator("bounds")
     @classmethod
     def _bounds(cls, bounds: tuple[int, int]) -> tuple[int, int]:
@@ -70,6 +106,11 @@ class RealColumn(_Numeric):
     bounds: tuple[float, float]
     decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; none: all of them.")
 
+    @classmethod
+    def widest(cls, dtype: object) -> tuple[float, float]:
+        """What float64 tells apart to about a tenth."""
+        return WIDEST_REAL
+
     _check = field_validator("bounds")(_ordered)
 
 
@@ -80,15 +121,38 @@ class WeightColumn(_Numeric):
     bounds: tuple[float, float]
     decimals: int | None = Field(default=None, ge=0, le=17)
 
+    @classmethod
+    def widest(cls, dtype: object) -> tuple[float, float]:
+        """What float64 tells apart to about a tenth."""
+        return WIDEST_REAL
+
     _check = field_validator("bounds")(_ordered)
 
 
-class CategoricalColumn(_Column):
-    """One of a known list: all texts, or all whole numbers. An empty list says the column is always missing."""
+class CategoricalColumn(_Measurable):
+    """One of a known list: all texts, or all whole numbers. An empty list says the column is always missing.
 
+    Where the list is to be measured, there is none, and `whole_numbers` says which of the two it will hold.
+    """
+
+    domain: ClassVar[str] = "categories"
     kind: Literal["categorical"] = "categorical"
     categories: tuple[Annotated[int, Field(strict=True)], ...] | tuple[Annotated[str, Field(strict=True)], ...]
     ordered: bool = Field(default=False, description="Whether the order of the list means something.")
+    whole_numbers: bool = Field(default=False, description="Whether categories to measure are whole numbers, not text.")
+
+    @classmethod
+    def widest(cls, dtype: object) -> tuple[str, ...]:
+        """No list: anything may be there."""
+        return ()
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.measure and self.categories:
+            raise ValueError("categories to measure are not listed; leave out the list, or measure = true")
+        if self.whole_numbers and not self.measure:
+            raise ValueError("whole_numbers is for categories to measure; a list says by itself what it holds")
+        return self
 
     @field_validator("categories", mode="before")
     @classmethod
@@ -121,7 +185,7 @@ class BooleanColumn(_Column):
         return tokens
 
 
-class DateColumn(_Column):
+class DateColumn(_Measurable):
     """A day without a time."""
 
     kind: Literal["date"] = "date"
@@ -129,10 +193,15 @@ class DateColumn(_Column):
     format: str = Field(default="%Y-%m-%d", description="strptime format of the text form.")
     bins: tuple[dt.date, ...] = ()
 
+    @classmethod
+    def widest(cls, dtype: object) -> tuple[dt.date, dt.date]:
+        """Every day that Python knows."""
+        return dt.date.min, dt.date.max
+
     _check = field_validator("bounds")(_ordered)
 
 
-class DatetimeColumn(_Column):
+class DatetimeColumn(_Measurable):
     """A point in time. `timezone` is none (wall clock), an IANA name, or "mixed" (each value has its own offset)."""
 
     kind: Literal["datetime"] = "datetime"
@@ -140,6 +209,11 @@ class DatetimeColumn(_Column):
     format: str | None = Field(default=None, description="strptime format of the text form; none: ISO 8601.")
     timezone: str | None = None
     precision: Literal["us", "ms", "s", "min", "h"] = "s"
+
+    @classmethod
+    def widest(cls, dtype: object) -> tuple[dt.datetime, dt.datetime]:
+        """Every time that Python knows, but for a year at either end, which another zone may need."""
+        return dt.datetime(2, 1, 1), dt.datetime(9998, 12, 31, 23, 59, 59)
 
     @field_validator("bounds")
     @classmethod
@@ -207,6 +281,10 @@ class Schema(Frozen):
 
     format: Literal[1] = 1
     status: Literal["inferred", "declared"]
+    dataset: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        default=None,
+        description="Name under which a ledger keeps the budget of all versions and extracts of the table.",
+    )
     n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: a public number.")
     max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")
     target: str | None = Field(default=None, description="Column that a model would predict.")
@@ -269,7 +347,7 @@ class Schema(Frozen):
     @property
     def measured(self) -> tuple[str, ...]:
         """Names of the learned columns whose bounds or categories are not declared but measured, in order."""
-        return tuple(name for name in self.learned if getattr(self.columns[name], "measure", False))
+        return tuple(name for name in self.learned if is_measured(self.columns[name]))
 
     def refuse_text(self) -> None:
         """Refuse free text that is kept.
@@ -282,6 +360,11 @@ class Schema(Frozen):
                 raise SchemaError(
                     f"free text is not synthesized: column={name!r} is of kind text; set drop = true for it"
                 )
+
+
+def is_measured(column: _Column) -> bool:
+    """Whether a column's bounds or categories are not declared but to be measured."""
+    return isinstance(column, _Measurable) and column.measure
 
 
 def build_schema(content: Mapping[str, Any]) -> Schema:

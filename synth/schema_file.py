@@ -9,7 +9,7 @@ import tomli_w
 
 from synth.errors import SchemaError
 from synth.output import whole_file
-from synth.schema import Schema, build_schema
+from synth.schema import Column, Schema, build_schema, is_measured
 from synth.validation import read_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
@@ -57,9 +57,17 @@ def to_toml(schema: Schema) -> str:
     head |= schema.model_dump(exclude_defaults=True, exclude={"format", "status", "columns"})
     blocks = [_lines(head)]
     for name, column in schema.columns.items():
-        content = {"kind": column.kind} | column.model_dump(exclude_defaults=True)
+        content = {"kind": column.kind} | column.model_dump(exclude_defaults=True, exclude=_understood(column))
         blocks.append(f"[columns.{_key(name)}]\n{_lines(content)}")
     return "\n".join(blocks)
+
+
+def _understood(column: Column) -> set[str]:
+    """What needs no line: the domain of a column to measure, where nothing narrows it."""
+    if not is_measured(column):
+        return set()
+    domain = column.domain  # type: ignore[union-attr]
+    return {domain} if getattr(column, domain) == column.widest(column.dtype) else set()  # type: ignore[union-attr]
 
 
 def _lines(content: Mapping[str, Any]) -> str:

@@ -62,7 +62,9 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
         known = [field.alias or key for key, field in parent.model_fields.items()] if parent is not None else []
         return f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}{more}"
     if first["type"] == "missing":
-        return f"{where!r} is missing; add it{more}"
+        last = str(first["loc"][-1])
+        either = ", or set measure = true for a private fit to measure it" if last in ("bounds", "categories") else ""
+        return f"{where!r} is missing; add it{either}{more}"
     if first["type"] == "union_tag_invalid":
         return _unknown_tag(where, first["ctx"]) + more
     if first["type"] == "union_tag_not_found":

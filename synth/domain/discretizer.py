@@ -156,6 +156,7 @@ class Discretizer:
     @classmethod
     def by_schema(cls, schema: Schema) -> Self:
         """Cells from what is declared alone: categories, and public grids merged into declared bins where there are."""
+        assert not schema.measured, "the domain is measured, or observed, before there are codes"
         return cls(tuple(_public_attribute(name, schema.columns[name]) for name in schema.learned))
 
     @classmethod

@@ -40,7 +40,8 @@ def _measure(series: pd.Series, schema: Schema, name: str, budget: Budget) -> An
         nothing = 0 if plain is int else NOTHING_FOUND
         counts: dict[Any, int] = {plain(value): int(n) for value, n in series.dropna().value_counts().items()}
         named = budget.name_stable(counts, event)
-        return column.model_copy(update={"categories": tuple(named) or (nothing,), "measure": False})
+        known = tuple(named) or (nothing,)
+        return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})
     assert isinstance(event, GaussianEvent)
     edges = magnitudes.magnitude_edges(column)
     exact = magnitudes.histogram(line.positions(series, column), edges)

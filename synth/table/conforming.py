@@ -158,6 +158,8 @@ def _known_texts(series: pd.Series, column: Column, missing_texts: frozenset[str
     """Which rows are missing, where a column of text categories is canonical already; else none."""
     if series.dtype != object or not isinstance(column, CategoricalColumn) or holds_whole_numbers(column):
         return None
+    if column.measure:  # with no list to compare with, every text is looked at for what it is
+        return None
     cells = series.to_numpy()
     if not {type(cell) for cell in cells} <= {str, _NONE}:  # first of all: anything else may not even be compared
         return None
@@ -220,7 +222,7 @@ def _of_table(columns: dict[str, _Checked], n_rows: int, schema: Schema) -> Iter
         return
     for name, checked in columns.items():
         column = schema.columns[name]
-        known_empty = isinstance(column, CategoricalColumn) and not column.categories
+        known_empty = isinstance(column, CategoricalColumn) and not (column.categories or column.measure)
         if checked.faults[Fault.MISSING].all() and not known_empty:
             remedy = "set drop = true, or declare it categorical with categories = []"
             yield Violation(name, "has missing values only", remedy)

@@ -46,7 +46,7 @@ def read(given: Given, column: Column, *, clamp: bool) -> Read:
 def holds_whole_numbers(column: Column) -> bool:
     """Whether categories or identifiers are whole numbers rather than text."""
     if isinstance(column, CategoricalColumn):
-        return bool(column.categories) and isinstance(column.categories[0], int)
+        return column.whole_numbers or (bool(column.categories) and isinstance(column.categories[0], int))
     return isinstance(column, IdentifierColumn) and column.bounds is not None
 
 
@@ -84,7 +84,7 @@ def _texts(given: Given, column: Column, clamp: bool) -> Read:
         )
     else:
         values, faults = _forced_texts(given, clamp)
-    if isinstance(column, CategoricalColumn):
+    if isinstance(column, CategoricalColumn) and not column.measure:
         faults[Fault.CATEGORY] = _outside(values, column.categories)
     return Read(values, faults)
 

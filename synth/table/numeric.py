@@ -25,7 +25,8 @@ def integers(given: Given, column: Any, clamp: bool) -> Read:
         # A name that is no whole number of 64 bits is nobody's: rounded or cut off, it would be somebody else's.
         missing |= faults.get(Fault.FRACTION, none(given)) | faults.get(Fault.BOUNDS, none(given))
     if isinstance(column, CategoricalColumn):
-        faults[Fault.CATEGORY] = ~missing & ~np.isin(values, np.array(column.categories, dtype=np.int64))
+        if not column.measure:
+            faults[Fault.CATEGORY] = ~missing & ~np.isin(values, np.array(column.categories, dtype=np.int64))
         return Read(pd.arrays.IntegerArray(values, missing), faults)
     low, high = (min(max(bound, -INT64_MAX - 1), INT64_MAX) for bound in column.bounds)
     outside = ~missing & ((values < low) | (values > high))

@@ -17,6 +17,7 @@ from synth.schema import (
     RealColumn,
     Schema,
     WeightColumn,
+    is_measured,
 )
 from synth.table import moments
 from synth.table.given import look
@@ -64,7 +65,7 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
 
 def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
     """The rule and the remedy where the declared dtype cannot hold what the schema allows, else none."""
-    if column.dtype is None:
+    if column.dtype is None or is_measured(column):
         return None
     try:
         shown_column(_extremes(column), name, column)
@@ -143,7 +144,7 @@ def _objects(series: pd.Series, column: Column) -> np.ndarray:
 def _categories(series: pd.Series, column: Column) -> pd.Series:
     if not isinstance(column, CategoricalColumn):
         return series.astype("category")
-    known: Any = list(column.categories)
+    known: Any = sorted(series.dropna().unique()) if column.measure else list(column.categories)
     return pd.Series(pd.Categorical(series, categories=known, ordered=column.ordered), index=series.index)
 
 

@@ -57,7 +57,7 @@ def make_tables(
     """Tables with a chosen fresh sample, which is the whole holdout."""
     synthetic_rows = conform(synthetic, schema, outside="clamp")
     shuffled = shuffle_columns(train, np.random.default_rng([seed, 99]))
-    return Tables(schema, train, *halved(fresh), synthetic, synthetic_rows, shuffled, seed)
+    return Tables(schema, schema, train, *halved(fresh), synthetic, synthetic_rows, shuffled, seed)
 
 
 def halved(holdout: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

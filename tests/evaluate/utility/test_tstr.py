@@ -56,7 +56,7 @@ def tables(target: str | None, synthetic: pd.DataFrame | None = None, *, n: int 
     synthetic = other if synthetic is None else synthetic
     shuffled = shuffle_columns(train[names], np.random.default_rng(0))
     return Tables(
-        schema, train[names], fresh[names], control[names], synthetic[names], synthetic[names], shuffled, seed=0
+        schema, schema, train[names], fresh[names], control[names], synthetic[names], synthetic[names], shuffled, seed=0
     )
 
 
@@ -116,7 +116,9 @@ def test_a_synthetic_table_that_lacks_a_class_is_scored_on_all_of_them():
 def test_a_class_that_training_rows_lack_counts_as_chance():
     given = tables("three")
     train = given.train.assign(three=given.train["three"].clip(upper=2))
-    partial = Tables(given.schema, train, given.fresh, given.control, train, train, given.shuffled, seed=0)
+    partial = Tables(
+        given.schema, given.schema, train, given.fresh, given.control, train, train, given.shuffled, seed=0
+    )
     score = by_name(tstr.measure(partial))["utility.tstr.linear"]
     assert 0.5 < score.value < by_name(tstr.measure(given))["utility.tstr.linear"].value
 
@@ -127,7 +129,7 @@ def test_without_a_target_or_a_predictor_nothing_is_measured():
     alone = build_schema({"status": "inferred", "columns": {"binary": COLUMNS["binary"]}, "target": "binary"})
     frames = (frame[["binary"]] for frame in (given.train, given.fresh, given.control, given.synthetic))
     train, fresh, control, synthetic = frames
-    bare = Tables(alone, train, fresh, control, synthetic, synthetic, train, seed=0)
+    bare = Tables(alone, alone, train, fresh, control, synthetic, synthetic, train, seed=0)
     assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 4
 
 
@@ -154,6 +156,7 @@ def test_the_order_of_rows_does_not_matter():
     given = tables("binary", entity="who")
     again = Tables(
         given.schema,
+        given.declared,
         *(f.sample(frac=1, random_state=1).reset_index(drop=True) for f in (given.train, given.fresh, given.control)),
         given.offered, given.synthetic, given.shuffled, given.seed,
     )  # fmt: skip
