@@ -140,8 +140,9 @@ def what_reached_the_sampler_costs_what_is_claimed() -> None:
         noise = Recorder()
         statement = fit(name, frame, schema, noise).statement
         named = next(e for e in statement.events if e.mechanism == "stability histogram")
-        sizes, *rest = noise.sigmas  # rows per entity: one entity is in one cell
-        drawn: list[Event] = [GaussianEvent("sizes", sizes, 1), *(GaussianEvent("counts", s, K) for s in rest)]
+        categories, sizes, *rest = noise.sigmas  # rows per entity: one entity is in one cell
+        drawn: list[Event] = [GaussianEvent("sizes", sizes, 1)]
+        drawn += [GaussianEvent("counts", sigma, K) for sigma in (categories, *rest)]
         drawn += [SelectionEvent("pairs", 2 * K / scale) for scale in noise.scales]
         # The K rows of one unit may share one value of its own, or have K of their own.
         tail = stats.norm(0, named.noise["sigma"]).sf
@@ -159,10 +160,11 @@ def one_unit_moves_what_is_read_by_no_more_than_its_rows() -> None:
     def seen(table: pd.DataFrame) -> list[np.ndarray]:
         noise = Recorder()
         fit("independent", table, schema, noise)
-        return [noise.seen[0], *noise.seen[2:5]]  # all but the categories, whose number is not public
+        return noise.seen[1:5]  # all but the categories, whose number is not public
 
-    pairs = zip(seen(frame), seen(frame[frame["who"] != 999].reset_index(drop=True)), strict=True)
-    assert [int(np.abs(a - b).sum()) for a, b in pairs] == [1, K, K, K]
+    with_all, without = seen(frame), seen(frame[frame["who"] != 999].reset_index(drop=True))
+    assert [a.shape for a in with_all] == [b.shape for b in without]
+    assert [int(np.abs(a - b).sum()) for a, b in zip(with_all, without, strict=True)] == [1, K, K, K]
 
 
 def a_unit_cannot_put_its_own_category_or_bound_into_the_schema() -> None:
@@ -278,11 +280,6 @@ def _twice_epsilon(scores: np.ndarray, score_sensitivity: float, event: Selectio
 
 def _without_threshold(counts: Mapping[Any, int], event: StabilityEvent, noise: Any) -> list[Any]:
     return sorted(counts)
-
-
-def _exact_threshold(counts: Mapping[Any, int], event: StabilityEvent, noise: Any) -> list[Any]:
-    """Noise is drawn and thrown away; a unit with more rows than others stands out."""
-    return sorted(value for value, count in counts.items() if count >= event.threshold // 4)
 
 
 def _low_threshold(counts: Mapping[Any, int], event: StabilityEvent, noise: Any) -> list[Any]:
