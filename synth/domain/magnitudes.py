@@ -1,6 +1,7 @@
-"""Coarse public cells over everything a column could hold, on which unknown bounds are found.
+"""Public cells on which unknown bounds are found: coarse ones over everything a column could hold, then even ones.
 
-Numbers fall into powers of two on either side of zero, times into decades.
+Numbers fall into powers of two on either side of zero, times into decades. Where all values lie in a small part of what
+these show (a latitude, a week), a second histogram of even cells finds that part.
 """
 
 import datetime as dt
@@ -10,28 +11,40 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from synth.domain import line
+from synth.domain import grid, line
 from synth.schema import DateColumn, DatetimeColumn, IntegerColumn
 
-SMALLEST = -20
-"""Reals without a declared precision are told apart from zero down to two to this power."""
+SMALLEST = 2.0**-20
+"""Reals without a declared precision are told apart from zero down to this."""
 FALSE_CELL = 0.01
-"""Probability with which any empty cell is taken for one that holds values."""
-SPREAD_CELLS = 3
-"""A column whose mass lies to less than half in this many of its largest magnitudes is resolved geometrically."""
+"""Probability with which any empty cell of a histogram is taken for one that holds values."""
+EVEN_CELLS = 1_000
+WORTH = 8.0
+"""Even cells narrow the bounds only where what they show is so many times smaller: they cut off thin tails."""
+FINE_SHARE = 0.05
+"""A number is resolved geometrically where more of its mass than this lies below the width of an even cell."""
 
 
 def magnitude_edges(column: line.LineColumn) -> np.ndarray:
-    """Edges of the cells within the column's outer limits; shape (n_cells + 1,), ascending."""
+    """Edges of the coarse cells within the column's outer limits; shape (n_cells + 1,), ascending."""
     low, high = line.bounds(column)
     if isinstance(column, DateColumn | DatetimeColumn):
         inner = np.array([line.place(_start(column, decade), column) for decade in range(10, 10_000, 10)])
     else:
         unit = line.step(column)
-        first = SMALLEST if unit is None else math.floor(math.log2(unit))
-        powers = 2.0 ** np.arange(first, math.ceil(math.log2(max(abs(low), abs(high), 2.0**first))) + 1)
-        inner = np.concatenate([-powers[::-1], powers])
+        base = SMALLEST if unit is None else unit
+        n_powers = math.ceil(math.log2(max(abs(low), abs(high), base) / base)) + 1
+        powers = base * 2.0 ** np.arange(n_powers)
+        # On a lattice a negative cell ends with its least magnitude, so that zero has a cell of its own.
+        negative = -powers if unit is None else unit - powers
+        inner = np.unique(np.concatenate([negative, [0.0], powers]))
     return np.concatenate([[low], inner[(inner > low) & (inner < high)], [np.nextafter(high, np.inf)]])
+
+
+def even_edges(column: line.LineColumn) -> np.ndarray:
+    """Edges of even cells between the column's bounds; shape (EVEN_CELLS + 1,), ascending."""
+    low, high = line.bounds(column)
+    return np.linspace(low, np.nextafter(max(high, low + EVEN_CELLS * 1e-300), np.inf), EVEN_CELLS + 1)
 
 
 def _start(column: DateColumn | DatetimeColumn, year: int) -> dt.date:
@@ -51,7 +64,7 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
-    """The column with the bounds of the cells that hold values beyond doubt; reads nothing but the noisy histogram.
+    """The column with the bounds of the coarse cells that hold values beyond doubt; reads only the noisy histogram.
 
     Args:
         column: a number's or a time's, with its outer limits.
@@ -59,32 +72,62 @@ def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> 
         noisy: the histogram, shape (n_cells,).
         sigma: standard deviation of its noise.
     """
-    surely = noisy > sigma * stats.norm.isf(FALSE_CELL / len(noisy))
+    surely = _surely(noisy, sigma)
     found = np.flatnonzero(surely) if surely.any() else np.array([int(np.argmax(noisy))])
-    first, last = edges[found[0]], edges[found[-1] + 1]
-    change: dict[str, Any] = {"bounds": _bounds(column, float(first), float(last)), "measure": False}
-    if getattr(column, "scale", None) == "linear" and _spread(edges, np.where(surely, noisy, 0)):
-        change["scale"] = "log"
-    return column.model_copy(update=change)
+    narrowed = _between(column, float(edges[found[0]]), float(edges[found[-1] + 1]))
+    if getattr(column, "scale", None) == "linear" and _is_fine(narrowed, edges, np.where(surely, noisy, 0)):
+        return narrowed.model_copy(update={"scale": "log"})
+    return narrowed
 
 
-def _bounds(column: Any, first: float, last: float) -> tuple[Any, Any]:
-    """Half-open [first, last) as bounds in the column's own type, within its outer limits."""
+def narrowed(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
+    """The column with the bounds of the even cells that hold values, where these are a small part of all.
+
+    Args:
+        column: with the bounds that the even cells lie between.
+        edges: of the cells, shape (n_cells + 1,).
+        noisy: the histogram, shape (n_cells,).
+        sigma: standard deviation of its noise.
+    """
+    found = np.flatnonzero(_surely(noisy, sigma))
+    if len(found) == 0:
+        return column
+    first, last = max(found[0] - 1, 0), min(found[-1] + 1, len(noisy) - 1)
+    outside = noisy[:first].sum() + noisy[last + 1 :].sum()
+    n_outside = len(noisy) - (last + 1 - first)
+    # Values spread thinly over many cells show in none of them, but in their sum.
+    if (last + 1 - first) * WORTH > len(noisy) or outside > 3 * sigma * math.sqrt(n_outside):
+        return column
+    return _between(column, float(edges[first]), float(edges[last + 1]))
+
+
+def _surely(noisy: np.ndarray, sigma: float) -> np.ndarray:
+    """Which cells hold values beyond doubt."""
+    return np.asarray(noisy > sigma * stats.norm.isf(FALSE_CELL / len(noisy)))
+
+
+def _between(column: Any, first: float, last: float) -> Any:
+    """The column with half-open [first, last) as its bounds, in its own type and within its outer limits."""
     low, high = column.bounds
     if isinstance(column, DateColumn | DatetimeColumn):
         limits = line.bounds(column)
-        return (
+        bounds = (
             low if first <= limits[0] else line.moment(first, column),
             high if last >= limits[1] else line.moment(last, column),
         )
-    if isinstance(column, IntegerColumn):
-        return max(low, int(first)), max(int(first), min(high, math.ceil(last) - 1))
-    return max(low, first), min(high, last)
+    elif isinstance(column, IntegerColumn):
+        least = max(low, math.ceil(first))
+        bounds = (least, max(least, min(high, math.ceil(last) - 1)))
+    else:
+        bounds = (max(low, first), min(high, last))
+    return column.model_copy(update={"bounds": bounds, "measure": False})
 
 
-def _spread(edges: np.ndarray, mass: np.ndarray) -> bool:
-    """Whether most of the mass lies well below the largest magnitude."""
-    largest = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    order = np.argsort(-largest, kind="stable")
-    held = order[mass[order] > 0]
-    return len(held) > SPREAD_CELLS and bool(mass[held[:SPREAD_CELLS]].sum() < mass.sum() / 2)
+def _is_fine(column: Any, edges: np.ndarray, mass: np.ndarray) -> bool:
+    """Whether even cells of the public grid would hide much of what lies near zero."""
+    low, high = line.bounds(column)
+    unit = line.step(column)
+    width = (high - low) / grid.EVEN_CELLS
+    if unit is not None and width <= unit:
+        return False
+    return bool(mass[np.diff(edges) < width].sum() > FINE_SHARE * mass.sum() > 0)

@@ -1,7 +1,8 @@
 """The domain that nobody declared, measured under the budget: bounds and categories of single columns.
 
-Bounds come from a noisy histogram over magnitudes, categories from a stability histogram. What comes out is a schema in
-which nothing is left to measure; it holds noisy values only, and a private fit goes on from there.
+Bounds come from two noisy histograms, over magnitudes and then over even cells, categories from a stability histogram.
+What comes out is a schema in which nothing is left to measure; it holds noisy values only, and a private fit goes on
+from there.
 """
 
 from typing import Any
@@ -17,6 +18,9 @@ from synth.table.kinds import holds_whole_numbers
 
 NOTHING_FOUND = "other"
 """The one category of a column of texts in which none reached the threshold; in one of whole numbers it is 0."""
+
+STEPS = ((magnitudes.magnitude_edges, magnitudes.bounded), (magnitudes.even_edges, magnitudes.narrowed))
+"""How bounds are found: cells of the bounds so far, and what their noisy histogram makes of the bounds."""
 
 
 def measure_domain(train: pd.DataFrame, schema: Schema, budget: Budget) -> Schema:
@@ -43,6 +47,9 @@ def _measure(series: pd.Series, schema: Schema, name: str, budget: Budget) -> An
         known = tuple(named) or (nothing,)
         return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})
     assert isinstance(event, GaussianEvent)
-    edges = magnitudes.magnitude_edges(column)
-    exact = magnitudes.histogram(line.positions(series, column), edges)
-    return magnitudes.bounded(column, edges, budget.release(exact, event), event.sigma)
+    positions = line.positions(series, column)
+    for edges_of, bounded in STEPS:
+        edges = edges_of(column)
+        noisy = budget.release(magnitudes.histogram(positions, edges), event)
+        column = bounded(column, edges, noisy, event.sigma)
+    return column

@@ -9,8 +9,10 @@ from synth.schema import CategoricalColumn, Schema
 SIZES = "rows per entity"
 SIZES_SHARE = 0.05
 """Share of rho for the histogram of rows per entity."""
-DOMAIN_SHARE = 0.1
-"""Share of rho for all columns whose bounds or categories are not declared."""
+DOMAIN_SHARE, MOST_DOMAIN_SHARE = 0.03, 0.3
+"""Share of rho for each column whose bounds or categories are not declared, and for all of them at most."""
+BOUNDS_STEPS = 2
+"""Histograms for the bounds of one column."""
 DOMAIN_DELTA_SHARE = 0.1
 """Share of delta for all columns whose categories are not declared."""
 
@@ -24,7 +26,7 @@ def with_overhead(plan: Plan, schema: Schema, delta: float) -> Plan:
         delta: of the guarantee.
     """
     sizes = SIZES_SHARE if schema.entity is not None else 0.0
-    domain = DOMAIN_SHARE if schema.measured else 0.0
+    domain = min(DOMAIN_SHARE * len(schema.measured), MOST_DOMAIN_SHARE)
 
     def whole(rho: float) -> Sequence[Event]:
         events: list[Event] = []
@@ -59,5 +61,5 @@ def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
         if name in listed:
             events.append(StabilityEvent.of_rho(what, each, delta / len(listed), k))
         else:
-            events.append(gaussian_of_rho(what, each, count=1, sensitivity=k))
+            events.append(gaussian_of_rho(what, each, count=BOUNDS_STEPS, sensitivity=k))
     return events

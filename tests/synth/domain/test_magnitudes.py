@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.domain import line
-from synth.domain.magnitudes import bounded, histogram, magnitude_edges
+from synth.domain.magnitudes import bounded, even_edges, histogram, magnitude_edges, narrowed
 from synth.schema import DateColumn, DatetimeColumn, IntegerColumn, RealColumn
 
 WIDE = IntegerColumn(bounds=(-(2**63), 2**63 - 1))
@@ -46,7 +46,9 @@ def test_cells_cover_the_outer_limits_and_are_few(column: line.LineColumn) -> No
 
 def test_bounds_are_the_powers_of_two_around_what_is_there() -> None:
     assert found(WIDE, [3] * 100 + [700] * 100).bounds == (2, 1023)
-    assert found(WIDE, [-5] * 100 + [0] * 100).bounds == (-8, 0)
+    assert found(WIDE, [-5] * 100 + [0] * 100).bounds == (-7, 0)
+    assert found(WIDE, [0] * 100).bounds == (0, 0)
+    assert found(WIDE, [-1] * 100).bounds == (-1, -1)
     assert found(REAL, [0.3] * 100 + [5.0] * 100).bounds == (0.25, 8.0)
     assert found(REAL, [-3.0] * 100).bounds == (-4.0, -2.0)
     assert found(IntegerColumn(bounds=(0, 120)), [50] * 50 + [100] * 50).bounds == (32, 120)
@@ -60,10 +62,38 @@ def test_times_have_the_decades_they_lie_in() -> None:
     assert found(moments, [dt.datetime.min] * 100).bounds[0] == dt.datetime.min
 
 
-def test_a_column_spread_over_many_magnitudes_is_resolved_geometrically() -> None:
+def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometrically() -> None:
     rng = np.random.default_rng(0)
     assert found(REAL, np.exp(rng.normal(5, 3, 4000)).tolist()).scale == "log"
+    assert found(WIDE, [0] * 3000 + rng.integers(1000, 4000, 1000).tolist()).scale == "log"
     assert found(REAL, rng.uniform(0, 100, 4000).tolist()).scale == "linear"
+    # Whole numbers that an even grid tells apart need nothing finer, however they are spread.
+    assert found(WIDE, [1] * 3000 + [30] * 500 + [200] * 100).scale == "linear"
+
+
+def test_bounds_are_narrowed_to_the_small_part_of_a_magnitude_that_holds_all_values() -> None:
+    rng = np.random.default_rng(0)
+    coarse = RealColumn(bounds=(32.0, 64.0))
+
+    def even(values: np.ndarray) -> Any:
+        edges = even_edges(coarse)
+        return narrowed(coarse, edges, histogram(values, edges), sigma=5.0).bounds
+
+    low, high = even(rng.uniform(40.5, 40.9, 5000))
+    assert 40.4 < low < 40.5
+    assert 40.9 < high < 41.0
+    assert even(rng.uniform(32, 64, 5000)) == coarse.bounds
+    assert even(np.r_[rng.uniform(40.5, 40.9, 5000), rng.uniform(32, 64, 3000)]) == coarse.bounds
+    assert even(np.array([])) == coarse.bounds
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.kind} {column.bounds}")
+def test_even_cells_cover_the_bounds(column: line.LineColumn) -> None:
+    edges = even_edges(column)
+    low, high = line.bounds(column)
+    assert len(edges) == 1_001
+    assert edges[0] == low
+    assert histogram(np.array([low, high]), edges).sum() == 2
 
 
 def test_a_few_values_beyond_the_noise_move_no_bound() -> None:
