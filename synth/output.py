@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all: written beside, then renamed."""
+"""Files and folders that appear whole or not at all: written beside, flushed to the disk, then renamed."""
 
 import os
 import shutil
@@ -14,6 +14,8 @@ from synth.errors import OutputError
 def whole_file(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to; it takes `path`'s name when the block ends well, and is gone otherwise.
 
+    What has taken the name survives a power cut. A process that is killed may leave a hidden file beside.
+
     Raises:
         OutputError: the folder is not there or cannot be written; nothing was left.
     """
@@ -27,7 +29,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
+        sync(temporary)
         temporary.replace(path)
+        sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -35,6 +39,8 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside `path` to fill; it takes `path`'s name when the block ends well, and is gone otherwise.
+
+    What has taken the name survives a power cut. A process that is killed may leave a hidden folder beside.
 
     Raises:
         OutputError: `path` exists and is not an empty folder, or its parent cannot be written; nothing was left.
@@ -47,9 +53,27 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
+        sync_all(temporary)
         temporary.replace(path)
+        sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sync(path: Path) -> None:
+    """Flush a file's content, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_all(folder: Path) -> None:
+    """Flush everything in a folder to the disk, itself last."""
+    for path in folder.rglob("*"):
+        sync(path)
+    sync(folder)
 
 
 def check_writable(path: Path) -> None:
@@ -69,9 +93,14 @@ def check_new_folder(path: Path) -> None:
     Raises:
         OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
     """
-    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+    if is_taken(path):
         raise OutputError(f"an output folder must be new: {str(path)!r} exists; name another or remove it")
     _check_parent(path)
+
+
+def is_taken(path: Path) -> bool:
+    """Whether a path holds anything but an empty folder."""
+    return path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))
 
 
 def _check_parent(path: Path) -> None:

@@ -43,6 +43,10 @@ class Console:
         if not self.quiet:
             _plain(sys.stderr, text)
 
+    def warn(self, text: str) -> None:
+        """One sentence that somebody should know; nothing stops for it."""
+        self.note(f"Warning: {text}.")
+
     def error(self, text: str, code: int) -> int:
         """The one sentence of an error; the exit code is returned."""
         _plain(sys.stderr, f"Error: {text.rstrip('.')}.")

@@ -73,6 +73,14 @@ class EvaluationSpec(Frozen):
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
 
 
+class LedgerSpec(Frozen):
+    """Where the budget of the dataset is kept."""
+
+    url: str = Field(
+        min_length=1, description="A path, sqlite:///path or postgresql://user@host/database; no password."
+    )
+
+
 class Job(Frozen):
     """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
 
@@ -84,6 +92,7 @@ class Job(Frozen):
     split: SplitSpec = SplitSpec()
     generators: dict[str, GeneratorSpec] = Field(min_length=1)
     evaluation: EvaluationSpec = EvaluationSpec()
+    ledger: LedgerSpec | None = Field(default=None, description="None: private fits are outside any ledger.")
 
     @field_validator("generators")
     @classmethod

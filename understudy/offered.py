@@ -73,8 +73,19 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         provenance.fingerprints(train, holdout, schema, key),
         {"schema": offer.schema},
         {f"synthetic/{path.name}": path for path in names.values()},
+        provenance.Said(warnings=unverified(offer)),
     )
     return replace(evaluation, provenance=known)
+
+
+def unverified(offer: Offer) -> tuple[str, ...]:
+    """What nobody can check about an offer."""
+    if offer.model is None:
+        return ()
+    return (
+        f"the privacy statement is that of the model in {str(offer.model)!r}; that the table came from this model is "
+        "what whoever offers it says, and is not verified",
+    )
 
 
 def read_evaluation(path: Path) -> Evaluation:

@@ -12,6 +12,7 @@ import platform
 import secrets
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,15 +132,31 @@ def fingerprints(train: "pd.DataFrame", holdout: "pd.DataFrame", schema: "Schema
     return {name: fingerprint(part, schema, key) for name, part in parts.items()}
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a job and its run say of themselves; none where there is no such thing.
+
+    Attributes:
+        job: the job's title.
+        release: the candidate that the job names for release.
+        split: how the two sides came about.
+        warnings: sentences that were said before and during the work.
+        ledger: what was reserved and what is left.
+    """
+
+    job: str | None = None
+    release: str | None = None
+    split: str | None = None
+    warnings: tuple[str, ...] = ()
+    ledger: Mapping[str, Any] | None = None
+
+
 def record(
     seed: int,
     prints: Mapping[str, str],
     inputs: Mapping[str, Path],
     files: Mapping[str, Path],
-    *,
-    job: str | None = None,
-    release: str | None = None,
-    split: str | None = None,
+    said: Said,
 ) -> dict[str, Any]:
     """What identifies an evaluation, under the same keys whatever it came from; none where there is no such thing.
 
@@ -148,16 +165,16 @@ def record(
         prints: as `fingerprints` gives them.
         inputs: files of "job", "schema" and "policy", as far as there are any.
         files: synthetic tables and models by the name that a report shows.
-        job: the job's title.
-        release: the candidate that the job names for release.
-        split: how the two sides came about.
+        said: the rest.
     """
     hashes = {f"{name}_sha256": sha256(inputs[name]) if name in inputs else None for name in INPUTS}
     return {
-        "job": job,
-        "release": release,
+        "job": said.job,
+        "release": said.release,
         "seed": seed,
-        "split": split,
+        "split": said.split,
+        "warnings": list(said.warnings),
+        "ledger": None if said.ledger is None else dict(said.ledger),
         "fingerprints": dict(prints),
         **hashes,
         "files_sha256": {name: sha256(path) for name, path in files.items()},

@@ -1,27 +1,30 @@
-"""One run: the stages one after the other, and the folder they leave, whole or not at all."""
+"""One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
 
 import json
 import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from evaluate.policy import Verdict
 from evaluate.result import NOTICE, Evaluation
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
-from synth.output import whole_folder
+from synth.generators.registry import load_model
+from synth.output import whole_file
 from synth.split import Split
-from synth.table import write_table
-from understudy import provenance, stages
+from synth.table import read_table, write_table
+from understudy import provenance, reservations, stages
 from understudy.console import Console
 from understudy.exit_codes import DONE, VERDICTS
+from understudy.funds import releases
 from understudy.plan import Plan
+from understudy.unfinished import unfinished
+from understudy.work import Work
 
 REPORT, EVALUATION, VERDICT = "report.html", "evaluation.json", "verdict.json"
 SYNTHETIC, MODELS = "synthetic", "models"
@@ -33,16 +36,14 @@ class Made:
     """What one generator left.
 
     Attributes:
-        synthetic: its table.
         statement: what it promises; none: **no formal guarantee**.
         seconds: wall seconds of fit and sample.
-        model: why its model was not saved; empty where it was.
+        unsaved: why its model was not saved; empty where it was.
     """
 
-    synthetic: pd.DataFrame
     statement: PrivacyStatement | None
     seconds: Mapping[str, float]
-    model: str
+    unsaved: str
 
 
 @dataclass(frozen=True)
@@ -66,43 +67,81 @@ class Outcome:
 
 
 def run(plan: Plan, console: Console) -> Outcome:
-    """Carry out a plan.
+    """Carry out a plan, from where an earlier start of the same run was cut short.
 
     Raises:
-        BadInput: the table does not fit, or a fit is not possible; no folder was left.
+        BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way; no output was
+            left, and unfinished work only where something was reserved or drawn, or a fit was finished.
     """
-    with whole_folder(plan.out) as folder:
-        sides = _prepare(plan, console)
-        (folder / SYNTHETIC).mkdir()
-        (folder / MODELS).mkdir()
-        made = {label: _make(plan, label, sides, folder, console) for label in plan.generators}
-        evaluation = _evaluate(plan, sides, made, console)
-        evaluation = replace(evaluation, provenance=_provenance(plan, folder, sides))
+    with unfinished(plan.out, restart=plan.restart) as work:
+        work.claim(_names(plan))
+        sides = _prepare(plan, work, console)
+        made = {label: _make(plan, label, sides, work, console) for label in plan.generators}
+        evaluation = _evaluate(plan, sides, made, work, console)
         verdicts = stages.judge(plan, evaluation)
-        outcome = Outcome(plan, evaluation, verdicts, {label: m.model for label, m in made.items() if m.model})
+        outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
         with console.stage("report"):
-            _write(outcome, folder)
+            _write(outcome, work.result)
+        work.finish()
     return outcome
 
 
-def _prepare(plan: Plan, console: Console) -> Split:
-    """The two sides of the real table."""
+def _names(plan: Plan) -> dict[str, str | None]:
+    """What makes this run this run, as far as it is known before the table is read."""
+    paths = {"job": plan.job_path, "schema": plan.schema_path, "policy": plan.policy_path}
+    return {
+        **{name: provenance.sha256(path) for name, path in paths.items()},
+        "version of understudy": metadata.version("understudy"),
+        # A copy of unfinished work would draw under the same reservation once more.
+        "output": str(plan.out.parent.resolve() / plan.out.name),
+        "ledger": None if plan.fund is None else plan.fund.place,
+    }
+
+
+def _prepare(plan: Plan, work: Work, console: Console) -> Split:
+    """The two sides of the real table, with everything paid for that is drawn from them."""
     with console.stage("split"):
-        return stages.split(plan, stages.read(plan))
+        real = stages.read(plan)
+        fingerprint = provenance.fingerprint(real, plan.schema, plan.key)
+        work.claim({"table": fingerprint})
+        sides = stages.split(plan, real)
+    reservations.reserve(plan, work, fingerprint)
+    for sentence in work.warnings:
+        console.warn(sentence)
+    return sides
 
 
-def _make(plan: Plan, label: str, sides: Split, folder: Path, console: Console) -> Made:
-    """One candidate: fitted, saved where it can be, sampled and written."""
-    started = time.perf_counter()
-    with console.stage(f"fit {label}") as progress:
-        model = stages.fit(plan, label, sides.train, progress)
-    fitted = time.perf_counter()
-    unsaved = _save(model, folder / MODELS / label)
-    with console.stage(f"sample {label}") as progress:
-        synthetic = stages.sample(plan, label, model, progress)
-    seconds = {"fit": fitted - started, "sample": time.perf_counter() - fitted}
-    write_table(synthetic, folder / SYNTHETIC / f"{label}{plan.suffix}", plan.schema)
-    return Made(synthetic, model.statement, seconds, unsaved)
+def _make(plan: Plan, label: str, sides: Split, work: Work, console: Console) -> Made:
+    """One candidate: fitted, saved where it can be, sampled and written; what is there of it is not done again."""
+    if "statement" not in work.stage(label):
+        model, unsaved = _fit(plan, label, sides, work, console)
+        started = time.perf_counter()
+        with console.stage(f"sample {label}") as progress:
+            synthetic = stages.sample(plan, label, model, progress)
+            write_table(synthetic, _table(plan, label, work), plan.schema)
+        seconds = {**work.stage(label)["seconds"], "sample": time.perf_counter() - started}
+        statement = None if model.statement is None else model.statement.to_dict()
+        work.write_stage(label, {"seconds": seconds, "unsaved": unsaved, "statement": statement})
+    done = work.stage(label)
+    stated = None if done["statement"] is None else PrivacyStatement.from_dict(done["statement"])
+    return Made(stated, done["seconds"], done["unsaved"])
+
+
+def _fit(plan: Plan, label: str, sides: Split, work: Work, console: Console) -> tuple[Model, str]:
+    """A generator's model, fitted or loaded, and why it could not be saved."""
+    unsaved, model = "", load_model(work.model(label)) if work.model(label).is_dir() else None
+    if model is None:
+        started, warned = time.perf_counter(), len(work.warnings)
+        with console.stage(f"fit {label}") as progress, reservations.budget(plan, work, label) as budget:
+            model = stages.fit(plan, label, sides.train, budget, progress)
+        for sentence in work.warnings[warned:]:
+            console.warn(sentence)
+        # Before the model: where that is, these are too.
+        work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}})
+        unsaved = _save(model, work.model(label))
+    if plan.fund is not None and model.statement is not None:
+        reservations.commit(plan.fund, model.statement)
+    return model, unsaved
 
 
 def _save(model: Model, path: Path) -> str:
@@ -114,34 +153,52 @@ def _save(model: Model, path: Path) -> str:
     return ""
 
 
-def _evaluate(plan: Plan, sides: Split, made: Mapping[str, Made], console: Console) -> Evaluation:
-    synthetic = {label: one.synthetic for label, one in made.items()}
-    statements = {label: one.statement for label, one in made.items()}
+def _table(plan: Plan, label: str, work: Work) -> Path:
+    return work.result / SYNTHETIC / f"{label}{plan.suffix}"
+
+
+def _evaluate(plan: Plan, sides: Split, made: Mapping[str, Made], work: Work, console: Console) -> Evaluation:
+    """Everything measured, once; what is judged is what was written."""
+    path = work.result / EVALUATION
+    if path.exists():
+        return Evaluation.from_json(path.read_text(encoding="utf-8"))
     with console.stage("evaluate") as progress:
+        synthetic = {label: read_table(_table(plan, label, work)) for label in made}
+        statements = {label: one.statement for label, one in made.items()}
         evaluation = stages.evaluate(plan, sides, synthetic, statements, progress)
     timed = tuple(replace(c, seconds={**made[c.name].seconds, **c.seconds}) for c in evaluation.candidates)
-    return replace(evaluation, candidates=timed)
+    evaluation = replace(evaluation, candidates=timed, provenance=_provenance(plan, made, work, sides))
+    with whole_file(path) as beside:
+        beside.write_text(evaluation.to_json(), encoding="utf-8")
+    return evaluation
 
 
-def _provenance(plan: Plan, folder: Path, sides: Split) -> dict[str, Any]:
-    outputs = sorted(path for path in folder.rglob("*") if path.is_file())
+def _provenance(plan: Plan, made: Mapping[str, Made], work: Work, sides: Split) -> dict[str, Any]:
+    outputs = sorted(path for path in work.result.rglob("*") if path.is_file())
+    stated = {label: None if one.statement is None else one.statement.to_dict() for label, one in made.items()}
+    said = provenance.Said(
+        job=plan.title,
+        release=plan.job.release,
+        split=f"{KEYED if sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
+        warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings))),
+        ledger=releases(stated),
+    )
     return provenance.record(
         plan.job.seed,
         provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key),
         {"job": plan.job_path, "schema": plan.schema_path, "policy": plan.policy_path},
-        {str(path.relative_to(folder)): path for path in outputs},
-        job=plan.title,
-        release=plan.job.release,
-        split=f"{KEYED if sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
+        {str(path.relative_to(work.result)): path for path in outputs},
+        said,
     )
 
 
 def _write(outcome: Outcome, folder: Path) -> None:
     plan = outcome.plan
-    (folder / EVALUATION).write_text(outcome.evaluation.to_json(), encoding="utf-8")
-    (folder / VERDICT).write_text(json.dumps(verdict_content(outcome), indent=1, ensure_ascii=False), encoding="utf-8")
-    shutil.copyfile(plan.job_path, folder / "job.toml")
-    shutil.copyfile(plan.schema_path, folder / "schema.toml")
+    with whole_file(folder / VERDICT) as beside:
+        beside.write_text(json.dumps(verdict_content(outcome), indent=1, ensure_ascii=False), encoding="utf-8")
+    for name, path in (("job.toml", plan.job_path), ("schema.toml", plan.schema_path)):
+        with whole_file(folder / name) as beside:
+            shutil.copyfile(path, beside)
     stages.report(plan, outcome.evaluation, outcome.verdicts, folder / REPORT)
     if not any((folder / MODELS).iterdir()):
         (folder / MODELS).rmdir()

@@ -10,8 +10,9 @@ from evaluate.policy import Verdict
 from evaluate.policy import judge as judge_candidate
 from evaluate.result import Evaluation
 from reports import write_html
+from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.generators.base import Model
+from synth.generators.base import Model, PrivateGenerator
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table
@@ -35,10 +36,12 @@ def split(plan: Plan, real: pd.DataFrame) -> Split:
     )
 
 
-def fit(plan: Plan, label: str, train: pd.DataFrame, progress: Progress) -> Model:
-    """One generator's model of the training table. The seed reaches no noise."""
-    seed = child_seed(plan.job.seed, "fit", label)
-    return plan.generators[label].fit(train, plan.schema, seed=seed, progress=progress)
+def fit(plan: Plan, label: str, train: pd.DataFrame, budget: Budget | None, progress: Progress) -> Model:
+    """One generator's model of the training table; a private one draws from its budget. The seed reaches no noise."""
+    chosen, seed = plan.generators[label], child_seed(plan.job.seed, "fit", label)
+    if isinstance(chosen, PrivateGenerator):
+        return chosen.fit(train, plan.schema, seed=seed, progress=progress, budget=budget)
+    return chosen.fit(train, plan.schema, seed=seed, progress=progress)
 
 
 def sample(plan: Plan, label: str, model: Model, progress: Progress) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """What `independent` and `mst` share: rows prepared, a plan calibrated, columns measured."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import pandas as pd
 
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
+from synth.dp.calibration import resolve_delta
 from synth.dp.events import Event, GaussianEvent
 from synth.dp.mechanisms import NoNoise
 from synth.dp.schedule import Schedule
@@ -96,14 +98,16 @@ def start(
         BudgetError: the schema is not declared, the budget cannot be met, or it is not on the generator's schedule.
         TableError: a column is missing, or (without epsilon) the table does not fit the schema.
     """
-    progress("calibrating the noise", None)
-    schedule = generator.schedule(schema)
-    if schedule is None:
+    if not generator.promises:
+        generator.check(schema)
         rows = conform(train, schema, part=True)
         return _exact(generator, rows, observe(schema, rows))
     if budget is None:
+        progress("calibrating the noise", None)
+        schedule = generator.schedule(schema)
+        assert schedule is not None
         budget = Budget(schedule)
-    elif budget.schedule != schedule:
+    elif not _plans(generator, schema, budget.schedule):
         raise BudgetError(
             f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
             "`Budget(generator.schedule(schema))`"
@@ -111,6 +115,29 @@ def start(
     # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
     rows = bound_contributions(conform(train, schema, outside="clamp"), schema)
     return Fit(train=rows, schema=measure_domain(rows, schema, budget), budget=budget, promises=True)
+
+
+def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
+    """Whether a schedule is the one that the generator would make, without calibrating it anew."""
+    generator.check(schema)
+    delta = resolve_delta(generator.delta, schema)
+    if schedule.delta != delta or schedule.rho is None or schedule.epsilon > (generator.epsilon or 0.0):
+        return False
+    expected = with_overhead(generator.plan(schema), schema, delta)(schedule.rho)
+    pairs = zip(expected, schedule.events, strict=False)
+    return len(expected) == len(schedule.events) and all(_alike(one, other) for one, other in pairs)
+
+
+def _alike(one: Event, other: Event) -> bool:
+    """Whether two events read the same at the same cost, but for rounding."""
+    costs = one.rho is not None and other.rho is not None and math.isclose(one.rho, other.rho, rel_tol=1e-9)
+    return costs and (type(one), one.what, one.count, _sensitivity(one)) == (
+        type(other), other.what, other.count, _sensitivity(other),
+    )  # fmt: skip
+
+
+def _sensitivity(event: Event) -> float | None:
+    return getattr(event, "sensitivity", None)
 
 
 def _exact(generator: PrivateGenerator, rows: pd.DataFrame, schema: Schema) -> Fit:

@@ -104,6 +104,12 @@ def own_key(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return path
 
 
+@pytest.fixture(autouse=True)
+def no_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test spends the budget of whoever runs it."""
+    monkeypatch.delenv("UNDERSTUDY_LEDGER", raising=False)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     made = Workspace(tmp_path)

@@ -191,18 +191,21 @@ def test_the_report_shows_every_candidate(finished: Any) -> None:
     assert "no formal guarantee" in page.lower()
 
 
-def test_an_error_in_the_middle_leaves_nothing(workspace: Any, table: Any) -> None:
+def test_an_error_in_the_middle_keeps_what_was_fitted_and_no_output(workspace: Any, table: Any) -> None:
     numbered = table(900, 0).assign(id=range(1, 901))
     columns = tomllib.loads((workspace.folder / "schema.toml").read_text())["columns"]
     workspace.write_table(numbered)
     workspace.write_schema(columns={**columns, "id": {"kind": "identifier", "bounds": [1, 1000]}})
     # There are only 1,000 identifiers: the second table cannot be drawn.
     workspace.write_job(generators={"independent": {}, "mst": {"rows": 2000}})
-    before = workspace.listing()
     ran = run(workspace)
     assert ran.exit_code == 2
     assert "fit mst" in ran.stderr
-    assert workspace.listing() == before
+    assert "the unfinished work is kept" in ran.stderr.splitlines()[-1]
+    assert not (workspace.folder / "out").exists()
+    again = run(workspace)
+    assert again.exit_code == 2
+    assert "fit" not in [line.split()[0] for line in again.stderr.splitlines()]
 
 
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

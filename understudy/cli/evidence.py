@@ -48,11 +48,13 @@ def evaluate(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from synth.output import check_writable, whole_file
-    from understudy.offered import Offer, measure_offer
+    from understudy.offered import Offer, measure_offer, unverified
 
     console = console_of(ctx)
     check_writable(out)
     offer = Offer(train, holdout, tuple(synthetic), schema, model, seed, tuple(measure or ()) or None, time_limit_s)
+    for sentence in unverified(offer):
+        console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
     with whole_file(out) as path:
@@ -60,7 +62,8 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
     console.say(f"Evaluation: {out}")
-    console.result({"evaluation": str(out), "candidates": [c.name for c in evaluation.candidates]})
+    names = [c.name for c in evaluation.candidates]
+    console.result({"evaluation": str(out), "candidates": names, "warnings": list(unverified(offer))})
     return 0
 
 

@@ -22,26 +22,34 @@ def run(
     ctx: typer.Context,
     job: Annotated[Path, typer.Argument(help="The job file (docs/job.md).", show_default=False)],
     out: OutFolder,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Remove unfinished work of this output; what was drawn stays spent.")
+    ] = False,
 ) -> int:
     """Split, fit, sample, evaluate, judge, report.
 
-    Everything lands in one folder, whole or not at all. The exit code is the verdict on the table that the job names
-    under `release` (0 PASS, 1 FAIL, 3 INCONCLUSIVE), or 0 where it names none.
+    Everything lands in one folder, whole or not at all. A run that was cut short goes on where it was when the same
+    command is given again: what a private fit drew is never drawn a second time. The exit code is the verdict on the
+    table that the job names under `release` (0 PASS, 1 FAIL, 3 INCONCLUSIVE), or 0 where it names none.
     """
     from understudy.plan import make_plan
     from understudy.run import run as carry_out
     from understudy.run import verdict_content
 
     console = console_of(ctx)
-    plan = make_plan(job, out)
+    plan = make_plan(job, out, restart=restart)
+    for sentence in plan.warnings:
+        console.warn(sentence)
     outcome = carry_out(plan, console)
     _show(outcome, console)
-    console.result({**verdict_content(outcome), "exit_code": outcome.exit_code, "out": str(out)})
+    said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
+    console.result({**verdict_content(outcome), **said, "exit_code": outcome.exit_code, "out": str(out)})
     return outcome.exit_code
 
 
 def _show(outcome: "Outcome", console: "Console") -> None:
     """A line for every candidate, then the verdict and where the report is."""
+    from understudy.funds import release_line
     from understudy.run import REPORT
 
     if outcome.unsaved:
@@ -57,6 +65,9 @@ def _show(outcome: "Outcome", console: "Console") -> None:
         for verdict in outcome.verdicts
     ]
     console.table(("candidate", "guarantee", "verdict", "rules that did not pass"), rows)
+    noted = outcome.evaluation.provenance["ledger"]
+    if noted is not None:
+        console.say(release_line(noted))
     released = outcome.released
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")

@@ -84,28 +84,39 @@ def fit(  # noqa: PLR0913 - options of the command line
     clamp: Annotated[
         bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
     ] = False,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            help="A path or URL of the ledger that pays; none: that of UNDERSTUDY_LEDGER.", show_default=False
+        ),
+    ] = None,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from synth.generators.registry import generator
-    from synth.output import check_new_folder
     from synth.schema_file import read_schema
-    from synth.table import read_table
+    from understudy.fitting import carry_out, plan_fit
+    from understudy.funds import release_line, releases
 
     console = console_of(ctx)
-    check_new_folder(out)
     given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
     chosen = generator(name, **pairs(parameters or []), **{k: v for k, v in given.items() if v is not None})
-    read = read_schema(schema)
-    chosen.check(read)
-    chosen.check_saving()
+    planned = plan_fit(chosen, read_schema(schema), out, outside="clamp" if clamp else "refuse", ledger=ledger)
+    for sentence in planned.warnings:
+        console.warn(sentence)
     with console.stage(f"fit {name}") as progress:
-        real = read_table(table, read, outside="clamp" if clamp else "refuse")
-        model = chosen.fit(real, read, seed=seed, progress=progress)
-        model.save(out)
+        model, found = carry_out(planned, table, seed, progress)
+    for sentence in found:
+        console.warn(sentence)
     statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
+    noted = releases({name: statement})
     console.say(_promise(statement))
+    if noted is not None:
+        console.say(release_line(noted))
     console.say(f"Model: {out}")
-    console.result({"model": str(out), "generator": name, "statement": statement})
+    warnings = [*planned.warnings, *found]
+    console.result(
+        {"model": str(out), "generator": name, "statement": statement, "ledger": noted, "warnings": warnings}
+    )
     return 0
 
 
@@ -126,14 +137,18 @@ def sample(
     seed: Annotated[
         int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same table; none: a fresh one.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
+    from synth.errors import OutputError
     from synth.generators.registry import load_model
     from synth.output import check_writable
     from synth.table import write_table
 
     console = console_of(ctx)
     check_writable(out)
+    if out.exists() and not force:
+        raise OutputError(f"an output file must be new: {str(out)!r} exists; name another or add --force")
     loaded = load_model(model)
     with console.stage(f"sample {loaded.name}") as progress:
         synthetic = loaded.sample(rows, seed=seed, progress=progress)

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from synth.errors import BadInput, MissingExtra
 from understudy.console import Console
-from understudy.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERNAL_ERROR, INTERRUPTED
+from understudy.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERNAL_ERROR, INTERRUPTED, TERMINATED
 
 _FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json": "json", "--debug": "debug"}
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -55,9 +55,13 @@ class Root(TyperGroup):
         except (_UsageError, typer.Exit, typer.Abort):
             raise
         except (BadInput, MissingExtra) as error:
-            return console.error(str(error), BAD_INPUT)
-        except KeyboardInterrupt:
-            return console.error("interrupted; nothing was left behind", INTERRUPTED)
+            return console.error("; ".join((str(error).rstrip("."), *_notes(error))), BAD_INPUT)
+        except KeyboardInterrupt as error:
+            return console.error(f"interrupted; {_left(error)}", INTERRUPTED)
+        except SystemExit as error:
+            if error.code != TERMINATED:
+                raise
+            return console.error(f"terminated; {_left(error)}", TERMINATED)
         except BrokenPipeError:
             # What reads our output has gone; whatever is still buffered for it has nowhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -101,17 +105,25 @@ def refuse_another_evaluate() -> None:
         )
 
 
+def _notes(error: BaseException) -> tuple[str, ...]:
+    """What the work that the error ended says it left."""
+    return tuple(getattr(error, "__notes__", ()))
+
+
+def _left(error: BaseException) -> str:
+    return "; ".join(_notes(error)) or "nothing was left behind"
+
+
 def _broke(error: Exception, console: Console) -> int:
     """An internal error: its kind, never its message, which may quote a value of the table."""
     if console.debug:
         traceback.print_exception(error)
     if isinstance(error, OSError) and error.strerror is not None:
         name = f" {error.filename!r}" if error.filename is not None else ""
-        return console.error(
-            f"the system refused{name}: {error.strerror}; choose another place or ask for access", BAD_INPUT
-        )
+        refusal = f"the system refused{name}: {error.strerror}; choose another place or ask for access"
+        return console.error("; ".join((refusal, *_notes(error))), BAD_INPUT)
     return console.error(
-        f"internal error ({type(error).__name__}): nothing was left behind; run again with --debug for a traceback, "
+        f"internal error ({type(error).__name__}): {_left(error)}; run again with --debug for a traceback, "
         "which may hold values of the table",
         INTERNAL_ERROR,
     )

@@ -9,8 +9,14 @@ from understudy.cli.options import OutFile, SchemaFile, Table, console_of
 from understudy.exit_codes import BAD_INPUT, DONE
 
 INFER = "Example: understudy schema infer patients.csv --target outcome --entity patient_id --out inferred.toml"
-DECLARE = "Example: understudy schema declare inferred.toml --n-units 50000 --out patients.schema.toml"
+DECLARE = (
+    "Example: understudy schema declare inferred.toml --n-units 50000 --dataset patients --measure income "
+    "--out patients.schema.toml"
+)
 CHECK = "Example: understudy schema check patients.csv --schema patients.schema.toml"
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the output file where it exists.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,15 +36,15 @@ def infer(
     out: OutFile,
     target: Annotated[str | None, typer.Option(help="Column that a model would predict.")] = None,
     entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
+    force: Force = False,
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
     from synth.infer import infer_schema
-    from synth.output import check_writable
     from synth.schema_file import write_schema
     from synth.table import read_table
 
     console = console_of(ctx)
-    check_writable(out)
+    _check_output(out, force)
     with console.stage("infer"):
         schema = infer_schema(read_table(table), target=target, entity=entity)
     write_schema(schema, out)
@@ -49,22 +55,34 @@ def infer(
     return 0
 
 
-def declare(
+def declare(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     inferred: Annotated[Path, typer.Argument(help="A schema that was inferred and checked.", show_default=False)],
     out: OutFile,
     n_units: Annotated[
         int | None, typer.Option("--n-units", min=1, help="Number of units of privacy: a public number.")
     ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Name under which a ledger keeps the budget of this table.")
+    ] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column whose bounds or categories are not public; may be repeated."),
+    ] = None,
+    measure_all: Annotated[
+        bool, typer.Option("--measure-all", help="Measure the bounds or categories of every column that has any.")
+    ] = False,
+    force: Force = False,
 ) -> int:
     """Declare a schema public, and show, column by column, what you thereby assert."""
-    from synth.declare import assertions, declare_schema
-    from synth.output import check_writable
+    from synth.declare import assertions, declare_schema, measurable
     from synth.schema_file import read_schema, write_schema
 
     console = console_of(ctx)
-    check_writable(out)
-    declared = declare_schema(read_schema(inferred), n_units=n_units)
+    _check_output(out, force)
+    schema = read_schema(inferred)
+    names = [*(measure or ()), *(measurable(schema) if measure_all else ())]
+    declared = declare_schema(schema, n_units=n_units, dataset=dataset, measure=names)
     asserted = assertions(declared)
     write_schema(declared, out)
     console.say("By this schema you assert that the following is public, whatever the table holds:")
@@ -73,6 +91,16 @@ def declare(
     said = [{"column": column, "public": sentence} for column, sentence in asserted]
     console.result({"schema": str(out), "status": declared.status, "assertions": said})
     return 0
+
+
+def _check_output(out: Path, force: bool) -> None:
+    """Refuse an output file that cannot be written, or that would replace one, before any work is done."""
+    from synth.errors import OutputError
+    from synth.output import check_writable
+
+    check_writable(out)
+    if not force and (out.exists() or out.is_symlink()):
+        raise OutputError(f"an output file must be new: {str(out)!r} exists; name another, or replace it with --force")
 
 
 def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:

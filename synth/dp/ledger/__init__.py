@@ -16,6 +16,6 @@ breaks them, `address` and `store` the databases, `faults` what goes wrong with 
 from synth.dp.ledger.audit import Damage
 from synth.dp.ledger.entries import Entry
 from synth.dp.ledger.ledger import Ledger, open_ledger
-from synth.dp.ledger.request import Holding, Request, Reservation, Standing
+from synth.dp.ledger.request import Holding, Request, Reservation
 
-__all__ = ["Damage", "Entry", "Holding", "Ledger", "Request", "Reservation", "Standing", "open_ledger"]
+__all__ = ["Damage", "Entry", "Holding", "Ledger", "Request", "Reservation", "open_ledger"]

@@ -21,8 +21,9 @@ from synth.dp.ledger.audit import Damage, damages
 from synth.dp.ledger.books import Books, Record, replayed
 from synth.dp.ledger.decisions import check_total, check_totals, granted, record_of, unknown
 from synth.dp.ledger.entries import Draft, Entry, canonical, chained, curve_content
-from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, Standing, checked_total, named
+from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, checked_total, named
 from synth.dp.ledger.store import Store, add, entries_after, entry_at
+from synth.dp.statement import LedgerNote
 from synth.errors import LedgerError
 
 MAX_NOTE = 4000
@@ -170,7 +171,7 @@ class Ledger:
                 pen.add(_following("committed", record, {"note": dict(note)}))
         return record_of(self._books, token).reservation
 
-    def note(self, token: str) -> Standing:
+    def note(self, token: str) -> LedgerNote:
         """What a privacy statement says of a reservation; the same whenever it is asked, once nothing more is charged.
 
         Raises:
@@ -180,7 +181,7 @@ class Ledger:
             record = record_of(books, token)
             reservation = record.reservation
             total = books.accounts[reservation.dataset, reservation.unit].total
-        return Standing(
+        return LedgerNote(
             dataset=reservation.dataset,
             unit=reservation.unit,
             reservation=reservation.token,

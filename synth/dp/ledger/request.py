@@ -75,31 +75,6 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What a privacy statement says of its reservation.
-
-    Attributes:
-        dataset: declared name of the dataset.
-        unit: of privacy.
-        reservation: the token.
-        entry: hash of the entry that reserved it.
-        epsilon: this release alone, with what was charged again for it, under the dataset's filter.
-        spent_epsilon: all releases of the dataset up to this one's last charge.
-        total_epsilon: promised for the dataset and unit.
-        total_delta: promised for the dataset and unit.
-    """
-
-    dataset: str
-    unit: str
-    reservation: str
-    entry: str
-    epsilon: float
-    spent_epsilon: float
-    total_epsilon: float
-    total_delta: float
-
-
-@dataclass(frozen=True)
 class Holding:
     """The total of one dataset and unit, and what is left of it.
 

@@ -208,10 +208,12 @@ def test_injected_noise_marks_the_model_as_not_private(
 
 def undeclared(schema: Schema) -> Schema:
     """The schema with a column of every measurable kind left for the fit to find out."""
-    content = schema.model_dump(mode="json")
+    content, public = schema.model_dump(mode="json"), ("bounds", "categories", "bins", "ordered")
     for name in ("age", "gain", "weight", "job", "level", "visited", "seen", "income"):
         column = content["columns"][name]
-        content["columns"][name] = {k: v for k, v in column.items() if k not in ("bounds", "categories", "bins")}
+        content["columns"][name] = {
+            k: v for k, v in column.items() if k not in ("bounds", "categories", "bins", "ordered")
+        }
         content["columns"][name]["measure"] = True
     content["columns"]["level"]["whole_numbers"] = True
     return build_schema(content)
@@ -248,6 +250,27 @@ def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
     assert found["level"].categories == (1, 2, 7)  # type: ignore[union-attr]
     assert found["age"].bounds == (16, 127)  # type: ignore[union-attr]
     assert violations(model.sample(300, seed=0), loose) == []
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_a_budget_on_another_schedule_is_refused_before_anything_is_drawn(
+    private: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    chosen = registry.generator(private, epsilon=1.0)
+    assert isinstance(chosen, PrivateGenerator)
+    for other, other_schema in (
+        (chosen.model_copy(update={"epsilon": 2.0}), schema),
+        (chosen.model_copy(update={"delta": 1e-7}), schema),
+        (chosen, schema.model_copy(update={"columns": {k: v for k, v in schema.columns.items() if k != "age"}})),
+        (registry.generator(next(p for p in PRIVATE if p != private), epsilon=1.0), schema),
+    ):
+        assert isinstance(other, PrivateGenerator)
+        schedule = other.schedule(other_schema)
+        assert schedule is not None
+        noise = Recorder()
+        with pytest.raises(BudgetError, match="not on the schedule"):
+            chosen.fit(frame, schema, budget=Budget(schedule, noise))
+        assert noise.counts == []
 
 
 def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -1,0 +1,192 @@
+"""`understudy account`: books priced anew, claims compared, and the worked example of the documentation held true."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
+from synth.dp.schedule import Schedule
+from synth.dp.schedule_file import to_toml, write_schedule
+from synth.dp.statement import EventRecord
+
+if TYPE_CHECKING:
+    from conftest import Ran, Workspace
+
+DOCS = Path(__file__).parents[2] / "docs" / "privacy.md"
+EVENTS: tuple[Event, ...] = (
+    GaussianEvent("histograms", 25.0, count=9),
+    SelectionEvent("pairs", 0.1, 8),
+    StabilityEvent("jobs", 20.0, 110),
+)
+SCHEDULE = Schedule(EVENTS, 1e-6)
+
+
+def stated(schedule: Schedule = SCHEDULE, **changes: Any) -> dict[str, Any]:
+    """A statement as a run writes it, or one that lies."""
+    events = [record.__dict__ for record in (event.record() for event in schedule.events)]
+    found = {"epsilon": schedule.epsilon, "delta": schedule.delta, "events": events, "ledger": None, "private": True}
+    return {**found, **changes}
+
+
+def accounted(workspace: "Workspace", statement: dict[str, Any] | None, *more: object) -> "Ran":
+    path = workspace.folder / "evaluation.json"
+    path.write_text(json.dumps({"candidates": [{"name": "mst", "statement": statement}]}), encoding="utf-8")
+    return workspace.run("account", path, *more)
+
+
+def words(text: str) -> list[str]:
+    return [word for word in text.split() if set(word) != {"─"}]
+
+
+def test_the_worked_example_of_the_documentation_is_true(workspace: "Workspace") -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    (plan,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("toml", "text"))
+    path = workspace.folder / "release.toml"
+    path.write_text(plan, encoding="utf-8")
+    ran = workspace.run("account", path, "--total-epsilon", 3)
+    assert ran.exit_code == 0
+    assert words(ran.stdout) == words(shown)
+    rho = 9 * (1 / 25) ** 2 / 2 + 8 * 0.1**2 / 8 + 8 * (1 / 25) ** 2 / 2
+    assert math.isclose(rho, 0.0236)
+    assert f"**{rho + 2 * math.sqrt(rho * math.log(1 / 1e-6)):.3f}**" in page
+    small = workspace.run("account", path, "--total-epsilon", 1, "--json").json["in_ledger"]
+    assert small["epsilon"] > small["total_epsilon"]
+    assert f"Of a total of 1 it would take {small['epsilon']:.3f}" in " ".join(page.split())
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [(0.1, "10.9%"), (1.0, "23%"), (3.0, "69%")])
+def test_the_odds_of_the_documentation_are_true(epsilon: float, share: str) -> None:
+    odds = math.exp(epsilon) / 9
+    digits = 1 if "." in share else 0
+    assert f"{100 * odds / (1 + odds):.{digits}f}%" == share
+    assert share in DOCS.read_text(encoding="utf-8")
+
+
+def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> None:
+    path = workspace.folder / "plan.toml"
+    write_schedule(SCHEDULE, path)
+    ran = workspace.run("account", path, "--json")
+    assert ran.exit_code == 0
+    found = ran.json
+    assert found["epsilon"] == SCHEDULE.epsilon
+    assert found["epsilon"] < found["epsilon_rdp"] < found["epsilon_by_hand"] < found["epsilon_basic"]
+    assert found["rho"] == SCHEDULE.rho
+    assert [EventRecord(**event) for event in found["events"]] == [event.record() for event in EVENTS]
+    assert found["claim"] is None and found["in_ledger"] is None
+    said = workspace.run("account", path).stdout
+    for text in ("histograms: Gaussian, sigma 25", "epsilon 0.1", "threshold 110", "claims nothing"):
+        assert text in " ".join(said.split())
+
+
+def test_dp_sgd_has_no_sum_by_hand(workspace: "Workspace") -> None:
+    schedule = Schedule((SubsampledGaussianEvent("DP-SGD", 1.1, 0.01, 500),), 1e-5)
+    path = workspace.folder / "sgd.toml"
+    write_schedule(schedule, path)
+    ran = workspace.run("account", path, "--total-epsilon", 3, "--json")
+    assert ran.exit_code == 0
+    assert ran.json["epsilon_by_hand"] is None and ran.json["rho"] is None
+    assert ran.json["epsilon"] < ran.json["epsilon_rdp"] < ran.json["in_ledger"]["epsilon"] < 3
+    assert "not by hand" in workspace.run("account", path).stdout
+
+
+def test_a_claim_that_agrees_passes_and_a_larger_one_too(workspace: "Workspace") -> None:
+    ran = accounted(workspace, stated())
+    assert ran.exit_code == 0 and "mst: PASS" in ran.stdout and "agrees" in ran.stdout
+    ran = accounted(workspace, stated(epsilon=1.01 * SCHEDULE.epsilon))
+    assert ran.exit_code == 0 and "is larger than" in ran.stdout
+
+
+LIES: dict[str, tuple[dict[str, Any], str]] = {
+    "epsilon": ({"epsilon": 0.99 * SCHEDULE.epsilon}, "the claim epsilon="),
+    "half the noise": (
+        {"events": [{**stated()["events"][0], "noise": {"sigma": 12.5}}, *stated()["events"][1:]]},
+        "is smaller than what the events cost",
+    ),
+    "left out": ({"events": [{**stated()["events"][0], "count": 90}]}, "is smaller than what the events cost"),
+    "rho": ({"events": [{**stated()["events"][0], "rho": 1e-4}]}, "'histograms' is said to cost rho=0.0001"),
+    "own delta": ({"events": [{**stated()["events"][2], "delta": 0.0}]}, "'jobs' is said to cost delta=0"),
+    "delta": ({"delta": 1e-8}, "is smaller than what the events cost"),
+    "void": ({"private": False}, "the statement is void"),
+    "ledger": ({"ledger": {"epsilon": 0.5, "total_epsilon": 3.0, "total_delta": 1e-6}}, "the ledger's part"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_claim_that_lies_is_caught(workspace: "Workspace", name: str) -> None:
+    lie, sentence = LIES[name]
+    if name == "delta":
+        lie = {**lie, "events": stated()["events"][:2]}
+    ran = accounted(workspace, stated(**lie))
+    assert ran.exit_code == 1
+    assert "mst: FAIL" in ran.stdout and sentence in ran.stdout and "PASS" not in ran.stdout
+    machine = accounted(workspace, stated(**lie), "--json")
+    assert machine.exit_code == machine.json["exit_code"] == 1
+    assert any(sentence in against for against in machine.json["against"])
+
+
+def test_the_claim_of_a_plan_is_compared(workspace: "Workspace") -> None:
+    path = workspace.folder / "plan.toml"
+    for factor, code in ((0.99, 1), (1.0, 0), (1.0005, 0), (0.9995, 0), (2.0, 0)):
+        path.write_text(f"{to_toml(SCHEDULE)}\n[claim]\nepsilon = {factor * SCHEDULE.epsilon!r}\n", encoding="utf-8")
+        assert workspace.run("account", path).exit_code == code
+
+
+def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: "Workspace") -> None:
+    workspace.write_schema(dataset="small")
+    ledger = workspace.folder / "books.db"
+    workspace.run("ledger", "open", "small", "--epsilon", 3, "--n-units", 900, "--ledger", ledger)
+    model = workspace.folder / "model"
+    options = ("--schema", workspace.folder / "schema.toml", "--generator", "independent", "--epsilon", 1)
+    ran = workspace.run("fit", workspace.folder / "table.csv", *options, "--ledger", ledger, "--out", model, "--clamp")
+    assert ran.exit_code == 0, ran.stderr
+    found = workspace.run("account", model, "--json").json
+    statement = json.loads((model / "model.json").read_text(encoding="utf-8"))["statement"]
+    assert found["exit_code"] == 0 and found["claim"] == {"epsilon": statement["epsilon"], "agrees": True}
+    assert found["in_ledger"]["epsilon"] == pytest.approx(statement["ledger"]["epsilon"], rel=1e-9)
+    assert found["in_ledger"]["total_epsilon"] == 3
+    assert workspace.run("account", model / "model.json").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--total-delta", 1e-6), "pass --total-epsilon too"),
+        (("--total-epsilon", 0), "a total needs a finite epsilon"),
+        (("--total-epsilon", "nan"), "a total needs a finite epsilon"),
+        (("--total-epsilon", "inf"), "a total needs a finite epsilon"),
+        (("--total-epsilon", 1, "--total-delta", 1), "a total needs a finite epsilon"),
+        (("--candidate", "mts"), "did you mean 'mst'"),
+        (("--epsilom", 1), "no such option"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_accounted_for_is_one_sentence(
+    workspace: "Workspace", options: tuple[object, ...], sentence: str
+) -> None:
+    ran = accounted(workspace, stated(), *options)
+    assert ran.exit_code == 2
+    assert sentence in ran.stderr
+    assert ran.stderr.count("\n") == 1 and ran.stdout == ""
+
+
+def test_without_a_guarantee_there_is_nothing_to_account_for(workspace: "Workspace") -> None:
+    ran = accounted(workspace, None)
+    assert ran.exit_code == 2 and "no formal guarantee" in ran.stderr
+
+
+def test_what_the_accountants_cannot_resolve_is_said_so(workspace: "Workspace") -> None:
+    many = Schedule((GaussianEvent("counts", 10_000.0, count=1_000_000),), 1e-6)
+    path = workspace.folder / "plan.toml"
+    write_schedule(many, path)
+    ran = workspace.run("account", path)
+    assert (ran.exit_code, ran.stderr.count("\n")) in ((0, 0), (2, 1))
+
+
+def test_names_that_cannot_be_printed_are_escaped(workspace: "Workspace") -> None:
+    schedule = Schedule((GaussianEvent("a\x1b[31mb", 25.0),), 1e-6)
+    ran = accounted(workspace, stated(schedule))
+    assert ran.exit_code == 0 and "\x1b" not in ran.stdout

@@ -1,0 +1,429 @@
+"""The budget of a dataset, through the command line: what pays for private fits, what is said before a row is read."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synth.dp.ledger import Ledger, open_ledger
+from synth.generators.registry import load_model
+from understudy.unfinished import unfinished
+from understudy.work import work_folder
+
+FAST = {"measures": ["validity"]}
+COLUMNS = {
+    "age": {"kind": "integer", "bounds": [18, 90]},
+    "ill": {"kind": "boolean"},
+    "person": {"kind": "identifier", "bounds": [1, 2000]},
+}
+WITH_ENTITY = {"dataset": "patients", "entity": "person", "max_rows_per_unit": 50, "columns": COLUMNS}
+
+
+@pytest.fixture
+def ledger(workspace: Any) -> Ledger:
+    """A ledger with a total of epsilon 3 for the dataset that the schema names."""
+    workspace.write_schema(dataset="patients")
+    made = open_ledger(workspace.folder / "ledger.db")
+    made.open("patients", unit="row", epsilon=3.0, n_units=900)
+    return made
+
+
+def write_job(workspace: Any, generators: dict[str, Any], *, url: str | None = "ledger.db", **changes: Any) -> None:
+    named = {} if url is None else {"ledger": {"url": url}}
+    workspace.write_job(**{"generators": generators, "evaluation": FAST, **named, **changes})
+
+
+def run(workspace: Any, *arguments: str) -> Any:
+    return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", *arguments)
+
+
+def fit(workspace: Any, *arguments: object, epsilon: float | None = 1.0) -> Any:
+    folder = workspace.folder
+    budget = () if epsilon is None else ("--epsilon", epsilon)
+    return workspace.run(
+        "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "independent", *budget,
+        "--out", folder / "model", *arguments,
+    )  # fmt: skip
+
+
+def hide_rows(workspace: Any) -> None:
+    """Whoever reads a row now fails in another way than by the refusal under test."""
+    (workspace.folder / "table.csv").write_bytes(b"")
+
+
+def refusal(ran: Any, *saying: str) -> str:
+    lines: list[str] = [line for line in ran.stderr.splitlines() if not line.startswith("Warning: ")]
+    assert ran.exit_code == 2, ran.stderr
+    assert len(lines) == 1, ran.stderr
+    assert lines[0].startswith("Error: ")
+    assert lines[0].endswith(".")
+    for text in saying:
+        assert text in lines[0]
+    return lines[0]
+
+
+def hidden(workspace: Any) -> list[Path]:
+    return [path for path in workspace.folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_run_reserves_uses_and_commits_and_says_what_is_left(workspace: Any, ledger: Ledger) -> None:
+    write_job(workspace, {"independent": {"epsilon": 0.5}, "mst": {"epsilon": 1.0}})
+    ran = run(workspace, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    (holding,) = ledger.holdings()
+    said = ran.json["ledger"]
+    assert said["left_epsilon"] == pytest.approx(holding.left_epsilon)
+    assert set(said["reserved_epsilon"]) == {"independent", "mst"}
+    assert "Ledger: dataset 'patients', unit row: epsilon reserved for independent" in ran.stderr
+    kinds = [entry.kind for entry in ledger.history()]
+    assert kinds == ["opened", "reserved", "reserved", "used", "committed", "used", "committed"]
+    evaluation = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
+    assert evaluation["provenance"]["ledger"] == said
+    notes = [candidate["statement"]["ledger"] for candidate in evaluation["candidates"]]
+    assert {note["entry"] for note in notes} <= {entry.hash for entry in ledger.history()}
+    assert ledger.verify() == ()
+    assert not hidden(workspace)
+
+
+def test_a_job_that_names_no_ledger_says_so_and_states_none(workspace: Any) -> None:
+    write_job(workspace, {"mst": {"epsilon": 1.0}}, url=None)
+    ran = run(workspace, "--json")
+    assert ran.json["ledger"] is None
+    statement = load_model(workspace.folder / "out" / "models" / "mst").statement
+    assert statement is not None
+    assert statement.ledger is None
+
+
+def test_two_fits_of_one_job_are_reserved_both_or_not_at_all(workspace: Any, ledger: Ledger) -> None:
+    write_job(workspace, {"independent": {"epsilon": 1.0}, "mst": {"epsilon": 2.7}})
+    hide_rows(workspace)
+    refusal(run(workspace), "these 2 releases")
+    assert [entry.kind for entry in ledger.history()] == ["opened"]
+    assert not hidden(workspace)
+
+
+def test_reserving_decides_where_others_spent_in_between(
+    workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan finds room, and another job takes it while the table is read."""
+    from synth.generators.registry import generator
+    from synth.schema_file import read_schema
+    from understudy import stages
+    from understudy.reservations import make_request
+
+    schema, original = read_schema(workspace.folder / "schema.toml"), stages.split
+
+    def slow(*arguments: Any) -> Any:
+        other: Any = generator("mst", epsilon=2.5)
+        ledger.reserve([make_request("another job", other.schedule(schema), schema, "hmac-sha256:0")])
+        return original(*arguments)
+
+    monkeypatch.setattr(stages, "split", slow)
+    write_job(workspace, {"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}})
+    refusal(run(workspace, "-q"), "these 2 releases")
+    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved"]
+    assert not hidden(workspace)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no name of the dataset": ({}, "ledger.db", 'add dataset = "NAME"'),
+    "a dataset that the ledger does not know": ({"dataset": "patient"}, "ledger.db", "did you mean 'patients'?"),
+    "a ledger that is not there": ({"dataset": "patients"}, "none.db", "there is no ledger"),
+    "another unit": (WITH_ENTITY, "ledger.db", "unit='person'"),
+    "a password": ({"dataset": "patients"}, "postgresql://ann:zebrafish@db/books", "PGPASSWORD"),
+    "a password among the options": ({"dataset": "patients"}, "postgresql://db/b?password=zebrafish", "PGPASSWORD"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_ledger_that_cannot_pay_is_refused_before_the_table_is_read(
+    workspace: Any, ledger: Ledger, case: str
+) -> None:
+    schema, url, saying = REFUSED[case]
+    workspace.write_schema(**schema)
+    hide_rows(workspace)
+    write_job(workspace, {"mst": {"epsilon": 1.0}}, url=url)
+    assert "zebrafish" not in refusal(run(workspace), saying)
+    if "password" not in case:
+        refusal(fit(workspace, "--ledger", workspace.folder / url), saying)
+    assert not hidden(workspace)
+    assert [entry.kind for entry in ledger.history()] == ["opened"]
+
+
+def test_a_total_that_is_too_small_is_refused_before_the_table_is_read(workspace: Any, ledger: Ledger) -> None:
+    hide_rows(workspace)
+    write_job(workspace, {"mst": {"epsilon": 4.0}})
+    refusal(run(workspace), "the total of dataset='patients'", "smaller epsilon")
+    refusal(fit(workspace, "--ledger", workspace.folder / "ledger.db", epsilon=4.0), "the total of dataset='patients'")
+
+
+def test_the_environment_names_the_ledger_that_every_private_fit_uses(
+    workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_LEDGER", str(workspace.folder / "ledger.db"))
+    write_job(workspace, {"mst": {"epsilon": 1.0}}, url=None)
+    assert run(workspace).exit_code == 0
+    assert fit(workspace).exit_code == 0
+    (holding,) = ledger.holdings()
+    assert holding.n_releases == 2
+    hide_rows(workspace)
+    write_job(workspace, {"mst": {"epsilon": 1.0}}, url="other.db")
+    (workspace.folder / "out").rename(workspace.folder / "first")
+    refusal(run(workspace), "UNDERSTUDY_LEDGER")
+    (workspace.folder / "model").rename(workspace.folder / "first model")
+    refusal(fit(workspace, "--ledger", "other.db"), "UNDERSTUDY_LEDGER")
+
+
+def test_the_same_ledger_may_be_named_twice_however_it_is_spelled(
+    workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_LEDGER", f"sqlite:///{workspace.folder}/ledger.db")
+    write_job(workspace, {"independent": {"epsilon": 1.0}}, url="./ledger.db")
+    assert run(workspace).exit_code == 0
+
+
+def test_fits_without_epsilon_need_no_ledger(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNDERSTUDY_LEDGER", str(workspace.folder / "none.db"))
+    write_job(workspace, {"independent": {}}, url=None)
+    assert run(workspace).exit_code == 0
+    assert fit(workspace, epsilon=None).exit_code == 0
+
+
+def test_a_fit_under_a_ledger_is_reserved_used_and_committed(workspace: Any, ledger: Ledger) -> None:
+    ran = fit(workspace, "--ledger", workspace.folder / "ledger.db", "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
+    note = ran.json["statement"]["ledger"]
+    assert note["reservation"] == ledger.history()[-1].token
+    assert ran.json["ledger"]["left_epsilon"] == pytest.approx(3.0 - note["spent_epsilon"])
+    refusal(fit(workspace, "--ledger", workspace.folder / "ledger.db", "-q"), "model")
+
+
+def test_a_fit_that_fails_leaves_no_model_and_its_reservation_spent(
+    workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from synth.generators.marginal_model import MarginalModel
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MarginalModel, "save", full)
+    refusal(fit(workspace, "--ledger", workspace.folder / "ledger.db", "-q"), "no model was left", "stays spent")
+    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used"]
+    assert not (workspace.folder / "model").exists()
+
+
+def test_a_fit_that_is_killed_leaves_its_reservation_spent(workspace: Any, ledger: Ledger) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from synth.dp.mechanisms import SystemNoise\n"
+        "SystemNoise.gaussian = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from understudy.cli import main\nmain()"
+    )
+    command = ["fit", "table.csv", "--schema", "schema.toml", "--generator", "independent", "--epsilon", "1"]
+    died = subprocess.run(
+        [sys.executable, "-c", script, *command, "--out", "model", "--ledger", "ledger.db", "-q"],
+        cwd=workspace.folder, check=False, env=dict(os.environ),
+    )  # fmt: skip
+    assert died.returncode == -9
+    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used"]
+    assert not (workspace.folder / "model").exists()
+
+
+def test_another_table_under_the_same_name_is_warned_of(workspace: Any, ledger: Ledger, table: Any) -> None:
+    write_job(workspace, {"independent": {"epsilon": 0.5}})
+    assert run(workspace).exit_code == 0
+    workspace.write_table(table(900, 1))
+    (workspace.folder / "out").rename(workspace.folder / "first")
+    ran = run(workspace, "--json")
+    assert ran.exit_code == 0
+    assert any("was used before with another table" in sentence for sentence in ran.json["warnings"])
+    assert "Warning: dataset='patients' was used before with another table" in ran.stderr
+    fitted = fit(workspace, "--ledger", workspace.folder / "ledger.db", "--json", epsilon=0.5)
+    assert any("was used before with another table" in sentence for sentence in fitted.json["warnings"])
+
+
+PRIVATE = {"mst": {"epsilon": 1.0}}
+CAUTIONS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "no guarantee": ("no formal guarantee for generators.plain", {"plain": {"generator": "independent"}}, {}),
+    "weak": ("epsilon=12 of generators.mst is weak", {"mst": {"epsilon": 12.0}}, {}),
+    "delta": ("larger than", {"mst": {"epsilon": 1.0, "delta": 1e-5}}, {}),
+    "few units": ("n_units=900 is few", PRIVATE, {}),
+    "several": ("2 private fits of one table compose", {**PRIVATE, "independent": {"epsilon": 1.0}}, {}),
+    "no ledger": ("outside a ledger", PRIVATE, {}),
+    "refuse": ('outside = "refuse"', PRIVATE, {}),
+    "rows per unit": ("max_rows_per_unit=50", PRIVATE, WITH_ENTITY),
+}
+
+
+@pytest.mark.parametrize("case", CAUTIONS)
+def test_each_warning_is_given_before_the_table_is_read(workspace: Any, case: str) -> None:
+    saying, generators, schema = CAUTIONS[case]
+    workspace.write_schema(**schema)
+    hide_rows(workspace)
+    write_job(workspace, generators, url=None)
+    ran = run(workspace)
+    assert ran.exit_code == 2  # the table has no rows
+    warned = [line for line in ran.stderr.splitlines() if line.startswith("Warning: ")]
+    assert any(saying in line for line in warned), warned
+    assert all(line.endswith(".") and "zebrafish" not in line for line in warned)
+    assert "Warning" not in run(workspace, "--quiet").stderr
+
+
+def test_a_job_without_a_reason_is_given_no_warning(workspace: Any, ledger: Ledger, table: Any) -> None:
+    workspace.write_table(table(6000))
+    workspace.write_schema(dataset="many", n_units=6000)
+    ledger.open("many", unit="row", epsilon=3.0, n_units=6000)
+    place = {"path": "table.csv", "schema": "schema.toml", "outside": "clamp"}
+    write_job(workspace, PRIVATE, table=place)
+    ran = run(workspace, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.json["warnings"] == []
+    assert "Warning" not in ran.stderr
+
+
+def test_the_warnings_are_in_the_evaluation(workspace: Any) -> None:
+    write_job(workspace, {**PRIVATE, "plain": {"generator": "independent"}}, url=None)
+    ran = run(workspace, "--json")
+    provenance = json.loads((workspace.folder / "out" / "evaluation.json").read_text())["provenance"]
+    assert provenance["warnings"] == ran.json["warnings"]
+    assert len(provenance["warnings"]) == 4
+
+
+def test_fit_gives_the_warnings_that_apply_to_it(workspace: Any) -> None:
+    ran = fit(workspace, "--clamp", "--json")
+    assert ran.exit_code == 0, ran.stderr
+    few, outside = ran.json["warnings"]
+    assert few.startswith("n_units=900 is few")
+    assert outside.startswith("a private fit outside a ledger")
+    (workspace.folder / "model").rename(workspace.folder / "first")
+    (none,) = fit(workspace, "--json", epsilon=None).json["warnings"]
+    assert none.startswith("no formal guarantee for independent")
+
+
+def test_another_number_of_units_than_the_ledger_has_is_warned_of(workspace: Any, ledger: Ledger) -> None:
+    workspace.write_schema(dataset="patients", n_units=1000)
+    write_job(workspace, PRIVATE)
+    hide_rows(workspace)
+    assert "n_units=1000 of the schema is not the n_units=900" in run(workspace).stderr
+
+
+def test_several_private_fits_are_priced_together(workspace: Any, ledger: Ledger) -> None:
+    write_job(workspace, {"a": {"generator": "independent", "epsilon": 1.0}, "b": {"generator": "mst", "epsilon": 1.0}})
+    hide_rows(workspace)
+    (line,) = [line for line in run(workspace).stderr.splitlines() if "compose" in line]
+    joint = float(line.partition("epsilon=")[2].partition(" ")[0])
+    in_ledger = float(line.partition("(")[2].partition(" ")[0])
+    assert 1.3 < joint < 1.6
+    assert joint < in_ledger < 2.5
+
+
+def test_two_runs_of_one_output_do_not_meet(workspace: Any) -> None:
+    out = workspace.folder / "out"
+    with unfinished(out):
+        message = refusal(run(workspace), "another run is at work")
+        assert str(out) in message
+    assert not hidden(workspace)
+    assert run(workspace).exit_code == 0
+
+
+def test_an_error_after_a_finished_fit_keeps_the_work_and_says_how_to_go_on(
+    workspace: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy import stages
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_job(workspace, {"independent": {}}, url=None)
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "report", full)
+        refusal(run(workspace, "-q"), "the unfinished work is kept", "--restart")
+    assert work_folder(workspace.folder / "out").is_dir()
+    ran = run(workspace)
+    assert ran.exit_code == 0, ran.stderr
+    assert "fit independent" not in ran.stderr
+    assert "evaluate" not in ran.stderr
+    assert not hidden(workspace)
+
+
+@pytest.mark.parametrize(("how", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_run_that_is_interrupted_after_a_draw_says_what_is_kept(
+    workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, how: BaseException, code: int
+) -> None:
+    from understudy import stages
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise how
+
+    write_job(workspace, PRIVATE)
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "sample", interrupted)
+        ran = run(workspace, "-q")
+    assert ran.exit_code == code
+    assert "the unfinished work is kept" in ran.stderr
+    assert "nothing was left behind" not in ran.stderr
+    assert run(workspace).exit_code == 0
+    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
+
+
+def test_a_run_that_is_interrupted_before_a_draw_leaves_nothing_and_says_so(
+    workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy import stages
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "split", interrupted)
+    write_job(workspace, PRIVATE)
+    ran = run(workspace, "-q")
+    assert (ran.exit_code, ran.stderr) == (130, "Error: interrupted; nothing was left behind.\n")
+    assert not hidden(workspace)
+    assert [entry.kind for entry in ledger.history()] == ["opened"]
+
+
+def test_work_that_drew_and_finished_nothing_is_in_nobodys_way(workspace: Any) -> None:
+    write_job(workspace, {"independent": {}}, url=None)
+    with unfinished(workspace.folder / "out") as work:
+        work.claim({"job": "another"})
+        (work.folder / "stages").mkdir(exist_ok=True)
+        assert not work.is_worth_keeping
+        left = {path.name: path.read_bytes() for path in work.folder.iterdir() if path.is_file()}
+    work.folder.mkdir()  # as a killed process leaves it
+    for name, content in left.items():
+        (work.folder / name).write_bytes(content)
+    assert run(workspace).exit_code == 0
+    assert not hidden(workspace)
+
+
+def test_sampling_replaces_no_file_unless_told(workspace: Any) -> None:
+    assert fit(workspace, epsilon=None).exit_code == 0
+    out = workspace.folder / "synthetic.csv"
+    out.write_text("mine")
+    arguments = ["sample", workspace.folder / "model", "--rows", 20, "--out", out]
+    refusal(workspace.run(*arguments), "--force")
+    assert out.read_text() == "mine"
+    assert workspace.run(*arguments, "--force").exit_code == 0
+    assert out.read_text() != "mine"
+
+
+def test_a_statement_that_was_offered_with_a_table_is_said_to_be_unverified(workspace: Any) -> None:
+    folder = workspace.folder
+    assert fit(workspace).exit_code == 0
+    schema, sides = folder / "schema.toml", folder / "parts"
+    assert workspace.run("split", folder / "table.csv", "--schema", schema, "--out", sides).exit_code == 0
+    evaluate = [
+        "evaluate", "--train", sides / "train.csv", "--holdout", sides / "holdout.csv", "--synthetic",
+        folder / "table.csv", "--schema", schema, "--measure", "validity", "--out", folder / "e.json", "--json",
+    ]  # fmt: skip
+    plain = workspace.run(*evaluate)
+    assert plain.json["warnings"] == []
+    ran = workspace.run(*evaluate, "--model", folder / "model")
+    (sentence,) = ran.json["warnings"]
+    assert "is not verified" in sentence
+    assert json.loads((folder / "e.json").read_text())["provenance"]["warnings"] == [sentence]

@@ -1,0 +1,86 @@
+"""`understudy schema`: domains that nobody declares, the dataset's name, and files that are not written over."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def infer(workspace: Any) -> Path:
+    out: Path = workspace.folder / "inferred.toml"
+    ran = workspace.run("schema", "infer", workspace.folder / "table.csv", "--target", "ill", "--out", out)
+    assert ran.exit_code == 0, ran.stderr
+    return out
+
+
+def declared(workspace: Any, *options: object) -> dict[str, Any]:
+    """The schema that declaring with these options gives; the table fits it."""
+    out = workspace.folder / "declared.toml"
+    ran = workspace.run("schema", "declare", infer(workspace), "--out", out, *options)
+    assert ran.exit_code == 0, ran.stderr
+    checked = workspace.run("schema", "check", workspace.folder / "table.csv", "--schema", out)
+    assert checked.exit_code == 0, checked.stderr
+    return tomllib.loads(out.read_text(encoding="utf-8"))
+
+
+def test_named_columns_are_marked_to_be_measured_and_the_others_are_not(workspace: Any) -> None:
+    content = declared(workspace, "--measure", "town", "--measure", "age", "--dataset", "survey 2024", "--n-units", 900)
+    assert (content["dataset"], content["n_units"], content["status"]) == ("survey 2024", 900, "declared")
+    assert content["columns"]["age"] == {"kind": "integer", "measure": True}
+    assert content["columns"]["town"] == {"kind": "categorical", "measure": True}
+    assert "bounds" in content["columns"]["income"]
+
+
+def test_nothing_that_was_read_off_the_table_is_left_where_all_is_measured(workspace: Any) -> None:
+    columns = declared(workspace, "--measure-all")["columns"]
+    assert {name for name, column in columns.items() if column.get("measure")} == {"age", "income", "town"}
+    assert not any({"bounds", "categories", "bins", "scale"} & set(column) for column in columns.values())
+
+
+def test_what_is_measured_is_said_not_to_be_asserted(workspace: Any) -> None:
+    inferred, out = infer(workspace), workspace.folder / "declared.toml"
+    ran = workspace.run("--json", "schema", "declare", inferred, "--out", out, "--measure", "town", "--dataset", "d")
+    said = {line["column"]: line["public"] for line in ran.json["assertions"]}
+    assert said["town"].startswith("categories are not asserted: a private fit measures them under its budget")
+    assert "whole number from" in said["age"]
+    assert "North" not in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "saying"),
+    [
+        (["--measure", "agee"], "did you mean 'age'?"),
+        (["--measure", "ill"], "kind boolean"),
+        (["--dataset", ""], "dataset"),
+        (["--dataset", "x" * 101], "100 characters"),
+    ],
+)
+def test_options_that_cannot_be_met_write_nothing(workspace: Any, options: list[str], saying: str) -> None:
+    inferred = infer(workspace)
+    before = workspace.listing()
+    ran = workspace.run("schema", "declare", inferred, "--out", workspace.folder / "declared.toml", *options)
+    assert ran.exit_code == 2
+    assert saying in ran.stderr
+    assert workspace.listing() == before
+
+
+@pytest.mark.parametrize("command", ["infer", "declare"])
+def test_a_file_that_exists_is_replaced_by_force_only(workspace: Any, command: str) -> None:
+    given = workspace.folder / "table.csv" if command == "infer" else infer(workspace)
+    out = workspace.folder / "mine.toml"
+    out.write_text("corrected by hand", encoding="utf-8")
+    refused = workspace.run("schema", command, given, "--out", out)
+    assert refused.exit_code == 2
+    assert "exists; name another, or replace it with --force" in refused.stderr
+    assert out.read_text(encoding="utf-8") == "corrected by hand"
+    assert workspace.run("schema", command, given, "--out", out, "--force").exit_code == 0
+    assert out.read_text(encoding="utf-8").startswith("format = 1")
+
+
+def test_a_declared_schema_may_be_declared_onto_itself_by_force(workspace: Any) -> None:
+    path = infer(workspace)
+    assert workspace.run("schema", "declare", path, "--out", path, "--force", "--measure-all").exit_code == 0
+    once = path.read_text(encoding="utf-8")
+    assert workspace.run("schema", "declare", path, "--out", path, "--force", "--measure-all").exit_code == 0
+    assert path.read_text(encoding="utf-8") == once

@@ -1,0 +1,134 @@
+"""What should be said about a job before any row of its table is read: nothing in it is wrong, and each is a choice."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from synth.dp.accounting import epsilon_pld
+from synth.dp.calibration import resolve_delta
+from synth.dp.curve import RdpCurve
+from synth.dp.events import GaussianEvent
+from synth.dp.schedule import Schedule
+from synth.generators.base import Generator, PrivateGenerator
+from synth.schema import Schema
+from understudy.funds import LEDGER_VARIABLE, Fund
+
+WEAK_EPSILON = 10.0
+"""An epsilon above this is called weak."""
+FEW_UNITS = 5000
+"""Fewer units than this are called few."""
+DROWNED_SHARE = 0.05
+"""Noise whose standard deviation is beyond this share of the units is called large."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What is about to be fitted.
+
+    Attributes:
+        generators: by label; a single one may have an empty label.
+        schedules: of those that promise something, by label.
+        schema: what is public about the table.
+        fund: what pays for them; none: no ledger.
+        outside: what becomes of values outside the schema.
+    """
+
+    generators: Mapping[str, Generator]
+    schedules: Mapping[str, Schedule]
+    schema: Schema
+    fund: Fund | None
+    outside: str
+
+
+def cautions(intent: Intent) -> tuple[str, ...]:
+    """Sentences without a final stop, each with its reason; none where there is nothing to say."""
+    found = list(_without_promise(intent))
+    if intent.schedules:
+        for label in intent.schedules:
+            found += _of_budget(intent, label)
+        found += _of_units(intent)
+        found += _of_all(intent)
+    return tuple(found)
+
+
+def _without_promise(intent: Intent) -> Iterator[str]:
+    plain = [label for label, chosen in intent.generators.items() if not chosen.promises]
+    if plain:
+        yield (
+            f"no formal guarantee for {_listed(intent, plain)}: a synthetic table without an epsilon is not private by "
+            "itself, and may repeat what single rows say"
+        )
+
+
+def _of_budget(intent: Intent, label: str) -> Iterator[str]:
+    chosen = intent.generators[label]
+    assert isinstance(chosen, PrivateGenerator)
+    assert chosen.epsilon is not None
+    if chosen.epsilon > WEAK_EPSILON:
+        yield (
+            f"epsilon={chosen.epsilon:g} of {_listed(intent, [label])} is weak: it lets the odds of a guess about one "
+            f"unit change by a factor of e^{chosen.epsilon:g}, about {math.exp(chosen.epsilon):.2g}"
+        )
+    automatic = resolve_delta("auto", intent.schema)
+    if chosen.delta != "auto" and chosen.delta > automatic:
+        yield (
+            f'delta={chosen.delta:g} of {_listed(intent, [label])} is larger than the {automatic:.2g} of "auto": it '
+            "bounds the probability with which the guarantee may fail altogether"
+        )
+
+
+def _of_units(intent: Intent) -> Iterator[str]:
+    n_units, k = intent.schema.n_units or 0, intent.schema.max_rows_per_unit
+    if n_units < FEW_UNITS:
+        yield (
+            f"n_units={n_units} is few for a private fit: its noise does not shrink with the table, so that little but "
+            "the most frequent values and the strongest relations will stand out from it"
+        )
+    events = [e for schedule in intent.schedules.values() for e in schedule.events if isinstance(e, GaussianEvent)]
+    sigma = max((event.sigma for event in events if event.sensitivity == k), default=0.0)
+    if k > 1 and sigma > DROWNED_SHARE * n_units:
+        yield (
+            f"max_rows_per_unit={k} makes the noise {k} times as large as one row per unit would: counts get a "
+            f"standard deviation of up to {sigma:.3g}, at n_units={n_units}; a lower one uses fewer rows of each unit "
+            "and adds less noise"
+        )
+
+
+def _of_all(intent: Intent) -> Iterator[str]:
+    if len(intent.schedules) > 1:
+        yield _together(intent)
+    if intent.fund is None:
+        yield (
+            "a private fit outside a ledger is not added to earlier releases of the same table; name a ledger in the "
+            f"job, with --ledger or in {LEDGER_VARIABLE}"
+        )
+    elif intent.fund.holding.n_units != intent.schema.n_units:
+        yield (
+            f"n_units={intent.schema.n_units} of the schema is not the n_units={intent.fund.holding.n_units} that the "
+            "ledger's total was opened with; both should be the public number of units"
+        )
+    if intent.outside == "refuse":
+        yield (
+            'values outside the schema stop a private fit (outside = "refuse"), and whether it stops depends on the '
+            "rows, which the guarantee does not cover; clamping them is inside it"
+        )
+
+
+def _together(intent: Intent) -> str:
+    """What several private fits of one table come to: whoever picks the best of them has looked at all."""
+    delta = max(schedule.delta for schedule in intent.schedules.values())
+    events = [event for schedule in intent.schedules.values() for event in schedule.events]
+    joint = epsilon_pld(events, delta)
+    in_ledger = ""
+    if intent.fund is not None:
+        curve = RdpCurve.total(schedule.curve for schedule in intent.schedules.values())
+        in_ledger = f" ({intent.fund.filter.spent(curve):.3g} in the ledger)"
+    return (
+        f"{len(intent.schedules)} private fits of one table compose, {_listed(intent, list(intent.schedules))}: "
+        f"together they come to epsilon={joint:.3g} at delta={delta:.2g}{in_ledger}, which is the price of choosing "
+        "the best of them too"
+    )
+
+
+def _listed(intent: Intent, labels: list[str]) -> str:
+    return ", ".join(f"generators.{label}" if label else intent.generators[label].name for label in labels)

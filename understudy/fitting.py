@@ -1,0 +1,122 @@
+"""One fit outside a job: checked before a row is read, paid for before the first draw, saved whole."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from synth.dp.budget import Budget
+from synth.dp.schedule import Schedule
+from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.output import check_new_folder, is_taken
+from synth.progress import Progress
+from synth.schema import Schema
+from synth.table import read_table
+from understudy import provenance
+from understudy.cautions import Intent, cautions
+from understudy.funds import Fund, ledger_url, open_fund
+from understudy.reservations import commit, make_request
+
+Outside = Literal["refuse", "clamp"]
+
+
+@dataclass(frozen=True)
+class SingleFit:
+    """A fit that is about to be made.
+
+    Attributes:
+        generator: the specification.
+        schema: what is public about the table.
+        schedule: all that the fit will draw; none: it promises nothing.
+        fund: the total that pays for it; none: no ledger, or nothing to pay for.
+        outside: what becomes of values outside the schema.
+        out: the model's folder.
+    """
+
+    generator: Generator
+    schema: Schema
+    schedule: Schedule | None
+    fund: Fund | None
+    outside: Outside
+    out: Path
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be said before a row is read."""
+        schedules = {} if self.schedule is None else {"": self.schedule}
+        return cautions(Intent({"": self.generator}, schedules, self.schema, self.fund, self.outside))
+
+
+def plan_fit(chosen: Generator, schema: Schema, out: Path, *, outside: Outside, ledger: str | None) -> SingleFit:
+    """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved.
+
+    Args:
+        chosen: the specification.
+        schema: what is public about the table.
+        out: the model's folder; must be new.
+        outside: what becomes of values outside the schema.
+        ledger: a path or URL; none: the environment's, if it names one.
+
+    Raises:
+        BadInput: the schema, the output or the ledger does not allow the fit.
+    """
+    check_new_folder(out)
+    chosen.check(schema)
+    chosen.check_saving()
+    url = ledger_url(ledger)
+    schedule = fund = None
+    if isinstance(chosen, PrivateGenerator) and chosen.promises:
+        fund = None if url is None else open_fund(url, schema)
+        schedule = chosen.schedule(schema)
+    if fund is not None and schedule is not None:
+        fund.check([schedule.curve])
+    return SingleFit(chosen, schema, schedule, fund, outside, out)
+
+
+def carry_out(fit: SingleFit, table: Path, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
+    """The saved model, and what the ledger says of the table.
+
+    Args:
+        fit: what to make.
+        table: *Sensitive*. The file of the real rows.
+        seed: of everything but private noise.
+        progress: told what is being done.
+
+    Raises:
+        BadInput: the table does not fit, or the ledger no longer admits the fit; nothing was saved.
+    """
+    real = read_table(table, fit.schema, outside=fit.outside)
+    if fit.schedule is not None and fit.fund is not None:
+        return _paid(fit, fit.schedule, fit.fund, real, seed, progress)
+    model = _fit(fit, None if fit.schedule is None else Budget(fit.schedule), real, seed, progress)
+    model.save(fit.out)
+    return model, ()
+
+
+def _paid(
+    fit: SingleFit, schedule: Schedule, fund: Fund, real: pd.DataFrame, seed: int, progress: Progress
+) -> tuple[Model, tuple[str, ...]]:
+    """A fit under a ledger: reserved, used, drawn, saved, committed."""
+    key = provenance.fingerprint_key(provenance.key_path())
+    request = make_request(
+        f"a fit by {fit.generator.name}", schedule, fit.schema, provenance.fingerprint(real, fit.schema, key)
+    )
+    (reservation,) = fund.ledger.reserve([request])
+    try:
+        fund.ledger.use(request.token)
+        model = _fit(fit, Budget(schedule, ledger=fund.ledger.note(request.token)), real, seed, progress)
+        model.save(fit.out)
+        assert model.statement is not None
+        commit(fund, model.statement)
+    except BaseException as error:
+        left = "the model is saved" if is_taken(fit.out) else "no model was left"
+        error.add_note(f"{left}, and what the ledger reserved for it stays spent")
+        raise
+    return model, reservation.warnings
+
+
+def _fit(fit: SingleFit, budget: Budget | None, real: pd.DataFrame, seed: int, progress: Progress) -> Model:
+    if isinstance(fit.generator, PrivateGenerator):
+        return fit.generator.fit(real, fit.schema, seed=seed, progress=progress, budget=budget)
+    return fit.generator.fit(real, fit.schema, seed=seed, progress=progress)

@@ -1,0 +1,162 @@
+"""Where private fits are paid from: which ledger, for which dataset, and what it has left."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synth.dp.curve import RdpCurve, RdpFilter
+from synth.dp.ledger import Holding, Ledger, open_ledger
+from synth.dp.ledger.address import Address, parsed
+from synth.dp.ledger.books import Account
+from synth.dp.ledger.decisions import check_total, unknown
+from synth.dp.ledger.request import named
+from synth.errors import LedgerError
+from synth.schema import Schema
+
+LEDGER_VARIABLE = "UNDERSTUDY_LEDGER"
+"""Environment variable with the ledger that every private fit must use."""
+
+
+@dataclass(frozen=True)
+class Fund:
+    """The total of a schema's dataset in a ledger.
+
+    Attributes:
+        ledger: holds it.
+        place: of the ledger, without credentials; the same however it was spelled.
+        holding: the total and what was spent of it, when this was opened.
+    """
+
+    ledger: Ledger
+    place: str
+    holding: Holding
+
+    @property
+    def filter(self) -> RdpFilter:
+        """What the total admits."""
+        return RdpFilter(self.holding.epsilon, self.holding.delta)
+
+    def check(self, curves: Sequence[RdpCurve]) -> None:
+        """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides.
+
+        Raises:
+            LedgerError: the total does not admit them all.
+        """
+        if not curves:
+            return
+        held = self.holding
+        account = Account(held.dataset, held.unit, self.filter, held.n_units, held.curve, held.n_releases)
+        check_total(account, curves, "this release" if len(curves) == 1 else f"these {len(curves)} releases")
+
+
+def ledger_url(
+    given: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
+) -> str | None:  # fmt: skip
+    """The ledger that private fits use; none: they are made outside any.
+
+    Args:
+        given: a path or a URL from a job or an option.
+        home: folder that a relative path starts from.
+        environment: may name a ledger that must be used.
+
+    Raises:
+        LedgerError: the environment names another ledger, or one of them is no address; nothing was opened.
+    """
+    required = environment.get(LEDGER_VARIABLE) or None
+    chosen = None if given is None else _rooted(given, home)
+    if required is None or chosen is None:
+        return required or chosen
+    if _place(parsed(required)) != _place(parsed(chosen)):
+        raise LedgerError(
+            f"{LEDGER_VARIABLE} names the ledger that every private fit must use, and {parsed(chosen).shown!r} is "
+            "another one; leave that out, or change the variable"
+        )
+    return required
+
+
+def refuse_password(url: str) -> None:
+    """Refuse an address that holds a password: a job is copied into its output.
+
+    Raises:
+        LedgerError: it does, or it is no address; nothing was opened.
+    """
+    address = parsed(url)
+    if address.url.password is not None or any("password" in key.lower() for key in address.url.query):
+        raise LedgerError(
+            "the ledger's address in a job holds no password, since the job is copied into the output; leave it out "
+            f"and use PGPASSWORD, a pgpass file, or {LEDGER_VARIABLE}"
+        )
+
+
+def open_fund(url: str, schema: Schema) -> Fund:
+    """The total of a schema's dataset and unit in a ledger. Nothing is written.
+
+    Raises:
+        LedgerError: the schema names no dataset, the ledger has no total for it, or cannot be read.
+        MissingExtra: the ledger lies in PostgreSQL and the extra `postgres` is not installed.
+    """
+    if schema.dataset is None:
+        raise LedgerError(
+            "a private fit under a ledger needs the dataset's name, under which all its versions are paid for, and the "
+            'schema names none; add dataset = "NAME" at the top of the schema file'
+        )
+    ledger, dataset, unit = open_ledger(url), named(schema.dataset, "dataset"), unit_of(schema)
+    holdings = ledger.holdings()
+    units = {holding.unit: holding for holding in holdings if holding.dataset == dataset}
+    if not units:
+        raise LedgerError(unknown(dataset, {holding.dataset for holding in holdings}))
+    if unit not in units:
+        raise LedgerError(
+            f"dataset={dataset!r} has a total for unit={', '.join(map(repr, sorted(units)))}, not for the schema's "
+            f"unit={unit!r}; correct the schema's entity, or open a total for that unit"
+        )
+    return Fund(ledger, _place(parsed(url)), units[unit])
+
+
+def unit_of(schema: Schema) -> str:
+    """The unit of privacy as statements and ledgers name it."""
+    return "row" if schema.entity is None else named(schema.entity, "unit")
+
+
+def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """What a run reserved and how its dataset stands after it, as plain data; none where no ledger holds it.
+
+    Args:
+        statements: privacy statements by label.
+    """
+    notes = {label: stated["ledger"] for label, stated in statements.items() if stated and stated["ledger"]}
+    if not notes:
+        return None
+    last = max(notes.values(), key=lambda note: float(note["spent_epsilon"]))
+    return {
+        "dataset": last["dataset"],
+        "unit": last["unit"],
+        "reserved_epsilon": {label: note["epsilon"] for label, note in notes.items()},
+        "spent_epsilon": last["spent_epsilon"],
+        "left_epsilon": max(0.0, last["total_epsilon"] - last["spent_epsilon"]),
+        "total_epsilon": last["total_epsilon"],
+        "total_delta": last["total_delta"],
+    }
+
+
+def release_line(noted: Mapping[str, Any]) -> str:
+    """What `releases` says, in one line."""
+    made = ", ".join(f"{label} {epsilon:.3g}" for label, epsilon in noted["reserved_epsilon"].items())
+    return (
+        f"Ledger: dataset {noted['dataset']!r}, unit {noted['unit']}: epsilon reserved for {made}; "
+        f"{noted['left_epsilon']:.3g} of {noted['total_epsilon']:g} is left, at delta {noted['total_delta']:.3g}"
+    )
+
+
+def _rooted(given: str, home: Path) -> str:
+    path = parsed(given).path
+    return given if path is None else str(home / path)
+
+
+def _place(address: Address) -> str:
+    if address.path is not None:
+        return str(address.path.resolve())
+    url = address.url
+    return f"postgresql://{(url.host or '').lower()}:{url.port or 5432}/{url.database or ''}"

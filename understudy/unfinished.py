@@ -1,0 +1,95 @@
+"""The output of a run while it is worked on: who may, and what is left when that ends badly."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from synth.errors import OutputError
+from synth.output import check_new_folder, is_taken
+from understudy.work import RESERVATIONS, SPENT, OtherWork, Work, work_folder
+
+
+def requested(out: Path) -> frozenset[str]:
+    """Labels of the generators for which unfinished work of this output may hold a reservation."""
+    return frozenset(path.stem for path in (work_folder(out) / RESERVATIONS).glob("[!.]*.json"))
+
+
+def check_free(out: Path) -> None:
+    """Refuse an output that is taken, before any work is done; what is left of the work that made it goes.
+
+    Raises:
+        OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
+    """
+    left = work_folder(out)
+    if is_taken(out) and left.is_dir() and not (left / "result").exists():
+        shutil.rmtree(left, ignore_errors=True)
+    check_new_folder(out)
+
+
+@contextmanager
+def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
+    """The work on an output, new or as it was left; when the block ends badly it is kept if that is worth it.
+
+    Args:
+        out: the folder that it is to become.
+        restart: remove what was left.
+
+    Raises:
+        OutputError: another run is at work on this output, or the output is taken; nothing was changed.
+    """
+    work = Work(work_folder(out), out)
+    with _alone(work):
+        try:
+            check_free(out)
+            if restart:
+                work.clear()
+            _sweep(work.folder)
+            yield work
+        except BaseException as error:
+            if not isinstance(error, OtherWork) and (note := _left(work)):
+                error.add_note(note)
+            raise
+        finally:
+            if not work.is_worth_keeping:
+                shutil.rmtree(work.folder, ignore_errors=True)
+
+
+@contextmanager
+def _alone(work: Work) -> Iterator[None]:
+    """This process has the folder to itself.
+
+    Raises:
+        OutputError: another one has it.
+    """
+    try:
+        work.folder.mkdir(mode=0o700, exist_ok=True)
+        lock = FileLock(work.folder / "lock")
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise OutputError(
+            f"another run is at work on --out {str(work.out)!r}; wait for it to end, or name another --out"
+        ) from None
+    except OSError as error:
+        raise OutputError(
+            f"{str(work.out)!r} cannot be written ({error.strerror}); choose another place or make room there"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _left(work: Work) -> str:
+    """What an error leaves, in words; empty for nothing."""
+    if work.is_worth_keeping:
+        return f"the unfinished work is kept: the same command goes on from there, and with --restart anew ({SPENT})"
+    return "the output is whole all the same" if work.is_finished else ""
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed process was still writing: it has a hidden name until it is whole."""
+    for path in sorted(folder.rglob(".*"), key=lambda p: len(p.parts), reverse=True):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

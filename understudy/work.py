@@ -1,0 +1,186 @@
+"""The unfinished work of a run: a hidden folder beside the output, which a later start of the same run goes on from.
+
+::
+
+    .NAME.unfinished/
+        lock            held by the process at work
+        work.json       whose work it is: job, schema, policy, version, output, ledger, the table's keyed fingerprint
+        reservations/   one request to the ledger for each private generator, written before it is made
+        journals/       noisy values of private fits, written before anything reads them
+        stages/         what is known of each generator's finished stages
+        warnings.json   what came up underway
+        result/         becomes the output by one rename
+
+Everything but journals and the lock is written beside and renamed, so whatever is there is whole.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synth.dp.journal import Journal
+from synth.errors import JobError
+from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
+
+NAMES = "work.json"
+RESERVATIONS, JOURNALS, STAGES = "reservations", "journals", "stages"
+SPENT = "what was drawn or reserved stays spent"
+
+
+class OtherWork(JobError):
+    """Unfinished work of another run is in the way; it was left as it is."""
+
+
+def work_folder(out: Path) -> Path:
+    """Where the unfinished work of an output lies."""
+    whole = out.absolute()
+    return whole.parent / f".{whole.name}.unfinished"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The folder of one unfinished run, held by this process alone.
+
+    Attributes:
+        folder: hidden, beside the output.
+        out: the output that it is to become.
+    """
+
+    folder: Path
+    out: Path
+
+    @property
+    def result(self) -> Path:
+        """What becomes the output."""
+        return self.folder / "result"
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether anything was reserved or drawn, or a fit is finished, and the output is not made yet."""
+        has_name = (self.folder / NAMES).exists() and self.result.exists()
+        return has_name and any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the result has become the output."""
+        return (self.folder / NAMES).exists() and not self.result.exists() and is_taken(self.out)
+
+    def claim(self, names: Mapping[str, str | None]) -> None:
+        """Take up the work if it goes by these names, or if nothing in it is worth keeping.
+
+        Args:
+            names: what this run is, such as the digest of its job; an earlier start may know of more.
+
+        Raises:
+            OtherWork: it goes by other names; it was left as it is.
+        """
+        known = self._read(NAMES, {})
+        other = [what for what in names if what in known and known[what] != names[what]]
+        if other and self.is_worth_keeping:
+            raise OtherWork(
+                f"unfinished work stands in the way of --out {str(self.out)!r}, and it is of another "
+                f"{' and another '.join(other)}; finish that with what it was begun with, name another --out, or add "
+                f"--restart, which removes it ({SPENT})"
+            )
+        if other or not known:
+            self.clear()
+        for part in (*_PARTS, "result/synthetic", "result/models"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        self._write(NAMES, {**known, **names})
+
+    def clear(self) -> None:
+        """Remove everything but the lock; without its name, what a killed process leaves of it is nobody's work."""
+        (self.folder / NAMES).unlink(missing_ok=True)
+        sync(self.folder)
+        for path in self.folder.iterdir():
+            if path.name != "lock":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def request(self, label: str) -> dict[str, Any] | None:
+        """What was asked of the ledger for a generator; none: nothing yet."""
+        found: dict[str, Any] | None = self._read(f"{RESERVATIONS}/{label}.json", None)
+        return found
+
+    def write_request(self, label: str, content: Mapping[str, Any]) -> None:
+        """Keep what will be asked of the ledger for a generator; it is on the disk when this returns."""
+        self._write(f"{RESERVATIONS}/{label}.json", content)
+
+    def forget_request(self, label: str) -> None:
+        """Drop a request that the ledger did not grant."""
+        (self.folder / RESERVATIONS / f"{label}.json").unlink(missing_ok=True)
+
+    def journal(self, label: str) -> Journal:
+        """The noisy values of a generator's fit, new or as an earlier start left them."""
+        return Journal(self._journal(label))
+
+    def has_values(self, label: str) -> bool:
+        """Whether a noisy value of the fit is on the disk."""
+        if not self._journal(label).exists():
+            return False
+        journal = self.journal(label)
+        journal.close()
+        return journal.n_persisted > 0
+
+    def forget_journal(self, label: str) -> None:
+        """Drop a journal without a value."""
+        self._journal(label).unlink(missing_ok=True)
+        sync(self.folder / JOURNALS)
+
+    def stage(self, label: str) -> dict[str, Any]:
+        """What is known of a generator's finished stages; empty where none is finished."""
+        found: dict[str, Any] = self._read(f"{STAGES}/{label}.json", {})
+        return found
+
+    def write_stage(self, label: str, content: Mapping[str, Any]) -> None:
+        """Keep what is known of a generator's finished stages."""
+        self._write(f"{STAGES}/{label}.json", content)
+
+    def model(self, label: str) -> Path:
+        """Where a generator's model is saved."""
+        return self.result / "models" / label
+
+    def is_made(self, label: str) -> bool:
+        """Whether a generator's fit needs no real row any more: its model is saved, or its table is written."""
+        return self.model(label).is_dir() or "statement" in self.stage(label)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What came up in any start of this work."""
+        return tuple(self._read("warnings.json", []))
+
+    def add_warnings(self, sentences: Sequence[str]) -> None:
+        """Keep what came up; a sentence that is known is not repeated."""
+        merged = list(dict.fromkeys((*self.warnings, *sentences)))
+        if len(merged) > len(self.warnings):
+            self._write("warnings.json", merged)
+
+    def finish(self) -> None:
+        """Turn the result into the output.
+
+        Raises:
+            OutputError: something has taken the output's name meanwhile; the work was left as it is.
+        """
+        check_new_folder(self.out)
+        sync_all(self.result)
+        # Every model is saved by now: noisy values are of no more use, and would only be lying about.
+        shutil.rmtree(self.folder / JOURNALS)
+        self.result.replace(self.out)
+        sync(self.out.absolute().parent)
+        shutil.rmtree(self.folder)
+
+    def _journal(self, label: str) -> Path:
+        return self.folder / JOURNALS / f"{label}.journal"
+
+    def _read(self, name: str, otherwise: Any) -> Any:
+        path = self.folder / name
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
+
+    def _write(self, name: str, content: Any) -> None:
+        with whole_file(self.folder / name) as beside:
+            beside.write_text(json.dumps(content), encoding="utf-8")
+
+
+_PARTS = (RESERVATIONS, JOURNALS, STAGES)
