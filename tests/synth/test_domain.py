@@ -22,6 +22,12 @@ def test_codes_of_a_decoded_table_are_the_codes_it_was_decoded_from(schema: Sche
         np.testing.assert_array_equal(discretizer.encode(decoded), codes)
 
 
+@pytest.mark.parametrize("kind", ["integer", "real", "date", "categorical"])
+def test_a_column_that_is_still_to_be_measured_gets_no_codes(kind: str) -> None:
+    with pytest.raises(AssertionError, match="before there are codes"):
+        Discretizer.by_schema(one({"kind": kind, "measure": True}))
+
+
 def test_categories_and_narrow_integers_survive_a_round_trip_exactly(schema: Schema, frame: pd.DataFrame) -> None:
     discretizer = Discretizer.by_schema(schema)
     decoded = discretizer.decode(discretizer.encode(frame), np.random.default_rng(0))

@@ -38,6 +38,8 @@ EXAMPLE = {
             "timezone": "mixed",
         },
         "note": {"kind": "text", "drop": True},
+        "height": {"kind": "real", "measure": True, "decimals": 1},
+        "town": {"kind": "categorical", "measure": True},
     },
 }
 
@@ -65,7 +67,17 @@ COLUMNS = st.one_of(
     _kind("date", bounds=_pair(st.dates())),
     _kind("datetime", bounds=_pair(st.datetimes()), timezone=st.sampled_from([None, "mixed", "Europe/Paris"])),
     _kind("identifier", template=NAMES),
-)
+    _kind("integer", measure=st.just(True), dtype=st.sampled_from([None, "uint8", "Int16", "float32"])),
+    _kind("integer", measure=st.just(True), bounds=_pair(st.integers(-(2**63), 2**63 - 1))),
+    _kind("real", measure=st.just(True), decimals=st.none() | st.integers(0, 17)),
+    _kind("weight", measure=st.just(True)),
+    _kind("categorical", measure=st.just(True), whole_numbers=st.booleans(), dtype=st.none()),
+    _kind("date", measure=st.just(True), dtype=st.sampled_from([None, "datetime64[ns]", "object"])),
+    _kind(
+        "datetime", measure=st.just(True), timezone=st.sampled_from([None, "mixed", "Europe/Paris"]),
+        precision=st.sampled_from(["us", "ms", "s", "min", "h"]),
+    ),
+)  # fmt: skip
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -103,6 +115,25 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
         (DECLARED + "[columns.age]\nbounds = [0, 1]\n", "'kind' is missing"),
         (DECLARED + "[columns.age]\nkind = 'integer'\nbound = [0, 1]\n", "'columns.age.bound'; did you mean 'bounds'?"),
         (DECLARED + "[columns.age]\nkind = 'integer'\nbounds = [1, 0]\n", "reversed"),
+        (DECLARED + "[columns.age]\nkind = 'integer'\n", "'columns.age.bounds' is missing; add it, or set measure"),
+        (DECLARED + "[columns.a]\nkind = 'categorical'\n", "'columns.a.categories' is missing; add it, or set measure"),
+        (
+            DECLARED + "[columns.age]\nkind = 'integer'\nmeasure = true\nbins = [0, 9]\n",
+            "columns.age: a column to measure",
+        ),
+        (DECLARED + "[columns.age]\nkind = 'integer'\nmeasure = true\nbounds = [1, 0]\n", "reversed"),
+        (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\ncategories = ['x']\n", "are not listed"),
+        (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\nordered = true\n", "no known order"),
+        (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\ndtype = 'int8'\n", "set whole_numbers = true"),
+        (
+            DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = [1]\nwhole_numbers = true\n",
+            "a list says by itself",
+        ),
+        (DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure = true\n", "unknown key 'columns.a.measure'"),
+        (DECLARED + "dataset = ''\n[columns.a]\nkind = 'text'\n", "dataset=''"),
+        (DECLARED + "dataset = ' a'\n[columns.a]\nkind = 'text'\n", "spaces at its ends"),
+        (DECLARED + 'dataset = "a\\tb"\n[columns.a]\nkind = "text"\n', "do not print"),
+        (DECLARED + f"dataset = '{'a' * 101}'\n[columns.a]\nkind = 'text'\n", "at most 100 characters"),
         (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
         (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
         (DECLARED + "[columns.a]\nkind = 'boolean'\ntokens = ['x', 'x']\n", "tokens are equal"),
@@ -116,6 +147,51 @@ def test_a_faulty_schema_file_gets_one_sentence(text: str, rule: str, tmp_path: 
         read_schema(path)
     assert rule in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_domain_that_nobody_wrote_is_not_written_either() -> None:
+    columns = {
+        "age": {"kind": "integer", "measure": True},
+        "wage": {"kind": "real", "measure": True, "bounds": [0, 1e6]},
+        "town": {"kind": "categorical", "measure": True},
+        "day": {"kind": "datetime", "measure": True, "timezone": "Europe/Paris", "precision": "h"},
+    }
+    schema = build_schema({"status": "declared", "dataset": "towns", "columns": columns})
+    content = tomllib.loads(to_toml(schema))
+    assert content["dataset"] == "towns"
+    assert [set(column) & {"bounds", "categories"} for column in content["columns"].values()] == [
+        set(), {"bounds"}, set(), set()
+    ]  # fmt: skip
+    assert schema.measured == ("age", "wage", "town", "day")
+    assert Schema.model_validate(schema.model_dump(mode="json")) == schema
+
+
+@pytest.mark.parametrize(
+    ("column", "bounds"),
+    [
+        ({"kind": "integer"}, (-(2**63), 2**63 - 1)),
+        ({"kind": "integer", "dtype": "UInt8"}, (0, 255)),
+        ({"kind": "integer", "dtype": "uint64[pyarrow]"}, (0, 2**63 - 1)),
+        ({"kind": "real"}, (-1e15, 1e15)),
+        ({"kind": "date"}, (dt.date(1, 1, 1), dt.date(9999, 12, 31))),
+        ({"kind": "date", "dtype": "datetime64[ns]"}, (dt.date(1677, 9, 23), dt.date(2262, 4, 10))),
+        ({"kind": "datetime", "timezone": "UTC"}, (dt.datetime(1677, 9, 23), dt.datetime(9999, 12, 30, 23, 59, 59))),
+        ({"kind": "datetime"}, (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59))),
+        (
+            {"kind": "datetime", "timezone": "mixed", "precision": "h"},
+            (dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30, 23)),
+        ),
+    ],
+)
+def test_bounds_to_measure_reach_as_far_as_kind_and_dtype_do(column: dict[str, Any], bounds: tuple[Any, Any]) -> None:
+    schema = build_schema({"status": "declared", "columns": {"x": {**column, "measure": True}}})
+    made: Any = schema.columns["x"]
+    assert made.bounds == bounds
+
+
+def test_a_dropped_column_is_not_measured() -> None:
+    columns = {"a": {"kind": "integer", "measure": True, "drop": True}, "b": {"kind": "boolean"}}
+    assert build_schema({"status": "declared", "columns": columns}).measured == ()
 
 
 def test_places_without_a_schema_are_refused(tmp_path: Path) -> None:
@@ -150,6 +226,10 @@ def test_the_json_schema_accepts_what_the_reader_accepts() -> None:
         {"columns": {"a": {"bounds": [0, 1]}}},
         {"columns": {"a": {"kind": "integer", "bound": [0, 1]}}},
         {"columns": {"a": {"kind": "integer", "bounds": [0]}}},
+        {"columns": {"a": {"kind": "integer"}}},
+        {"columns": {"a": {"kind": "integer", "measure": False}}},
+        {"columns": {"a": {"kind": "categorical"}}},
+        {"columns": {"a": {"kind": "boolean", "measure": True}}},
         {"columns": {"a": {"kind": "categorical", "categories": ["x", 1]}}},
     ],
 )

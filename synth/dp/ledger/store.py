@@ -6,6 +6,7 @@ advisory lock, held until the transaction ends, does the first, `synchronous_com
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -103,6 +104,16 @@ class Store:
         path = self.address.path
         if path is None:
             return
+        try:
+            self._check_path(path, may_make)
+        except PermissionError:
+            raise LedgerError(
+                f"the ledger {str(path)!r} cannot be opened; check the name and the permissions of the file and its "
+                "folder"
+            ) from None
+
+    @staticmethod
+    def _check_path(path: Path, may_make: bool) -> None:
         if path.is_dir():
             raise LedgerError(f"a ledger is a file: {str(path)!r} is a folder; name a file in it")
         if not path.exists() and not may_make:

@@ -211,9 +211,7 @@ def undeclared(schema: Schema) -> Schema:
     content, public = schema.model_dump(mode="json"), ("bounds", "categories", "bins", "ordered")
     for name in ("age", "gain", "weight", "job", "level", "visited", "seen", "income"):
         column = content["columns"][name]
-        content["columns"][name] = {
-            k: v for k, v in column.items() if k not in ("bounds", "categories", "bins", "ordered")
-        }
+        content["columns"][name] = {key: value for key, value in column.items() if key not in public}
         content["columns"][name]["measure"] = True
     content["columns"]["level"]["whole_numbers"] = True
     return build_schema(content)

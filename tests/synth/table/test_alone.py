@@ -1,13 +1,18 @@
 """A private fit reads every cell alone: no row changes how another is read, and no cell stops the fit."""
 
 import datetime as dt
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from synth.domain import Discretizer
 from synth.schema import Schema, build_schema
@@ -46,6 +51,10 @@ HOSTILE: dict[str, Any] = {
     "spiteful zone": dt.datetime(2020, 1, 1, tzinfo=SpitefulZone()), "first": dt.datetime.min, "last": dt.datetime.max,
     "stamp": pd.Timestamp("2020-01-01"), "far stamp": pd.Timestamp(np.datetime64("20000-01-01", "s")),
     "day": np.datetime64("2020-01-01"), "span": np.timedelta64(1, "D"), "surrogate": "\ud800",
+    "endless day": np.datetime64(2**62, "D"), "endless stamp": pd.Timestamp(np.datetime64(2**62, "s")),
+    "endless aware": pd.Timestamp(np.datetime64(2**62, "s")).tz_localize("UTC"),
+    "last aware": dt.datetime.max.replace(tzinfo=dt.timezone(dt.timedelta(hours=-5))),
+    "last stamp": pd.Timestamp(np.datetime64("9999-12-31T23:30", "s"), tz="UTC").tz_convert("Asia/Tokyo"),
     "long double": np.longdouble("1e4000"), "spiteful": Spiteful(), "type": int,
 }  # fmt: skip
 
@@ -155,3 +164,102 @@ def test_an_entity_that_is_no_whole_number_is_nobodys(name: Any) -> None:
     who = conform(frame, schema, outside="clamp")["who"]
     assert who.tolist()[:2] == [1, 2]
     assert who.isna().tolist() == [False, False, True]
+
+
+WIDE: dict[str, dict[str, Any]] = {
+    "integer": {"kind": "integer"}, "real": {"kind": "real"}, "weight": {"kind": "weight", "decimals": 1},
+    "text": {"kind": "categorical"}, "codes": {"kind": "categorical", "whole_numbers": True},
+    "small codes": {"kind": "categorical", "whole_numbers": True, "dtype": "int8"},
+    "date": {"kind": "date"}, "wall clock": {"kind": "datetime"},
+    "zoned": {"kind": "datetime", "timezone": "Europe/Paris"}, "mixed zones": {"kind": "datetime", "timezone": "mixed"},
+}  # fmt: skip
+
+
+def wide(name: str) -> Schema:
+    column = {**WIDE[name], "measure": True, "missing": True}
+    return build_schema({"status": "declared", "columns": {"x": column}})
+
+
+def readings(given: Any, schema: Schema) -> list[str]:
+    """The canonical values of a clamped column, to the last digit."""
+    values = conform(pd.DataFrame({"x": given}), schema, outside="clamp")["x"]
+    return ["missing" if pd.isna(value) else repr(value) for value in values]
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("base", [values for _, bases in BASES.values() for values in bases], ids=str)
+def test_columns_to_measure_are_read_one_cell_at_a_time_too(name: str, base: list[Any]) -> None:
+    schema = wide(name)
+    expected = readings(as_objects(base), schema)
+    assert readings(pd.Series(base), schema) == expected
+    for label, hostile in HOSTILE.items():
+        assert readings(as_objects([*base, hostile]), schema)[:-1] == expected, label
+
+
+@dataclass(frozen=True)
+class Named:
+    """A hostile cell by its name, which can be shown."""
+
+    label: str
+
+
+PLAIN = st.none() | st.text(max_size=8) | st.integers() | st.floats() | st.booleans() | st.decimals() | st.dates()
+CELLS = PLAIN | st.datetimes() | st.datetimes(timezones=st.timezones()) | st.builds(Named, st.sampled_from([*HOSTILE]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(name=st.sampled_from(sorted(WIDE)), row=st.lists(CELLS, min_size=1, max_size=6))
+def test_every_cell_reads_as_it_does_in_a_table_of_its_own(name: str, row: list[Any]) -> None:
+    schema = wide(name)
+    rows = [HOSTILE[cell.label] if isinstance(cell, Named) else cell for cell in row]
+    assert readings(as_objects(rows), schema) == [readings(as_objects([one]), schema)[0] for one in rows]
+
+
+def _arrow(kind: Any, width: Any, *counts: int) -> Any:
+    return pa.array([*counts, None], type=width).cast(kind)
+
+
+TODAY, END = 18_000, 2**63 - 1
+ARROW = {
+    "days": [_arrow(pa.date32(), pa.int32(), TODAY, far) for far in (2**31 - 1, -(2**31), 3_000_000, -800_000)],
+    "milliseconds": [
+        _arrow(kind, pa.int64(), TODAY * 86_400_000, far)
+        for kind in (pa.timestamp("ms"), pa.timestamp("ms", tz="UTC"), pa.timestamp("ms", tz="Asia/Tokyo"))
+        for far in (END, -END, 253_402_300_799_000, 253_402_300_800_000)
+    ],
+    "microseconds": [
+        _arrow(kind, pa.int64(), TODAY * 86_400_000_000, far)
+        for kind in (pa.timestamp("us"), pa.timestamp("us", tz="-05:30"))
+        for far in (END, -END)
+    ],
+    "seconds": [_arrow(pa.timestamp("s", tz="Europe/Paris"), pa.int64(), TODAY * 86_400, far) for far in (END, -END)],
+    "clocks": [_arrow(pa.time64("ns"), pa.int64(), 1, 2), _arrow(pa.time64("us"), pa.int64(), 1, END)],
+    "bytes": [pa.array([b"a", b"\xff", None])],
+    "text that is not UTF-8": [
+        pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 1, 2], dtype=np.int32)), pa.py_buffer(b"a\xff"))
+    ],
+}
+
+
+@pytest.mark.parametrize(("label", "index"), [(label, i) for label, made in ARROW.items() for i in range(len(made))])
+def test_no_cell_of_arrow_stops_the_reading_or_changes_another(label: str, index: int, tmp_path: Path) -> None:
+    column = ARROW[label][index]
+    for schema in [*map(schema_of, BASES), *map(wide, WIDE)]:
+        alone = readings(pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column[:1]]))), schema)
+        given = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column])))
+        assert readings(given, schema)[:1] == alone
+        if label == "seconds":  # which no Parquet file holds
+            continue
+        pyarrow.parquet.write_table(pa.table({"x": column}), tmp_path / "x.parquet")
+        read = read_table(tmp_path / "x.parquet", schema, outside="clamp")["x"]
+        assert ["missing" if pd.isna(value) else repr(value) for value in read][:1] == alone
+
+
+def test_a_day_beyond_the_calendar_goes_to_the_nearest_bound_or_is_missing() -> None:
+    column = pa.array([2**31 - 1, -(2**31), TODAY], type=pa.int32()).cast(pa.date32())
+    clamped = conform(
+        pd.DataFrame({"x": pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column])))}),
+        schema_of("date"),
+        outside="clamp",
+    )["x"]
+    assert clamped.isna().tolist() == [True, True, False]

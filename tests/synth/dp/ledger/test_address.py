@@ -138,8 +138,9 @@ def test_a_closed_folder_is_told(tmp_path: Path) -> None:
         "try: opened(sys.argv[1])\n"
         "except LedgerError as refusal: print(refusal)"
     )
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
+    for parent in list(tmp_path.parents)[:-2]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    tmp_path.chmod(0o755)
     (folder / "ledger.db").chmod(0o444)
     folder.chmod(0o555)
     for name in ("ledger.db", "new.db"):
