@@ -6,6 +6,7 @@ from typing import Any
 
 from evaluate.policy import Finding, Outcome, Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from reports.books import Books, books_of, warned
 from reports.evidence import (
     AssociationSet,
     ColumnRow,
@@ -51,7 +52,7 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Section:
-    """Everything about one candidate; `index` counts from one and names its anchors."""
+    """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`."""
 
     index: int
     candidate: Candidate
@@ -60,6 +61,7 @@ class Section:
     associations: AssociationSet | None
     worst_pairs: tuple[WorstPair, ...]
     limits: Limits
+    books: Books | None
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Document:
     score_extent: tuple[float, float]
     difference_top: float
     twins: tuple[str, ...]
+    warnings: tuple[str, ...]
     facts: tuple[Fact, ...]
     versions: tuple[Fact, ...]
     schema: tuple[SchemaRow, ...]
@@ -114,6 +117,7 @@ def compose(
         difference_top=difference_top(candidates),
         score_extent=score_extent(candidates),
         twins=twins(evaluation),
+        warnings=_warnings(evaluation),
         facts=facts(evaluation),
         versions=facts(evaluation, versions=True),
         schema=schema_rows(evaluation.schema),
@@ -130,7 +134,14 @@ def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], rele
         associations=associations(candidate),
         worst_pairs=worst_pairs(candidate),
         limits=limits_of(candidate),
+        books=books_of(candidate.name, candidate.statement) if candidate.statement else None,
     )
+
+
+def _warnings(evaluation: Evaluation) -> tuple[str, ...]:
+    """What was said before and during the run, as whole sentences."""
+    found = evaluation.provenance.get("warnings") or ()
+    return tuple(warned(sentence) for sentence in found) if isinstance(found, list | tuple) else ()
 
 
 def _reasons(verdict: Verdict) -> tuple[Finding, ...]:

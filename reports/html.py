@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evaluate.policy import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts, text
+from reports.books import OUTSIDE, exact
 from reports.document import TITLE, WORDS, Document, compose
 from reports.glossary import METRICS, TERMS, entry, evidence
 from reports.limits import NOT_RUN
@@ -80,14 +81,15 @@ def _environment() -> "Environment":
         text.number,
         text.compact,
         text.loss,
+        text.room,
         text.one_in,
         text.count,
         text.percent,
     ):
         environment.filters[function.__name__] = function
-    environment.filters.update(shown=shown, reading=reading)
+    environment.filters.update(shown=shown, reading=reading, exact=exact)
     environment.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=_SYMBOLS)
-    environment.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN)
+    environment.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
     environment.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     environment.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return environment

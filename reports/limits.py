@@ -11,6 +11,9 @@ NOT_RUN = (
     "attackers who see several releases of the same table",
 )  # fmt: skip
 """Attacks that this version does not have. Nothing in a report speaks against them."""
+NOT_AUDITED = (
+    "Not audited: the claimed epsilon follows from the books, and no attack has measured a lower bound for it."
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Limits:
 
     Attributes:
         failures: measures that gave no number, and why.
-        power: sentences on how large an effect would have been seen.
+        power: sentences on how large an effect would have been seen, and on what was not tried.
     """
 
     failures: tuple[Failure, ...]
@@ -28,7 +31,8 @@ class Limits:
 
 def limits_of(candidate: Candidate) -> Limits:
     """The limits of one candidate's evaluation."""
-    return Limits(candidate.failures, tuple(_power(candidate)))
+    audit = [NOT_AUDITED] if candidate.statement else []
+    return Limits(candidate.failures, (*_power(candidate), *audit))
 
 
 def _power(candidate: Candidate) -> list[str]:

@@ -40,7 +40,7 @@ def facts(evaluation: Evaluation, *, versions: bool = False) -> tuple[Fact, ...]
     """What identifies this evaluation; with `versions`, what was installed instead."""
     if versions:
         return tuple(Fact(str(k), plain(v)) for k, v in evaluation.provenance.get("versions", {}).items())
-    rest = {name: value for name, value in evaluation.provenance.items() if name != "versions"}
+    rest = {name: value for name, value in evaluation.provenance.items() if name not in ("versions", "warnings")}
     schema = {name: evaluation.schema[name] for name in ("status", "n_units", "entity") if evaluation.schema.get(name)}
     return (*_flat(rest), *_flat(evaluation.real, "real"), *_flat(schema, "schema"))
 

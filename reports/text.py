@@ -2,23 +2,24 @@
 
 import math
 import unicodedata
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 SHORT = 28
 LONGEST = 200
 """Characters of a name that a tooltip holds at most."""
+_LARGEST = 1e300
 
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
 
-def plain(name: object) -> str:
-    """A name without control characters, direction overrides or lone surrogates, at most `LONGEST` characters.
+def plain(name: object, longest: int = LONGEST) -> str:
+    """A name without control characters, direction overrides or lone surrogates, at most `longest` characters.
 
     >>> plain("a" + chr(0) + "b")
     'a\ufffdb'
     """
-    shown = "".join("\ufffd" if _harmful(c) else c for c in str(name)[: LONGEST + 1])
-    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+    shown = "".join("\ufffd" if _harmful(c) else c for c in str(name)[: longest + 1])
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def short(name: object, n: int = SHORT) -> str:
@@ -64,12 +65,25 @@ def loss(value: object) -> str:
     >>> loss(0.9999), loss(1.0724), loss(1e-6), loss(0.1 + 0.2), loss(12.0)
     ('1', '1.08', '1e\u22126', '0.3', '12')
     """
+    return _rounded(value, ROUND_CEILING)
+
+
+def room(value: object) -> str:
+    """What is left of a privacy loss with at most three digits, rounded down, so that it is never overstated.
+
+    >>> room(1.7007), room(0.3 - 0.2), room(0.0)
+    ('1.7', '0.1', '0')
+    """
+    return _rounded(value, ROUND_FLOOR)
+
+
+def _rounded(value: object, rounding: str) -> str:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return plain(value)
-    if not math.isfinite(value):
+    if not abs(value) <= _LARGEST:
         return "unbounded"
     written = Context(prec=14).create_decimal(Decimal(value))
-    return compact(float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(written)))
+    return compact(float(Context(prec=3, rounding=rounding).create_decimal(written)))
 
 
 def count(n: float) -> str:

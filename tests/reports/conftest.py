@@ -217,18 +217,21 @@ def _distance(excess: float) -> dict[str, Any]:
 
 def _statement() -> dict[str, Any]:
     return {
-        "epsilon": 0.9987, "delta": 1e-6, "unit": "row", "n_units": 39074, "accountant": "PLD", "epsilon_rdp": 1.12,
+        "epsilon": 0.9987, "delta": 1e-6, "unit": "row", "n_units": 39074, "accountant": "PLD (dp-accounting)",
+        "epsilon_rdp": 1.0712,
         "events": [
-            {"what": "one-way marginals of 15 columns", "mechanism": "discrete Gaussian", "count": 15, "rho": 0.006,
-             "noise": {"noise_multiplier": 36.2}},
-            {"what": "choice of a spanning tree of 14 pairs", "mechanism": "exponential", "count": 14, "rho": 0.006,
-             "noise": {"epsilon": 0.061}},
-            {"what": "two-way marginals of 14 pairs", "mechanism": "discrete Gaussian", "count": 14, "rho": 0.006,
-             "noise": {"noise_multiplier": 35.0}},
+            {"what": "one-way histograms of the columns", "mechanism": "Gaussian", "count": 15, "rho": 0.0075,
+             "noise": {"sigma": 31.622776601683793, "sensitivity": 1, "whole": True}, "delta": 0.0},
+            {"what": "values of home_town", "mechanism": "stability histogram", "count": 1, "rho": 0.005,
+             "noise": {"sigma": 10.0, "threshold": 54, "sensitivity": 1}, "delta": 7.515293750786311e-08},
+            {"what": "choices of column pairs", "mechanism": "exponential", "count": 14, "rho": 0.0063,
+             "noise": {"epsilon": 0.06}, "delta": 0.0},
+            {"what": "two-way marginals of the tree", "mechanism": "Gaussian", "count": 14, "rho": 0.007,
+             "noise": {"sigma": 31.622776601683793, "sensitivity": 1, "whole": True}, "delta": 0.0},
         ],
         "max_rows_per_unit": 1, "relation": "zero-out", "versions": {"opendp": "0.13.0", "dp_accounting": "0.5.0"},
-        "ledger": "none: this fit was made outside a ledger, so nothing adds it to other releases of the same table",
-        "caveats": ["The schema's bounds and categories were declared public by its author."], "private": True,
+        "ledger": None, "caveats": ["The schema's bounds and categories were declared public by its author."],
+        "private": True,
     }  # fmt: skip
 
 

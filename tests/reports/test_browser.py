@@ -1,6 +1,7 @@
 """The page in a real browser: nothing runs, nothing is fetched, nothing sticks out, and it prints."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
 ]  # fmt: skip
 HOSTILE = {"age": "</script><script>alert(1)</script>", "fnlwgt": "x" * 10_000, "sex": "\u0627\u0644\u0639\u0645\u0631"}
+
+LEDGER = {
+    "dataset": "d" * 100, "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.29934,
+    "spent_epsilon": 2.10012, "total_epsilon": 3.0, "total_delta": 1e-6,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +40,14 @@ def reports(
     verdicts_of: Callable[..., tuple[Verdict, ...]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
-    """A comparison of three, a single table, and one whose columns have hostile names."""
+    """A comparison of three, a single table in a ledger with warnings, and one whose columns have hostile names."""
     folder = tmp_path_factory.mktemp("reports")
     three, hostile = make_evaluation(), make_evaluation(HOSTILE)
-    one = Evaluation(three.candidates[:1], three.real, three.schema, three.provenance)
+    first = three.candidates[0]
+    held = replace(first, statement={**(first.statement or {}), "ledger": LEDGER})
+    one = Evaluation(
+        (held,), three.real, three.schema, {**three.provenance, "warnings": ["n_units=9 is few", "x" * 500]}
+    )
     return {
         name: write_html(found, folder / f"{name}.html", verdicts=verdicts_of(found), release="mst")
         for name, found in (("three", three), ("one", one), ("hostile", hostile))

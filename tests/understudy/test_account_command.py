@@ -83,14 +83,14 @@ def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> No
 
 
 def test_dp_sgd_has_no_sum_by_hand(workspace: "Workspace") -> None:
-    schedule = Schedule((SubsampledGaussianEvent("DP-SGD", 1.1, 0.01, 500),), 1e-5)
+    schedule = Schedule((SubsampledGaussianEvent("DP-SGD", 1.1, 0.01, 200),), 1e-5)
     path = workspace.folder / "sgd.toml"
     write_schedule(schedule, path)
     ran = workspace.run("account", path, "--total-epsilon", 3, "--json")
     assert ran.exit_code == 0
     assert ran.json["epsilon_by_hand"] is None and ran.json["rho"] is None
     assert ran.json["epsilon"] < ran.json["epsilon_rdp"] < ran.json["in_ledger"]["epsilon"] < 3
-    assert "not by hand" in workspace.run("account", path).stdout
+    assert "not by hand" in ran.stderr
 
 
 def test_a_claim_that_agrees_passes_and_a_larger_one_too(workspace: "Workspace") -> None:
@@ -183,7 +183,8 @@ def test_what_the_accountants_cannot_resolve_is_said_so(workspace: "Workspace") 
     path = workspace.folder / "plan.toml"
     write_schedule(many, path)
     ran = workspace.run("account", path)
-    assert (ran.exit_code, ran.stderr.count("\n")) in ((0, 0), (2, 1))
+    assert ran.exit_code == 2 and ran.stderr.count("\n") == 1
+    assert "the accountants disagree" in ran.stderr
 
 
 def test_names_that_cannot_be_printed_are_escaped(workspace: "Workspace") -> None:
