@@ -1,10 +1,11 @@
 """From a proposed schema to a declared one, and what the user thereby asserts to be public."""
 
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import ValidationError
 
-from synth.errors import SchemaError
+from synth.errors import SchemaError, nearest
 from synth.schema import (
     BooleanColumn,
     CategoricalColumn,
@@ -16,22 +17,33 @@ from synth.schema import (
     RealColumn,
     Schema,
     WeightColumn,
+    is_measurable,
+    is_measured,
 )
 from synth.validation import sentence
 
 _NOT_READ_OFF = "public knowledge, not read off this table"
 _SHOWN = 8
+_READ_OFF = frozenset({"bounds", "bins", "scale", "categories", "ordered"})
+"""What a proposed column holds that was read off the values of a table."""
 
 
-def declare_schema(schema: Schema, *, n_units: int | None = None) -> Schema:
+def declare_schema(
+    schema: Schema, *, n_units: int | None = None, dataset: str | None = None, measure: Collection[str] = ()
+) -> Schema:
     """The schema, declared: whoever calls this asserts all that `assertions` lists. A declared one stays declared.
 
     Args:
         schema: inferred, and looked through by a person.
         n_units: slots for units of privacy, a public number of at least the units there are; none keeps the schema's.
+        dataset: name under which a ledger keeps the budget of the table; none keeps the schema's.
+        measure: columns whose bounds or categories are no public knowledge. What the schema says of them is dropped,
+            since it may have been read off the table, and a private fit measures them. One that the schema already
+            says to measure stays as it is, with the outer limits that somebody gave it.
 
     Raises:
-        SchemaError: free text is kept, or `n_units` is no whole number above zero; nothing was declared.
+        SchemaError: free text is kept, `n_units` is no whole number above zero, or a column cannot be measured;
+            nothing was declared.
 
     >>> from synth.schema import build_schema
     >>> proposed = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}})
@@ -44,10 +56,43 @@ def declare_schema(schema: Schema, *, n_units: int | None = None) -> Schema:
         if isinstance(n_units, bool) or not isinstance(n_units, int):
             raise SchemaError(f"n_units={n_units!r} must be a whole number above zero; give the number of slots")
         content["n_units"] = n_units
+    if dataset is not None:
+        content["dataset"] = dataset
+    content["columns"] = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
     try:
         return Schema.model_validate(content)
     except ValidationError as error:
         raise SchemaError(sentence(error, Schema)) from None
+
+
+def measurable(schema: Schema) -> tuple[str, ...]:
+    """Names of the columns that `declare_schema` can mark to be measured, in order.
+
+    >>> from synth.schema import build_schema
+    >>> columns = {"age": {"kind": "integer", "bounds": [17, 90]}, "ill": {"kind": "boolean"}}
+    >>> measurable(build_schema({"status": "inferred", "columns": columns}))
+    ('age',)
+    """
+    return tuple(name for name in schema.learned if is_measurable(schema.columns[name]))
+
+
+def _to_measure(schema: Schema, name: str) -> Any:
+    """The column without what was read off a table; one that is measured already as it is."""
+    if name not in schema.columns:
+        raise SchemaError(f"measure={name!r} is not a column; {nearest(name, schema.columns)}")
+    column = schema.columns[name]
+    if column.drop:
+        raise SchemaError(
+            f"measure={name!r} is dropped, and nothing of it is learned; keep the column, or do not name it"
+        )
+    if not is_measurable(column):
+        raise SchemaError(f"measure={name!r} is of kind {column.kind}, which has nothing to measure; do not name it")
+    if is_measured(column):
+        return column
+    content = {key: value for key, value in dict(column).items() if key not in _READ_OFF} | {"measure": True}
+    if isinstance(column, CategoricalColumn):
+        content["whole_numbers"] = bool(column.categories) and isinstance(column.categories[0], int)
+    return content
 
 
 def assertions(schema: Schema) -> list[tuple[str, str]]:
@@ -75,26 +120,41 @@ def _of_column(column: Column) -> str:
 
 def _of_values(column: Any) -> str:
     often = "may be missing" if column.missing else "never missing"
+    if is_measured(column):
+        return _of_measured(column, often)
     if isinstance(column, CategoricalColumn):
         if not column.categories:
             return "every value is missing, and that is public knowledge"
         return f"every value is one of {_listed(column)}, {often}, and this list is {_NOT_READ_OFF}"
     if isinstance(column, BooleanColumn):
         return f"every value is true or false, {often}, and that is public knowledge"
-    return f"every value is {_kind(column)}, {often}, and {_limits(column)} are {_NOT_READ_OFF}"
+    return f"every value is {_range(_kind(column), column.bounds)}, {often}, and {_limits(column)} are {_NOT_READ_OFF}"
+
+
+def _of_measured(column: Any, often: str) -> str:
+    if isinstance(column, CategoricalColumn):
+        what = "a whole number" if column.whole_numbers else "a text"
+    else:
+        what = _kind(column)
+    if getattr(column, column.domain) != column.widest(dict(column)):
+        what = _range(what, column.bounds)
+    return (
+        f"{column.domain} are not asserted: a private fit measures them under its budget; public is only that every "
+        f"value is {what}, {often}"
+    )
 
 
 def _kind(column: IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn) -> str:
     if isinstance(column, IntegerColumn):
-        return _range("a whole number", column.bounds)
+        return "a whole number"
     if isinstance(column, DateColumn):
-        return _range("a day", column.bounds)
+        return "a day"
     if isinstance(column, DatetimeColumn):
-        return _range(f"a time to the {column.precision}", column.bounds)
+        return f"a time to the {column.precision}"
     what = "a survey weight" if isinstance(column, WeightColumn) else "a number"
     if column.decimals is not None:
         what += f" with at most {column.decimals} decimals" if column.decimals else " without decimals"
-    return _range(what, column.bounds)
+    return what
 
 
 def _limits(column: Any) -> str:
@@ -125,6 +185,11 @@ def _of_table(schema: Schema) -> list[str]:
         texts.append("n_units is not declared: private fits will refuse until it is (a public number of units)")
     else:
         texts.append(f"there are at most n_units={schema.n_units} units, and this number is {_NOT_READ_OFF}")
+    if schema.dataset is not None:
+        texts.append(
+            f"dataset={schema.dataset!r} names this table, its versions, extracts and splits in every ledger: all of "
+            "them draw on one budget"
+        )
     if schema.target is not None:
         texts.append(f"target={schema.target!r} is what a model of this table would predict, and that is no secret")
     texts.append("the names, the order and the kinds of the columns are public knowledge")

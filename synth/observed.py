@@ -27,12 +27,25 @@ def _observed(column: Any, parts: list[pd.Series]) -> Any:
     if isinstance(column, CategoricalColumn):
         plain: type[Any] = int if holds_whole_numbers(column) else str
         known = sorted({plain(value) for part in present for value in part.unique()})
-        return column.model_copy(update={"categories": tuple(known), "measure": False, "whole_numbers": False})
-    filled = [part for part in present if len(part)]
+        change = {"categories": tuple(known), "measure": False, "whole_numbers": False}
+        return column.model_copy(update=change if known else {**change, "missing": True})
+    filled = [_in_utc(part) for part in present if len(part)]
     if not filled:
-        return column.model_copy(update={"measure": False})
+        return column.model_copy(update={"bounds": (_middle(column),) * 2, "missing": True, "measure": False})
     ends = min(part.min() for part in filled), max(part.max() for part in filled)
     return column.model_copy(update={"bounds": tuple(_plain(end, column) for end in ends), "measure": False})
+
+
+def _in_utc(part: pd.Series) -> pd.Series:
+    """Times of a zone on the clock of UTC, which shows a year of the calendar wherever bounds do."""
+    return part.dt.tz_convert("UTC") if isinstance(part.dtype, pd.DatetimeTZDtype) else part
+
+
+def _middle(column: Any) -> Any:
+    """Zero, or 1970, or the outer limit nearest to it: a place for a column without a value."""
+    low, high = column.bounds
+    start: Any = dt.datetime(1970, 1, 1) if column.kind in ("date", "datetime") else 0
+    return min(max(_plain(start, column), low), high)
 
 
 def _plain(end: Any, column: Any) -> Any:

@@ -21,7 +21,13 @@ FORMAT = 1
 INT64 = (-(2**63), 2**63 - 1)
 WIDEST_REAL = (-1e15, 1e15)
 """Bounds of a real of which nothing is public: float64 still tells its tenths apart."""
+NANOSECONDS = (dt.datetime(1677, 9, 23), dt.datetime(2262, 4, 10))
+"""What times counted in nanoseconds reach, short of a day, which a zone may need."""
 _INTEGER_DTYPE = re.compile(r"(u?)int(8|16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
+_STEPS = {
+    "us": dt.timedelta(microseconds=1), "ms": dt.timedelta(milliseconds=1), "s": dt.timedelta(seconds=1),
+    "min": dt.timedelta(minutes=1), "h": dt.timedelta(hours=1),
+}  # fmt: skip
 
 
 class _Column(Frozen):
@@ -47,11 +53,11 @@ class _Measurable(_Column):
             return content
         if content.get("bins"):
             raise ValueError("a column to measure has no bins, which would be public; leave out one of the two")
-        return {cls.domain: cls.widest(content.get("dtype")), **content}
+        return {cls.domain: cls.widest(content), **content}
 
     @classmethod
-    def widest(cls, dtype: object) -> tuple[Any, ...]:
-        """The domain of a column of which nothing but the kind (and the dtype) is public."""
+    def widest(cls, content: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The domain of a column of which only its other keys are public: a dtype, a precision, a time zone."""
         raise NotImplementedError
 
 
@@ -71,6 +77,15 @@ class _Numeric(_Measurable):
         return bins
 
 
+def _whole_numbers_of(dtype: object) -> tuple[int, int] | None:
+    """The least and the greatest whole number of an integer dtype, within 64 bits; none for any other dtype."""
+    known = _INTEGER_DTYPE.fullmatch(str(dtype))
+    if known is None:
+        return None
+    bits = int(known[2])
+    return (0, min(2**bits - 1, INT64[1])) if known[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
 def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
     if bounds[0] > bounds[1]:
         raise ValueError(f"bounds={list(bounds)} are reversed; write the lower one first")
@@ -84,11 +99,9 @@ class IntegerColumn(_Numeric):
     bounds: tuple[int, int]
 
     @classmethod
-    def widest(cls, dtype: object) -> tuple[int, int]:
+    def widest(cls, content: Mapping[str, Any]) -> tuple[int, int]:
         """All whole numbers that the dtype holds, 64 bits unless it says less."""
-        known = _INTEGER_DTYPE.fullmatch(str(dtype))
-        bits = int(known[2]) - 1 if known else 63
-        return (0, min(2 ** (bits + 1) - 1, INT64[1])) if known and known[1] else (-(2**bits), 2**bits - 1)
+        return _whole_numbers_of(content.get("dtype")) or INT64
 
     @field_validator("bounds")
     @classmethod
@@ -107,7 +120,7 @@ class RealColumn(_Numeric):
     decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; none: all of them.")
 
     @classmethod
-    def widest(cls, dtype: object) -> tuple[float, float]:
+    def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:
         """What float64 tells apart to about a tenth."""
         return WIDEST_REAL
 
@@ -122,7 +135,7 @@ class WeightColumn(_Numeric):
     decimals: int | None = Field(default=None, ge=0, le=17)
 
     @classmethod
-    def widest(cls, dtype: object) -> tuple[float, float]:
+    def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:
         """What float64 tells apart to about a tenth."""
         return WIDEST_REAL
 
@@ -142,14 +155,23 @@ class CategoricalColumn(_Measurable):
     whole_numbers: bool = Field(default=False, description="Whether categories to measure are whole numbers, not text.")
 
     @classmethod
-    def widest(cls, dtype: object) -> tuple[str, ...]:
+    def widest(cls, content: Mapping[str, Any]) -> tuple[str, ...]:
         """No list: anything may be there."""
         return ()
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest whole number that may be a category: what the dtype holds, 64 bits at most."""
+        return _whole_numbers_of(self.dtype) or INT64
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.measure and self.categories:
             raise ValueError("categories to measure are not listed; leave out the list, or measure = true")
+        if self.measure and self.ordered:
+            raise ValueError("categories to measure have no known order; leave out ordered, or list them in order")
+        if self.measure and not self.whole_numbers and _whole_numbers_of(self.dtype) is not None:
+            raise ValueError(f"dtype={self.dtype!r} holds whole numbers only; set whole_numbers = true")
         if self.whole_numbers and not self.measure:
             raise ValueError("whole_numbers is for categories to measure; a list says by itself what it holds")
         return self
@@ -194,9 +216,10 @@ class DateColumn(_Measurable):
     bins: tuple[dt.date, ...] = ()
 
     @classmethod
-    def widest(cls, dtype: object) -> tuple[dt.date, dt.date]:
-        """Every day that Python knows."""
-        return dt.date.min, dt.date.max
+    def widest(cls, content: Mapping[str, Any]) -> tuple[dt.date, dt.date]:
+        """Every day that Python knows, or that nanoseconds reach where the dtype counts them."""
+        low, high = NANOSECONDS if "[ns" in str(content.get("dtype")) else (dt.datetime.min, dt.datetime.max)
+        return low.date(), high.date()
 
     _check = field_validator("bounds")(_ordered)
 
@@ -211,9 +234,17 @@ class DatetimeColumn(_Measurable):
     precision: Literal["us", "ms", "s", "min", "h"] = "s"
 
     @classmethod
-    def widest(cls, dtype: object) -> tuple[dt.datetime, dt.datetime]:
-        """Every time that Python knows, but for a year at either end, which another zone may need."""
-        return dt.datetime(2, 1, 1), dt.datetime(9998, 12, 31, 23, 59, 59)
+    def widest(cls, content: Mapping[str, Any]) -> tuple[dt.datetime, dt.datetime]:
+        """Every time that Python knows, or that nanoseconds reach; short of both ends of the calendar in a zone."""
+        zone = content.get("timezone")
+        if "[ns" in str(content.get("dtype")):
+            return NANOSECONDS
+        room = dt.timedelta(days=0 if zone is None else 1)
+        # Before that, pandas cannot turn times of a named zone into objects: it crashes.
+        low = dt.datetime.min + room if zone in (None, "mixed") else NANOSECONDS[0]
+        last = dt.datetime.max - room
+        step = _STEPS.get(str(content.get("precision")), _STEPS["s"])
+        return low, last - (last - dt.datetime.min) % step
 
     @field_validator("bounds")
     @classmethod
@@ -294,6 +325,13 @@ class Schema(Frozen):
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]
 
+    @field_validator("dataset")
+    @classmethod
+    def _one_spelling(cls, dataset: str | None) -> str | None:
+        if dataset is not None and (not dataset.isprintable() or dataset != dataset.strip()):
+            raise ValueError("dataset holds characters that do not print, or spaces at its ends; leave them out")
+        return dataset
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not self.columns:
@@ -365,6 +403,11 @@ class Schema(Frozen):
 def is_measured(column: _Column) -> bool:
     """Whether a column's bounds or categories are not declared but to be measured."""
     return isinstance(column, _Measurable) and column.measure
+
+
+def is_measurable(column: _Column) -> bool:
+    """Whether a column is of a kind whose bounds or categories a private fit can measure."""
+    return isinstance(column, _Measurable)
 
 
 def build_schema(content: Mapping[str, Any]) -> Schema:

@@ -67,7 +67,7 @@ def _understood(column: Column) -> set[str]:
     if not is_measured(column):
         return set()
     domain = column.domain  # type: ignore[union-attr]
-    return {domain} if getattr(column, domain) == column.widest(column.dtype) else set()  # type: ignore[union-attr]
+    return {domain} if getattr(column, domain) == column.widest(dict(column)) else set()  # type: ignore[union-attr]
 
 
 def _lines(content: Mapping[str, Any]) -> str:
@@ -105,9 +105,19 @@ def schema_json() -> dict[str, Any]:
         definition.setdefault("required", [])
         if "kind" not in definition["required"]:
             definition["required"].insert(0, "kind")
+        if "measure" in definition["properties"]:
+            _measure_instead(definition)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "understudy schema",
         "description": "What is public about one table: columns, kinds, bounds, categories, keys and the privacy unit.",
     }
     return {**made, **head}
+
+
+def _measure_instead(definition: dict[str, Any]) -> None:
+    """Either the domain is there, or it is to be measured."""
+    domain = next(key for key in ("bounds", "categories") if key in definition["required"])
+    definition["required"].remove(domain)
+    measured = {"properties": {"measure": {"const": True}}, "required": ["measure"]}
+    definition["anyOf"] = [{"required": [domain]}, measured]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from synth.schema import BooleanColumn, Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.table import moments
 from synth.table.given import Given, from_arrow, look
 from synth.table.kinds import holds_whole_numbers
 
@@ -33,12 +34,11 @@ def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str])
     series = _unwrapped(series)
     if _reads_alike(series.dtype, column):
         given = look(series, missing_texts)
-        if given.form == "time":  # an object says nothing of years that Python's datetimes do not reach
-            years = given.cells.astype("datetime64[Y]").astype(np.int64) + 1970
-            return replace(given, missing=given.missing | (years < dt.MINYEAR) | (years > dt.MAXYEAR))
+        if given.form == "time":
+            return _within_the_calendar(given)
         if given.form != "mixed":
             return given
-    cells = series.to_numpy(dtype=object)
+    cells = _objects(series)
     if isinstance(column, DateColumn | DatetimeColumn):
         return _given("mixed", [_time(cell, missing_texts) for cell in cells])
     return _given("text", [_text(cell, column, missing_texts) for cell in cells])
@@ -47,12 +47,36 @@ def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str])
 def _unwrapped(series: pd.Series) -> pd.Series:
     """The column without the wrappers of Arrow, of categories and of sparse storage."""
     dtype: Any = series.dtype
-    if isinstance(dtype, pd.ArrowDtype):
+    if isinstance(dtype, pd.ArrowDtype) or (isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"):
         return from_arrow(series.array.__arrow_array__())
     if isinstance(dtype, pd.CategoricalDtype):
-        levels = np.append(series.cat.categories.to_numpy(dtype=object), [None])
+        levels = np.append(_objects(pd.Series(series.cat.categories)), [None])
         return pd.Series(levels[series.cat.codes.to_numpy()], dtype=object)
     return series.astype(dtype.subtype) if isinstance(dtype, pd.SparseDtype) else series
+
+
+def _within_the_calendar(given: Given) -> Given:
+    """Times with those missing that lie in years (of UTC, where there is a zone) beyond Python's datetimes."""
+    years = given.cells.astype("datetime64[Y]").astype(np.int64) + 1970
+    return replace(given, missing=given.missing | (years < dt.MINYEAR) | (years > dt.MAXYEAR))
+
+
+def _objects(series: pd.Series) -> np.ndarray:
+    """The cells as Python objects; pandas itself may crash on times of far years."""
+    dtype: Any = series.dtype
+    if not isinstance(dtype, pd.DatetimeTZDtype) and dtype.kind != "M":
+        return series.to_numpy(dtype=object)
+    given = _within_the_calendar(look(series))
+    known = given.zone is None or _is_known(given.zone)
+    stamps = np.where(given.missing, np.datetime64("NaT"), given.cells).astype("datetime64[us]").tolist()
+    made = np.empty(len(stamps), dtype=object)
+    for index, stamp in enumerate(stamps if known else []):
+        made[index] = stamp if stamp is None or given.zone is None else moments.in_zone(stamp, given.zone)
+    return made
+
+
+def _is_known(zone: Any) -> bool:
+    return type(zone).__module__.split(".")[0] in _ZONE_PACKAGES
 
 
 def _reads_alike(dtype: Any, column: Column) -> bool:
@@ -148,12 +172,8 @@ def _time(cell: Any, missing_texts: frozenset[str]) -> str | dt.datetime | None:
     kind = type(cell)
     if kind is str or issubclass(kind, np.str_):
         return _plain_text(cell, missing_texts)
-    if issubclass(kind, np.datetime64):
-        moment = cell.astype("datetime64[us]").item()
-        return moment if type(moment) is dt.datetime else None
-    if kind is pd.Timestamp:
-        cell = cell.to_pydatetime(warn=False) if 1 <= cell.year <= 9999 else None
-        kind = type(cell)
+    if kind is pd.Timestamp or issubclass(kind, np.datetime64):
+        return _of_timestamp(cell) if kind is pd.Timestamp else _of_stamp(cell)
     if kind is dt.date:
         return dt.datetime.combine(cell, dt.time())
     if kind is not dt.datetime:
@@ -161,4 +181,29 @@ def _time(cell: Any, missing_texts: frozenset[str]) -> str | dt.datetime | None:
     found: dt.datetime = cell
     if found.tzinfo is None:
         return found.replace(fold=0)  # a typed column of times cannot tell the second of two equal hours
-    return found if type(found.tzinfo).__module__.split(".")[0] in _ZONE_PACKAGES else None
+    return found if _is_known(found.tzinfo) and _in_calendar(found) else None
+
+
+def _of_stamp(stamp: np.datetime64) -> dt.datetime | None:
+    """The year comes first: pandas and numpy overflow, or crash, on times of far years."""
+    if np.isnat(stamp) or not dt.MINYEAR <= int(stamp.astype("datetime64[Y]").astype(np.int64)) + 1970 <= dt.MAXYEAR:
+        return None
+    moment: dt.datetime = stamp.astype("datetime64[us]").item()
+    return moment
+
+
+def _of_timestamp(stamp: pd.Timestamp) -> dt.datetime | None:
+    """What a typed column would say of the same moment: its year is that of UTC."""
+    zone = stamp.tzinfo
+    if zone is not None and not _is_known(zone):
+        return None
+    moment = _of_stamp(stamp.to_datetime64())
+    return moment if moment is None or zone is None else moments.in_zone(moment, zone)
+
+
+def _in_calendar(moment: dt.datetime) -> bool:
+    try:
+        moment.astimezone(dt.UTC)
+    except OverflowError:
+        return False
+    return True

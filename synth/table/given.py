@@ -1,5 +1,6 @@
 """A column as somebody gave it, whatever its dtype, reduced to one of a few forms."""
 
+import datetime as dt
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,6 +15,9 @@ EXACT_FLOAT = 2**53
 
 _AGES = (np.datetime64("-99999-01-01"), np.datetime64("99999-12-31"))
 """Times beyond these are brought to them: they lie outside any bounds, which reach from the year 1 to 9999."""
+
+_DAY = 24 * 3600 * 10**6
+_START = dt.datetime(1970, 1, 1)
 
 _FORMS: dict[str, Form] = {
     "integer": "integer",
@@ -100,8 +104,8 @@ def from_arrow(column: Any) -> pd.Series:
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     kind = column.type
-    if pa.types.is_date(kind):
-        column = column.cast(pa.timestamp("us"))
+    if pa.types.is_date(kind) or pa.types.is_time(kind):
+        return _days(column) if pa.types.is_date(kind) else _clocks(column)
     if pa.types.is_null(kind):
         return pd.Series([None] * len(column), dtype=object)
     if column.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
@@ -110,8 +114,46 @@ def from_arrow(column: Any) -> pd.Series:
         return pd.Series(dtype.__from_arrow__(column))
     if pa.types.is_dictionary(kind) and not _is_text(kind.value_type):
         return from_arrow(column.cast(kind.value_type))
-    series: pd.Series = column.to_pandas()
+    try:
+        series: pd.Series = column.to_pandas()
+    except (pa.ArrowException, UnicodeDecodeError):
+        return _decoded(column)
     return series
+
+
+def _decoded(column: Any) -> pd.Series:
+    """Texts that are not all UTF-8: what is not becomes half surrogate pairs, which no reader takes for text."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    wide = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
+    texts = [None if cell is None else cell.decode(errors="surrogateescape") for cell in column.cast(wide).to_pylist()]
+    return pd.Series(texts, dtype=object)
+
+
+def _days(column: Any) -> pd.Series:
+    """Days of Arrow as times; those that microseconds do not reach are brought to the ages."""
+    import pyarrow as pa
+
+    unit = "D" if pa.types.is_date32(column.type) else "ms"
+    counts = column.cast(pa.int32() if unit == "D" else pa.int64()).fill_null(0).to_numpy().astype(np.int64)
+    first, last = (age.astype(f"datetime64[{unit}]").astype(np.int64) for age in _AGES)
+    stamps = np.clip(counts, first, last).astype(f"datetime64[{unit}]").astype("datetime64[us]")
+    stamps[column.is_null().to_numpy()] = np.datetime64("NaT")
+    return pd.Series(stamps)
+
+
+def _clocks(column: Any) -> pd.Series:
+    """Times of day of Arrow as Python's, to the microsecond; missing where there is no such time."""
+    import pyarrow as pa
+
+    kind = column.type
+    counts = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()).to_pylist()
+    steps = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    micros = [None if count is None else count * 10**6 // steps for count in counts]
+    clocks = [None if m is None or not 0 <= m < _DAY else _START + dt.timedelta(microseconds=m) for m in micros]
+    return pd.Series([None if clock is None else clock.time() for clock in clocks], dtype=object)
 
 
 def _is_text(kind: Any) -> bool:

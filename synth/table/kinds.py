@@ -17,7 +17,7 @@ from synth.schema import (
     RealColumn,
     WeightColumn,
 )
-from synth.table.cells import Faults, Read, each
+from synth.table.cells import Faults, Read, each, none
 from synth.table.faults import Fault
 from synth.table.given import Given
 from synth.table.numeric import integers, reals_of
@@ -84,8 +84,11 @@ def _texts(given: Given, column: Column, clamp: bool) -> Read:
         )
     else:
         values, faults = _forced_texts(given, clamp)
-    if isinstance(column, CategoricalColumn) and not column.measure:
-        faults[Fault.CATEGORY] = _outside(values, column.categories)
+    if isinstance(column, CategoricalColumn):
+        if column.measure:
+            faults[Fault.TEXT] = faults.get(Fault.TEXT, none(given)) | _take_unwritable(values)
+        else:
+            faults[Fault.CATEGORY] = _outside(values, column.categories)
     return Read(values, faults)
 
 
@@ -96,6 +99,21 @@ def _forced_texts(given: Given, clamp: bool) -> tuple[np.ndarray, Faults]:
     for index in np.flatnonzero(~given.missing & (is_text | clamp)):
         values[index] = str(given.cells[index])
     return values, {Fault.TEXT: ~given.missing & ~is_text}
+
+
+def _take_unwritable(values: np.ndarray) -> np.ndarray:
+    """Which texts no file can hold, since they hold half a surrogate pair; they are taken out."""
+    flags = np.fromiter((v is not None and not _is_writable(v) for v in values), dtype=bool, count=len(values))
+    values[flags] = None
+    return flags
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _outside(values: np.ndarray, categories: Iterable[Any]) -> np.ndarray:

@@ -79,6 +79,15 @@ def localized(moments: Sequence[dt.datetime | None], zone: str) -> list[dt.datet
     return [m.replace(tzinfo=info) if m is not None and m.tzinfo is None else m for m in moments]
 
 
+def in_zone(moment: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
+    """A moment of UTC on the clock of a zone; it stays in UTC where that clock shows a year beyond the calendar."""
+    utc = moment.replace(tzinfo=dt.UTC)
+    try:
+        return utc.astimezone(zone)
+    except OverflowError:
+        return utc
+
+
 def with_offsets(utc: np.ndarray, ahead: np.ndarray, absent: np.ndarray) -> np.ndarray:
     """Datetimes that each keep their own offset, shape (n,), object with none where absent."""
     wall = (utc + ahead).astype("datetime64[us]").tolist()

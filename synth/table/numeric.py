@@ -21,12 +21,16 @@ _FLOAT_BELOW_INT64 = 2.0**63 - 1024
 def integers(given: Given, column: Any, clamp: bool) -> Read:
     """Cells as whole numbers: of an integer column, of integer categories, or of integer identifiers."""
     values, missing, faults = _whole(given)
-    if clamp and isinstance(column, IdentifierColumn):
+    unlisted = isinstance(column, CategoricalColumn) and column.measure
+    if clamp and (isinstance(column, IdentifierColumn) or unlisted):
         # A name that is no whole number of 64 bits is nobody's: rounded or cut off, it would be somebody else's.
         missing |= faults.get(Fault.FRACTION, none(given)) | faults.get(Fault.BOUNDS, none(given))
     if isinstance(column, CategoricalColumn):
-        if not column.measure:
-            faults[Fault.CATEGORY] = ~missing & ~np.isin(values, np.array(column.categories, dtype=np.int64))
+        low, high = column.limits
+        listed = np.array(column.categories, dtype=np.int64)
+        known = (values >= low) & (values <= high) if unlisted else np.isin(values, listed)
+        faults[Fault.CATEGORY] = ~missing & (~known | faults.pop(Fault.BOUNDS, none(given)))
+        missing |= faults[Fault.CATEGORY] & (clamp and unlisted)
         return Read(pd.arrays.IntegerArray(values, missing), faults)
     low, high = (min(max(bound, -INT64_MAX - 1), INT64_MAX) for bound in column.bounds)
     outside = ~missing & ((values < low) | (values > high))

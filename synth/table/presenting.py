@@ -65,7 +65,7 @@ def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
 
 def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
     """The rule and the remedy where the declared dtype cannot hold what the schema allows, else none."""
-    if column.dtype is None or is_measured(column):
+    if column.dtype is None or (isinstance(column, CategoricalColumn) and is_measured(column)):
         return None
     try:
         shown_column(_extremes(column), name, column)

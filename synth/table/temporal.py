@@ -62,19 +62,10 @@ def _moments(given: Given) -> np.ndarray:
     """Times of a datetime dtype as Python datetimes, numbers where they lie outside the years that those reach."""
     moments_of = given.cells.astype("datetime64[us]").tolist()
     if given.zone is not None:
-        moments_of = [_in_zone(moment, given.zone) for moment in moments_of]
+        moments_of = [moments.in_zone(m, given.zone) if isinstance(m, dt.datetime) else m for m in moments_of]
     made = np.empty(len(moments_of), dtype=object)
     made[:] = moments_of
     return made
-
-
-def _in_zone(moment: Any, zone: Any) -> Any:
-    if not isinstance(moment, dt.datetime):
-        return moment
-    try:
-        return moment.replace(tzinfo=dt.UTC).astimezone(zone)
-    except OverflowError:  # within hours of the first or the last year
-        return moment.replace(tzinfo=dt.UTC)
 
 
 def _in_range(moment: Any) -> Any:

@@ -1,0 +1,92 @@
+"""Domains that nobody declared: an evaluation reads them off the real tables, and every measure works."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate
+from evaluate.result import Estimate
+from evaluate.tables import Tables
+from synth.observed import observe
+from synth.schema import Schema, build_schema
+from synth.table import conform
+
+KINDS: dict[str, dict[str, Any]] = {
+    "age": {"kind": "integer"},
+    "pay": {"kind": "real", "decimals": 1, "missing": True},
+    "weight": {"kind": "weight"},
+    "born": {"kind": "date"},
+    "seen": {"kind": "datetime", "timezone": "Europe/Paris"},
+    "town": {"kind": "categorical", "missing": True},
+    "code": {"kind": "categorical", "whole_numbers": True},
+    "never": {"kind": "real", "missing": True},
+}
+
+
+def schema(target: str = "town") -> Schema:
+    columns = {name: {**column, "measure": True} for name, column in KINDS.items()}
+    return build_schema({"status": "declared", "target": target, "columns": {**columns, "ill": {"kind": "boolean"}}})
+
+
+def rows(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n)
+    day = np.datetime64("1950-01-01", "us") + age * np.timedelta64(100, "D")
+    town = np.where(age > 60, "North", rng.choice(["South", "East"], n)).astype(object)
+    town[rng.random(n) < 0.1] = None
+    return pd.DataFrame(
+        {
+            "age": age,
+            "pay": np.where(rng.random(n) < 0.1, np.nan, (age + rng.normal(0, 9, n)).round(1)),
+            "weight": rng.uniform(0.5, 2, n),
+            "born": day,
+            "seen": pd.Series(day + rng.integers(0, 10**6, n) * np.timedelta64(1, "s")).dt.tz_localize("UTC"),
+            "town": town,
+            "code": rng.choice([3, 5, 12], n),
+            "never": np.nan,
+            "ill": rng.random(n) < age / 120,
+        }
+    )
+
+
+def test_every_measure_runs_on_columns_of_every_kind() -> None:
+    synthetic = rows(300, 2)
+    synthetic.loc[:9, ["town", "age"]] = ["elsewhere", 500]
+    evaluation = evaluate(rows(300, 0), rows(200, 1), synthetic, schema())
+    candidate = evaluation.candidates[0]
+    small = {"privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01"}  # for so few rows
+    failed = [failure for failure in candidate.failures if failure.measure not in small]
+    assert [(failure.reason, failure.subject) for failure in failed] == [("skipped", ("never",))]
+    assert evaluation.schema["columns"]["age"]["measure"]
+
+
+def test_the_numbers_are_those_of_the_schema_that_the_real_tables_show() -> None:
+    train, holdout, synthetic = rows(300, 0), rows(200, 1), rows(250, 2)
+    measures = ["fidelity.columns", "fidelity.pairs", "privacy.copies"]
+    open_schema = schema()
+    seen = observe(open_schema, *(conform(real, open_schema, part=True) for real in (train, holdout)))
+    found, expected = (
+        evaluate(train, holdout, synthetic, each, measures=measures).candidates[0] for each in (open_schema, seen)
+    )
+    assert found.estimates == expected.estimates
+
+
+def test_domains_come_from_both_real_tables_and_never_from_the_synthetic_one() -> None:
+    train, holdout, synthetic = rows(100, 0), rows(100, 1).assign(age=99), rows(100, 2).assign(age=500, code=77)
+    tables = Tables.prepare(train, holdout, synthetic, schema())
+    age, code = (tables.schema.columns[name] for name in ("age", "code"))
+    assert age.model_dump()["bounds"] == (train["age"].min(), 99)
+    assert code.model_dump()["categories"] == (3, 5, 12)
+    assert tables.synthetic["age"].eq(99).all()
+
+
+@pytest.mark.parametrize("target", ["age", "code", "pay"])
+def test_utility_predicts_a_target_whose_domain_is_not_declared(target: str) -> None:
+    candidate = evaluate(
+        rows(300, 0), rows(200, 1), rows(300, 2), schema(target), measures=["utility.tstr"]
+    ).candidates[0]
+    assert {failure.reason for failure in candidate.failures} == {"skipped"}
+    found = candidate.find("utility.tstr.linear")
+    assert isinstance(found, Estimate)
