@@ -7,7 +7,7 @@ What tight accounting saves, on 40 histograms with noise of standard deviation 4
 >>> round(epsilon_basic([one] * 40), 2)
 4.58
 >>> round(epsilon_advanced(one, 40, 1e-6 / 2), 2)
-4.46
+4.45
 >>> round(epsilon_zcdp(events, 1e-6), 2), round(epsilon_rdp(events, 1e-6), 2), round(epsilon_pld(events, 1e-6), 2)
 (0.84, 0.7, 0.65)
 """
@@ -22,8 +22,12 @@ from scipy import special
 from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 
-FINENESS = 500
-"""Grid points per standard deviation of the smallest privacy loss; the composition is pessimistic at any fineness."""
+FINENESS = 100
+"""Grid points per standard deviation of the smallest privacy loss; the composition is pessimistic at any fineness.
+
+Losses are laid on the grid by connecting the dots of the privacy curve (Doroshenko et al. 2022, 2207.04380). The error
+shrinks with the square of the width: rounding losses up instead cost 0.4% of epsilon at five times the points.
+"""
 _WHOLE_FROM = 32
 _FINE_ORDERS = np.concatenate([[1.01], np.linspace(1.1, 11, 100), np.geomspace(11.1, 4096, 200)])
 
@@ -139,7 +143,7 @@ def _loss(event: Event, interval: float) -> Any:
     """The privacy loss distribution of one release."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    grid: dict[str, Any] = {"value_discretization_interval": interval}
+    grid: dict[str, Any] = {"value_discretization_interval": interval, "use_connect_dots": True}
     match event:
         case SelectionEvent():
             return _loss_selection(event, interval)

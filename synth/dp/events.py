@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import special
 
 from synth.dp.statement import EventRecord
 from synth.errors import BudgetError, nearest
@@ -247,6 +248,7 @@ class SubsampledGaussianEvent(_Event):
         return
 
 
+LARGE_SIGMA = 10_000.0
 Event = GaussianEvent | LaplaceEvent | SelectionEvent | StabilityEvent | SubsampledGaussianEvent
 MECHANISMS: Mapping[str, type[Event]] = {
     kind.mechanism: kind
@@ -290,6 +292,8 @@ def gaussian_of_rho(what: str, rho: float, *, count: int, sensitivity: int) -> G
 def gaussian_tail(least: np.ndarray, sigma: float) -> np.ndarray:
     """The probability that discrete Gaussian noise is at least this, by summing its mass; shape of `least`.
 
+    Beyond `LARGE_SIGMA` a bound, by the continuous tail one below (Canonne, Kamath, Steinke 2020, Proposition 25).
+
     Args:
         least: whole numbers.
         sigma: of the noise.
@@ -297,6 +301,8 @@ def gaussian_tail(least: np.ndarray, sigma: float) -> np.ndarray:
     >>> gaussian_tail(np.array([0, 1]), 1e-3).round(6).tolist()
     [1.0, 0.0]
     """
+    if sigma > LARGE_SIGMA:
+        return np.asarray(special.ndtr(-(least - 1) / sigma))
     reach = max(math.ceil(40 * sigma), 1)
     points = np.arange(-reach, reach + 1)
     mass = np.exp(-(points.astype(np.float64) ** 2) / (2 * sigma**2))
