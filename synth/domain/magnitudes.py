@@ -109,6 +109,9 @@ def _surely(noisy: np.ndarray, sigma: float) -> np.ndarray:
 def _between(column: Any, first: float, last: float) -> Any:
     """The column with half-open [first, last) as its bounds, in its own type and within its outer limits."""
     low, high = column.bounds
+    unit = line.step(column)
+    if unit is not None:  # on a lattice bounds are values that the column can hold
+        first, last = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
     if isinstance(column, DateColumn | DatetimeColumn):
         limits = line.bounds(column)
         bounds = (
@@ -116,10 +119,13 @@ def _between(column: Any, first: float, last: float) -> Any:
             high if last >= limits[1] else line.moment(last, column),
         )
     elif isinstance(column, IntegerColumn):
-        least = max(low, math.ceil(first))
-        bounds = (least, max(least, min(high, math.ceil(last) - 1)))
+        least = max(low, int(first))
+        bounds = (least, max(least, min(high, int(last) - 1)))
     else:
-        bounds = (max(low, first), min(high, last))
+        ends = (
+            (first, last) if column.decimals is None else (round(first, column.decimals), round(last, column.decimals))
+        )
+        bounds = (max(low, ends[0]), min(high, ends[1]))
     return column.model_copy(update={"bounds": bounds, "measure": False})
 
 

@@ -87,6 +87,23 @@ def test_bounds_are_narrowed_to_the_small_part_of_a_magnitude_that_holds_all_val
     assert even(np.array([])) == coarse.bounds
 
 
+def test_measured_bounds_are_values_that_the_column_can_hold() -> None:
+    rng = np.random.default_rng(0)
+    cents = RealColumn(bounds=(32.0, 64.0), decimals=2)
+    minutes = DatetimeColumn(bounds=(dt.datetime(2010, 1, 1), dt.datetime(2020, 1, 1)), precision="min")
+    days = DateColumn(bounds=(dt.date(2010, 1, 1), dt.date(2020, 1, 1)))
+    for column in (cents, minutes, days):
+        low, high = line.bounds(column)
+        edges = even_edges(column)
+        values = rng.uniform(low + 0.4 * (high - low), low + 0.42 * (high - low), 5000)
+        ends = narrowed(column, edges, histogram(values, edges), sigma=5.0).bounds
+        assert column.bounds[0] < ends[0] < ends[1] < column.bounds[1]
+        places = [line.place(end, column) / (line.step(column) or 1.0) for end in ends]
+        assert places == pytest.approx([round(place) for place in places], abs=1e-6)
+        assert places[0] * (line.step(column) or 1.0) <= values.min() + 1e-9
+        assert places[1] * (line.step(column) or 1.0) >= values.max() - 1e-9
+
+
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.kind} {column.bounds}")
 def test_even_cells_cover_the_bounds(column: line.LineColumn) -> None:
     edges = even_edges(column)
