@@ -5,8 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synth.errors import SchemaError, nearest
-from synth.schema import (
+from synth.columns import (
     BooleanColumn,
     CategoricalColumn,
     Column,
@@ -15,11 +14,12 @@ from synth.schema import (
     IdentifierColumn,
     IntegerColumn,
     RealColumn,
-    Schema,
     WeightColumn,
     is_measurable,
     is_measured,
 )
+from synth.errors import SchemaError, nearest
+from synth.schema import Schema
 from synth.validation import sentence
 
 _NOT_READ_OFF = "public knowledge, not read off this table"

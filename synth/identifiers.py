@@ -5,8 +5,8 @@ from functools import cache
 
 import numpy as np
 
+from synth.columns import IdentifierColumn
 from synth.errors import SchemaError
-from synth.schema import IdentifierColumn
 
 ALPHABETS = {
     "#": "0123456789",

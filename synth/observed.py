@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from synth.schema import CategoricalColumn, Schema
+from synth.columns import CategoricalColumn
+from synth.schema import Schema
 from synth.table.kinds import holds_whole_numbers
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import tomli_w
 
+from synth.columns import Column, is_measured
 from synth.errors import SchemaError
 from synth.output import whole_file
-from synth.schema import Column, Schema, build_schema, is_measured
+from synth.schema import Schema, build_schema
 from synth.validation import read_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.errors import JobError, TableError
-from synth.schema import BooleanColumn, CategoricalColumn, Schema
+from synth.schema import Schema
 from synth.table import conform
 
 MIN_SIDE_ROWS = 40

@@ -17,8 +17,8 @@ from evaluate.fidelity.samples import SYNTHETIC, Sample, Samples, excess, summar
 from evaluate.intervals import newcombe, wilson
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
+from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import Attribute, Discretizer, line
-from synth.schema import DateColumn, DatetimeColumn
 
 MAX_LABELS = 60
 """Categories that the figure of a column shows at most; the rarest are shown as one."""

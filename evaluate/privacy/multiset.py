@@ -34,7 +34,7 @@ from scipy import special, stats
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import learned_keys
 from evaluate.tables import Measurement, Tables
-from synth.schema import BooleanColumn, CategoricalColumn
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.split import row_keys
 
 CHANCE = 1e-3

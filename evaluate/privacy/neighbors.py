@@ -16,8 +16,9 @@ import pandas as pd
 
 from evaluate.sampling import learned_keys
 from evaluate.tables import Tables
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import line
-from synth.schema import BooleanColumn, CategoricalColumn, Schema
+from synth.schema import Schema
 
 MAX_LEVELS = 32
 RANK_SCALE = 3.0**0.5

@@ -6,8 +6,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from synth.columns import BooleanColumn, CategoricalColumn, WeightColumn
 from synth.domain import line
-from synth.schema import BooleanColumn, CategoricalColumn, Schema, WeightColumn
+from synth.schema import Schema
 
 Form = Literal["linear", "boosting"]
 MAX_LEVELS: dict[Form, int] = {"linear": 30, "boosting": 250}

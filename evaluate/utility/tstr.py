@@ -24,8 +24,9 @@ from evaluate.tables import Measurement, Tables
 from evaluate.utility.features import Form, predictors
 from evaluate.utility.models import FORMS, class_scores, number_scores
 from evaluate.utility.scores import macro_roc_auc, r2, weightings
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import line
-from synth.schema import BooleanColumn, CategoricalColumn, Schema
+from synth.schema import Schema
 
 MAX_ROWS = 20_000
 MAX_CLASSES = 20

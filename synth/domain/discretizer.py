@@ -13,8 +13,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import grid, line
-from synth.schema import BooleanColumn, CategoricalColumn, Schema
+from synth.schema import Schema
 
 Grid = line.LineColumn
 OTHER, MISSING = -2, -1

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.schema import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 
 LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}

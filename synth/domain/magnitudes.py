@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from synth.columns import DateColumn, DatetimeColumn, IntegerColumn
 from synth.domain import grid, line
-from synth.schema import DateColumn, DatetimeColumn, IntegerColumn
 
 SMALLEST = 2.0**-20
 """Reals without a declared precision are told apart from zero down to this."""

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from synth import identifiers
+from synth.columns import IdentifierColumn
 from synth.errors import JobError
-from synth.schema import IdentifierColumn, Schema
+from synth.schema import Schema
 
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:

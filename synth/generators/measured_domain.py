@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from synth.columns import CategoricalColumn
 from synth.domain import line, magnitudes
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.generators.overhead import domain_event_name
-from synth.schema import CategoricalColumn, Schema
+from synth.schema import Schema
 from synth.table.kinds import holds_whole_numbers
 
 NOTHING_FOUND = "other"

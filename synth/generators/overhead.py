@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from synth.columns import CategoricalColumn
 from synth.dp.calibration import Plan
 from synth.dp.events import Event, StabilityEvent, gaussian_of_rho
-from synth.schema import CategoricalColumn, Schema
+from synth.schema import Schema
 
 SIZES = "rows per entity"
 SIZES_SHARE = 0.05

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
+from synth.columns import Column, IdentifierColumn
 from synth.errors import SchemaError, TableError
 from synth.infer.facts import Facts, Role, facts_of
 from synth.infer.kinds import propose
-from synth.schema import Column, IdentifierColumn, Schema
+from synth.schema import Schema
 from synth.table.conforming import names_at_fault
 from synth.table.given import look
 from synth.validation import sentence

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from synth.columns import INT64, BooleanColumn, CategoricalColumn, Column, IdentifierColumn, TextColumn
 from synth.errors import TableError
 from synth.infer import numbers, times
 from synth.infer.facts import Facts
 from synth.infer.identifiers import template_of
-from synth.schema import INT64, BooleanColumn, CategoricalColumn, Column, IdentifierColumn, TextColumn
 
 FEW = 20
 """So many distinct texts are categories in any table."""

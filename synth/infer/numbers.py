@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.errors import TableError
 from synth.infer.facts import Facts
-from synth.schema import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table.numeric import INFINITY, rounded
 
 MAX_DECIMALS = 12

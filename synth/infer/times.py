@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from synth.columns import Column, DateColumn, DatetimeColumn
 from synth.errors import TableError
 from synth.infer.facts import Facts
-from synth.schema import Column, DateColumn, DatetimeColumn
 from synth.table import moments
 from synth.table.faults import Fault
 

@@ -7,8 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.errors import TableError, nearest
-from synth.schema import CategoricalColumn, Column, IdentifierColumn, Schema
+from synth.schema import Schema
 from synth.table.alone import look_alone
 from synth.table.faults import UNREADABLE, Fault, words
 from synth.table.given import look

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from synth.schema import Column, DatetimeColumn
+from synth.columns import Column, DatetimeColumn
 
 
 class Fault(StrEnum):

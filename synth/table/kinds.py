@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.schema import (
+from synth.columns import (
     BooleanColumn,
     CategoricalColumn,
     Column,

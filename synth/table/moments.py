@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from synth.schema import DateColumn, DatetimeColumn
+from synth.columns import DateColumn, DatetimeColumn
 from synth.table.faults import Fault
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}

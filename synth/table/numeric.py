@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.schema import CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table.cells import Faults, Read, each, none
 from synth.table.faults import Fault
 from synth.table.given import INT64_MAX, Given

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.errors import TableError
-from synth.schema import (
+from synth.columns import (
     BooleanColumn,
     CategoricalColumn,
     Column,
@@ -15,10 +14,11 @@ from synth.schema import (
     IdentifierColumn,
     IntegerColumn,
     RealColumn,
-    Schema,
     WeightColumn,
     is_measured,
 )
+from synth.errors import TableError
+from synth.schema import Schema
 from synth.table import moments
 from synth.table.given import look
 from synth.table.kinds import read

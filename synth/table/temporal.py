@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.schema import DateColumn, DatetimeColumn
+from synth.columns import DateColumn, DatetimeColumn
 from synth.table import moments
 from synth.table.cells import Faults, Read, each, none
 from synth.table.faults import Fault

@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn
 from synth.errors import TableError
 from synth.output import whole_file
-from synth.schema import BooleanColumn, Column, DateColumn, DatetimeColumn, Schema
+from synth.schema import Schema
 from synth.table.conforming import readable
 from synth.table.kinds import holds_whole_numbers
 from synth.table.presenting import shown_column, texts

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synth.columns import IntegerColumn, RealColumn
 from synth.domain import MAX_CELLS, Discretizer
 from synth.domain.grid import public_grid
-from synth.schema import IntegerColumn, RealColumn, Schema, build_schema
+from synth.schema import Schema, build_schema
 
 
 def one(column: dict[str, object]) -> Schema:

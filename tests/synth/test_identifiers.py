@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from synth.columns import IdentifierColumn
 from synth.errors import SchemaError
 from synth.identifiers import capacity, generate
-from synth.schema import IdentifierColumn
 
 RNG = np.random.default_rng(0)
 

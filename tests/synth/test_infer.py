@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synth.columns import CategoricalColumn, Column, IdentifierColumn, RealColumn, TextColumn
 from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
-from synth.schema import CategoricalColumn, Column, IdentifierColumn, RealColumn, TextColumn
 from synth.table import conform, present, read_table, violations
 
 N = 400

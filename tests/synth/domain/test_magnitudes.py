@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn
 from synth.domain import line
 from synth.domain.magnitudes import bounded, even_edges, histogram, magnitude_edges, narrowed
-from synth.schema import DateColumn, DatetimeColumn, IntegerColumn, RealColumn
 
 WIDE = IntegerColumn(bounds=(-(2**63), 2**63 - 1))
 REAL = RealColumn(bounds=(-1e15, 1e15))
