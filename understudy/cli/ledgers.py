@@ -140,7 +140,7 @@ def history(ctx: typer.Context, name: MaybeName = None, url: Url = None) -> int:
     """
     console, entries = console_of(ctx), _ledger(url).history(name)
     rows = [_row(entry) for entry in entries]
-    console.table(("seq", "time (UTC)", "kind", "of", "token", "says"), rows)
+    console.table(("seq", "time (UTC)", "kind", "token", "of what"), rows)
     columns = ("time", "kind", "dataset", "unit", "token", "body", "previous", "hash")
     plain = [{"seq": entry.seq, **{key: _printable(getattr(entry, key)) for key in columns}} for entry in entries]
     console.result({"entries": plain})
@@ -226,8 +226,9 @@ def _holding(held: "Holding") -> dict[str, Any]:
 
 
 def _row(entry: "Entry") -> tuple[str, ...]:
-    of = f"{entry.dataset} by {entry.unit}"
-    cells = (str(entry.time)[:16], entry.kind, of, str(entry.token)[:8], _words(entry))
+    said = _words(entry)
+    of = f"{entry.dataset} by {entry.unit}" + (f": {said}" if said else "")
+    cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], of)
     return (str(entry.seq), *map(_printable, cells))
 
 
