@@ -1,6 +1,7 @@
 """Bad input, through the real command line: one sentence, exit code 2, no cell value, nothing left behind."""
 
 import os
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,9 +136,36 @@ def test_an_epsilon_that_is_no_budget_is_refused_by_fit(workspace: Any, epsilon:
     )  # fmt: skip
 
 
-def test_a_delta_that_may_publish_rows_is_refused(workspace: Any) -> None:
-    workspace.write_job(generators={"mst": {"epsilon": 1.0, "delta": 0.01}})
+@pytest.mark.parametrize("delta", [0.01, 0, -1e-6, 1.0, float("nan"), float("inf"), "small"])
+def test_a_delta_that_is_none_or_may_publish_rows_is_refused(workspace: Any, delta: Any) -> None:
+    workspace.write_job(generators={"mst": {"epsilon": 1.0, "delta": delta}})
     run_refused(workspace, "delta")
+
+
+@pytest.mark.parametrize(
+    "shares", [[0.5, 0.5, 0.5], [0.2, 0.2, 0.2], [0.0, 0.5, 0.5], [1.0], [-0.5, 0.75, 0.75], "all"]
+)
+def test_shares_that_do_not_add_up_are_refused(workspace: Any, shares: Any) -> None:
+    workspace.write_job(generators={"mst": {"epsilon": 1.0, "shares": shares}})
+    run_refused(workspace, "shares")
+
+
+def test_reversed_bounds_are_refused(workspace: Any) -> None:
+    columns = tomllib.loads(workspace.write_schema().read_text())["columns"]
+    workspace.write_schema(columns={**columns, "age": {"kind": "integer", "bounds": [90, 18]}})
+    run_refused(workspace, "reversed")
+
+
+def test_an_entity_column_with_missing_values_is_refused(workspace: Any) -> None:
+    frame = pd.read_csv(workspace.folder / "table.csv", dtype=str, keep_default_na=False)
+    frame["who"] = [f"{row % 300:04d}" for row in range(len(frame))]
+    frame.loc[7, "who"] = ""
+    workspace.write_table(frame)
+    schema = tomllib.loads(workspace.write_schema(entity="who", max_rows_per_unit=3).read_text())
+    columns = {**schema["columns"], "who": {"kind": "identifier", "template": "####"}}
+    workspace.write_schema(entity="who", max_rows_per_unit=3, columns=columns)
+    workspace.write_job(generators={"mst": {"epsilon": 1.0}})
+    assert "missing" in run_refused(workspace, "'who'")
 
 
 def test_a_private_fit_under_an_inferred_schema_is_refused_before_the_table_is_read(workspace: Any) -> None:

@@ -168,10 +168,17 @@ def generators(ctx: typer.Context) -> int:
         (
             name,
             "with epsilon" if chosen.private else "none",
-            ", ".join(f"{key}={field.default}" for key, field in chosen.model_fields.items()),
+            ", ".join(f"{key}={_shown(field.default)}" for key, field in chosen.model_fields.items()),
         )
         for name, chosen in known.items()
     ]
     console.table(("generator", "guarantee", "parameters"), rows)
     console.result({"generators": {name: chosen.model_json_schema() for name, chosen in known.items()}})
     return 0
+
+
+def _shown(default: Any) -> str:
+    """A default as a person would write it."""
+    if isinstance(default, tuple):
+        return f"[{', '.join(_shown(part) for part in default)}]"
+    return f"{default:.3g}" if isinstance(default, float) else str(default)
