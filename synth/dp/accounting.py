@@ -13,7 +13,9 @@ What tight accounting saves, on 40 histograms with noise of standard deviation 4
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,9 +48,10 @@ def epsilon_pld(events: Sequence[Event], delta: float) -> float:
         return math.inf
     composed = None
     interval = _interval(events)
-    for event in events:
+    # Releases that lose alike are composed with themselves, which is much faster than one by one.
+    for event, count in _alike(events).items():
         one = _loss(event, interval)
-        many = one.self_compose(event.count) if event.count > 1 else one
+        many = one.self_compose(count) if count > 1 else one
         composed = many if composed is None else composed.compose(many)
     return 0.0 if composed is None else float(composed.get_epsilon_for_delta(rest))
 
@@ -126,6 +129,17 @@ def selection_delta(x: np.ndarray, epsilon: float) -> np.ndarray:
     return np.where(x < -epsilon, -np.expm1(x), np.where(x > epsilon, 0.0, curve))
 
 
+def _alike(events: Sequence[Event]) -> Counter[Event]:
+    """One release of every kind there is, whatever it read, and how many there are of it."""
+    found: Counter[Event] = Counter()
+    for event in events:
+        if isinstance(event, StabilityEvent):  # but for its own delta it is Gaussian noise
+            found[GaussianEvent("", event.sigma, event.sensitivity)] += event.count
+        else:
+            found[replace(event, what="", count=1)] += event.count
+    return found
+
+
 def _interval(events: Sequence[Event]) -> float:
     """Width of the grid of privacy losses: fine against the smallest event, within what a composition can afford."""
     smallest = min((_deviation(event) for event in events), default=1.0)
@@ -140,7 +154,7 @@ def _deviation(event: Event) -> float:
 
 
 def _loss(event: Event, interval: float) -> Any:
-    """The privacy loss distribution of one release."""
+    """The privacy loss distribution of one release, as `_alike` names it."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     grid: dict[str, Any] = {"value_discretization_interval": interval, "use_connect_dots": True}
@@ -151,7 +165,7 @@ def _loss(event: Event, interval: float) -> Any:
             return pld.from_discrete_laplace_mechanism(1 / event.scale, int(event.sensitivity), **grid)
         case LaplaceEvent():
             return pld.from_laplace_mechanism(event.scale, event.sensitivity, **grid)
-        case GaussianEvent(whole=True) | StabilityEvent():
+        case GaussianEvent(whole=True):
             return pld.from_discrete_gaussian_mechanism(event.sigma, int(event.sensitivity), **grid)
         case GaussianEvent():
             return pld.from_gaussian_mechanism(event.sigma, event.sensitivity, **grid)

@@ -248,7 +248,7 @@ class SubsampledGaussianEvent(_Event):
         return
 
 
-LARGE_SIGMA = 10_000.0
+LARGE_SIGMA = 50.0
 Event = GaussianEvent | LaplaceEvent | SelectionEvent | StabilityEvent | SubsampledGaussianEvent
 MECHANISMS: Mapping[str, type[Event]] = {
     kind.mechanism: kind

@@ -76,12 +76,23 @@ def test_an_unknown_mechanism_or_key_names_the_nearest() -> None:
         event_of("ages", "Gaussian", {}, 1)
 
 
-@given(sigma=st.floats(0.5, 60), least=st.integers(-50, 300))
+@given(sigma=st.floats(0.5, 50), least=st.integers(-50, 300))
 def test_the_tail_of_discrete_gaussian_noise_is_the_sum_of_its_mass(sigma: float, least: int) -> None:
     points = np.arange(-4000, 4001)
     mass = np.exp(-(points**2) / (2 * sigma**2))
     expected = mass[points >= least].sum() / mass.sum()
     assert gaussian_tail(np.array([least]), sigma)[0] == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+@given(sigma=st.floats(50, 300), least=st.integers(0, 2000))
+def test_the_tail_of_much_noise_is_bounded_from_above_and_closely(sigma: float, least: int) -> None:
+    points = np.arange(-13_000, 13_001)
+    mass = np.exp(-(points**2) / (2 * sigma**2))
+    exact = mass[points >= least].sum() / mass.sum()
+    bound = gaussian_tail(np.array([least]), sigma)[0]
+    assert exact <= bound * (1 + 1e-9)
+    # The bound is the continuous tail one below, half a step further than where the discrete one lies.
+    assert bound <= exact * math.exp((abs(least) + 1) / sigma**2) * 1.02 + 1e-300
 
 
 @given(rho=st.floats(1e-5, 0.5), delta=st.floats(1e-12, 1e-3), k=st.integers(1, 6))
