@@ -31,6 +31,9 @@ class Budget:
         noise: where the noise comes from; unless said, the system's.
         journal: keeps noisy values before anything reads them; none: nothing is kept.
         ledger: where a ledger holds this fit's reservation; none: outside a ledger.
+
+    Raises:
+        BudgetError: a journal would keep noise that is not private, which a later start would take for private.
     """
 
     def __init__(
@@ -42,6 +45,8 @@ class Budget:
     ) -> None:
         self.schedule = schedule
         self._noise: Noise = SystemNoise() if noise is None else noise
+        if journal is not None and not self._noise.private:
+            raise BudgetError("a journal keeps private noise only, and this noise is injected; leave the journal out")
         self._journal = journal
         self._ledger = ledger
         self._spent: Counter[Event] = Counter()
@@ -57,6 +62,8 @@ class Budget:
             BudgetError: the event is not in the schedule or is spent; nothing was drawn.
         """
         noisy = self._draw(event, lambda: release(exact, event, self._noise).tolist())
+        if np.size(noisy) != exact.size:
+            raise BudgetError("the journal holds a value of another shape; start anew (what was drawn stays spent)")
         return np.array(noisy, dtype=np.int64 if event.whole else np.float64).reshape(exact.shape)
 
     def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:

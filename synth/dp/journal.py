@@ -18,7 +18,11 @@ from synth.errors import BudgetError
 
 
 class Journal:
-    """The draws of one fit, in order. The file holds noisy values only, never an exact one."""
+    """The draws of one fit, in order. The file holds noisy values only, never an exact one.
+
+    It knows its events, not its table: whoever keeps it sees to it that it is opened by one process at a time, and for
+    the fit that it was begun for.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open a journal, new or cut short.
@@ -113,7 +117,7 @@ class Journal:
                     self._lost = []
                 elif begun is None:
                     raise KeyError("begun")
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise BudgetError(
                 f"path={str(self._path)!r} is not a journal of draws, or a damaged one; remove the unfinished work and "
                 "start anew (what was drawn stays spent)"

@@ -131,13 +131,18 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
 def _alike(one: Event, other: Event) -> bool:
     """Whether two events read the same at the same cost, but for rounding."""
     costs = one.rho is not None and other.rho is not None and math.isclose(one.rho, other.rho, rel_tol=1e-9)
-    return costs and (type(one), one.what, one.count, _sensitivity(one)) == (
-        type(other), other.what, other.count, _sensitivity(other),
-    )  # fmt: skip
+    return costs and _identity(one) == _identity(other)
 
 
-def _sensitivity(event: Event) -> float | None:
-    return getattr(event, "sensitivity", None)
+def _identity(event: Event) -> tuple[object, ...]:
+    """What of an event is not a matter of rounding."""
+    return (
+        event.mechanism,
+        event.what,
+        event.count,
+        getattr(event, "sensitivity", None),
+        getattr(event, "whole", None),
+    )
 
 
 def _exact(generator: PrivateGenerator, rows: pd.DataFrame, schema: Schema) -> Fit:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table import moments
-from synth.table.given import Given, from_arrow, look
+from synth.table.given import Given, from_arrow, look, text_codes
 from synth.table.kinds import holds_whole_numbers
 
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
@@ -93,12 +93,12 @@ def _reads_alike(dtype: Any, column: Column) -> bool:
 def _given(form: Any, cells: list[Any]) -> Given:
     values = np.empty(len(cells), dtype=object)
     values[:] = cells
-    missing = np.fromiter((cell is None for cell in cells), dtype=bool, count=len(cells))
     if form == "text":
-        codes, distinct = pd.factorize(values)
-        texts = np.array([*distinct], dtype=object)
-        return Given("text", texts, np.zeros(len(texts), dtype=bool), codes=codes.astype(np.int64))
-    return Given(form, values, missing)
+        found = text_codes(values)
+        assert found is not None
+        codes, texts = found
+        return Given("text", texts, np.zeros(len(texts), dtype=bool), codes=codes)
+    return Given(form, values, np.fromiter((cell is None for cell in cells), dtype=bool, count=len(cells)))
 
 
 def _text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | None:
@@ -118,7 +118,9 @@ def _text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | Non
 
 def _plain_text(cell: Any, missing_texts: frozenset[str]) -> str | None:
     text = str(cell)
-    if text in missing_texts:
+    if (
+        text in missing_texts or "\0" in text
+    ):  # to pandas, what follows a NUL is nothing: rows would be taken for others
         return None
     try:
         text.encode()

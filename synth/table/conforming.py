@@ -164,7 +164,7 @@ def _known_texts(series: pd.Series, column: Column, missing_texts: frozenset[str
     cells = series.to_numpy()
     if not {type(cell) for cell in cells} <= {str, _NONE}:  # first of all: anything else may not even be compared
         return None
-    distinct = set(pd.unique(cells))
+    distinct = set(cells.tolist())
     if not distinct <= {*column.categories, None} - missing_texts:
         return None
     return pd.isna(cells) if None in distinct else np.zeros(len(cells), dtype=bool)

@@ -1,6 +1,7 @@
 """A column as somebody gave it, whatever its dtype, reduced to one of a few forms."""
 
 import datetime as dt
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -187,15 +188,37 @@ def _integers(series: pd.Series) -> Given:
 
 
 def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> Given:
-    try:
-        codes, distinct = pd.factorize(cells)
-    except TypeError:  # an unhashable cell, such as a list
-        return Given("mixed", cells, _missing(cells, missing_texts))
-    if all(isinstance(value, str) for value in distinct):
-        texts = np.array([str(value) for value in distinct], dtype=object)
-        absent = np.fromiter((value in missing_texts for value in distinct), dtype=bool, count=len(distinct))
-        return Given("text", texts, absent, codes=codes.astype(np.int64))
-    return _uniform(cells, _missing(cells, missing_texts))
+    found = text_codes(cells)
+    if found is None:
+        return _uniform(cells, _missing(cells, missing_texts))
+    codes, texts = found
+    absent = np.fromiter((text in missing_texts for text in texts), dtype=bool, count=len(texts))
+    return Given("text", texts, absent, codes=codes)
+
+
+def text_codes(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The number of each cell's text, -1 where missing, and the distinct texts; none where a cell is neither.
+
+    pandas compares texts as C strings: to it all that follows a NUL is nothing, and one cell would stand for others.
+
+    Args:
+        cells: *Sensitive*. Objects of any type, shape (n,).
+
+    Returns:
+        Codes, shape (n,), int64, and texts in the order they were met, as objects.
+    """
+    numbers: dict[str, int] = {}
+    codes = np.empty(len(cells), dtype=np.int64)
+    for index, cell in enumerate(cells):
+        if isinstance(cell, str):
+            codes[index] = numbers.setdefault(str(cell), len(numbers))
+        elif cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float) and math.isnan(cell)):
+            codes[index] = -1
+        else:
+            return None
+    texts = np.empty(len(numbers), dtype=object)
+    texts[:] = list(numbers)
+    return codes, texts
 
 
 def _missing(cells: np.ndarray, missing_texts: frozenset[str]) -> np.ndarray:

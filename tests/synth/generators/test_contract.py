@@ -275,6 +275,7 @@ def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The table with one row changed as an adversary would."""
     changes: dict[str, tuple[str, object]] = {
         "a new category": ("job", "spy"),
+        "a category that goes on after a NUL": ("job", "clerk\0spy"),
         "a new whole category": ("level", 10**12),
         "an extreme value": ("gain", 1e300),
         "an extreme value within any limits": ("gain", 1e14),
@@ -291,9 +292,24 @@ def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     for label, (column, value) in changes.items():
         table = frame.copy()
         table[column] = table[column].astype(object)
-        table.loc[3, column] = value
+        table.loc[0, column] = value  # first, where it would speak for all that are taken for it
         tables[label] = table
     return tables
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+def test_one_hostile_row_moves_every_count_by_no_more_than_one(
+    private: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    def seen(table: pd.DataFrame) -> list[np.ndarray]:
+        recorder = Recorder()
+        injected(private, table, schema, recorder)
+        return recorder.counts[: len(schema.learned)]  # the pairs of a tree depend on what came out of the columns
+
+    without = seen(frame.iloc[1:].reset_index(drop=True))
+    for label, table in odd_units(frame).items():
+        moved = [int(np.abs(a - b).sum()) for a, b in zip(seen(table), without, strict=True)]
+        assert moved == [1] * len(moved), label
 
 
 class FixedNoise(InjectedNoise):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
+from synth.table.given import look
 
 
 class Spiteful:
@@ -127,8 +128,24 @@ def test_one_more_cell_changes_the_reading_of_no_other(name: str, base: int) -> 
     schema, values = schema_of(name), BASES[name][1][base]
     expected = cells(as_objects(values), schema)
     assert cells(pd.Series(values), schema) == expected  # the dtype that pandas chooses says nothing either
-    for label, hostile in HOSTILE.items():
+    for label, hostile in {**HOSTILE, **continued(values)}.items():
         assert cells(as_objects([*values, hostile]), schema)[:-1] == expected, label
+        assert cells(as_objects([hostile, *values]), schema)[1:] == expected, label
+
+
+def continued(values: list[Any]) -> dict[str, Any]:
+    """Texts that to C end where the column's own texts do: whichever was met first stood for both."""
+    return {f"{value} and NUL": f"{value}\0x" for value in values if isinstance(value, str)}
+
+
+def test_a_text_that_goes_on_after_a_nul_is_no_other_text() -> None:
+    columns = {"c": {"kind": "categorical", "measure": True}}
+    schema = build_schema({"status": "declared", "columns": columns})
+    for rows in (["a\0x", "a", "b"], ["a", "b", "a\0x"], ["a\0x", "a", "b", None]):
+        read = conform(pd.DataFrame({"c": pd.Series(rows, dtype=object)}), schema, outside="clamp", part=True)["c"]
+        assert read.tolist() == [None if row == "a\0x" else row for row in rows]
+    seen = look(pd.Series(["a\0x", "a", "b"], dtype=object), frozenset())
+    assert seen.taken(seen.cells).tolist() == ["a\0x", "a", "b"]
 
 
 @pytest.mark.parametrize(("name", "base"), CASES)
@@ -192,8 +209,9 @@ def test_columns_to_measure_are_read_one_cell_at_a_time_too(name: str, base: lis
     schema = wide(name)
     expected = readings(as_objects(base), schema)
     assert readings(pd.Series(base), schema) == expected
-    for label, hostile in HOSTILE.items():
+    for label, hostile in {**HOSTILE, **continued(base)}.items():
         assert readings(as_objects([*base, hostile]), schema)[:-1] == expected, label
+        assert readings(as_objects([hostile, *base]), schema)[1:] == expected, label
 
 
 @dataclass(frozen=True)
