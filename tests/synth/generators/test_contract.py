@@ -275,7 +275,7 @@ def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The table with one row changed as an adversary would."""
     changes: dict[str, tuple[str, object]] = {
         "a new category": ("job", "spy"),
-        "a category that goes on after a NUL": ("job", "clerk\0spy"),
+        "a category that goes on after a NUL": ("income", "<=50K\0spy"),
         "a new whole category": ("level", 10**12),
         "an extreme value": ("gain", 1e300),
         "an extreme value within any limits": ("gain", 1e14),
