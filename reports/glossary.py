@@ -104,7 +104,7 @@ GLOSSARY = {
         "Members found at 0.1% false alarms", "The same while accusing 1 outsider in 1,000; chance is 0.1%."
     ),
     "statement.epsilon": Entry(
-        "Claimed epsilon", "The privacy budget: how much one person's row may change what is released; lower is safer."
+        "Claimed epsilon", "The privacy budget: how much one unit's rows may change what is released; lower is safer."
     ),
     "statement.delta": Entry("Claimed delta", "A small probability with which the epsilon guarantee may not hold."),
 }

@@ -82,6 +82,11 @@ class Schema(Frozen):
                 )
 
     @property
+    def unit(self) -> str:
+        """The unit of privacy, as statements and ledgers name it: "row", or the entity column's name."""
+        return "row" if self.entity is None else self.entity
+
+    @property
     def kept(self) -> tuple[str, ...]:
         """Names of the columns that a synthetic table has, in order."""
         return tuple(name for name, column in self.columns.items() if not column.drop)

@@ -16,7 +16,7 @@ from synth.errors import LedgerError
 from synth.schema import Schema
 
 LEDGER_VARIABLE = "UNDERSTUDY_LEDGER"
-"""Environment variable with the ledger that every private fit must use."""
+"""Environment variable with the ledger that every private fit of the command line must use."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def open_fund(url: str, schema: Schema) -> Fund:
 
 def unit_of(schema: Schema) -> str:
     """The unit of privacy as statements and ledgers name it."""
-    return "row" if schema.entity is None else named(schema.entity, "unit")
+    return named(schema.unit, "unit")
 
 
 def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any] | None:

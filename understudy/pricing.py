@@ -58,12 +58,7 @@ def price(books: Books, total: tuple[float, float] | None = None) -> Priced:
         BudgetError: the accountants disagree, so that none can be trusted, or the total is none.
     """
     schedule = books.schedule
-    try:
-        epsilon, check = schedule.epsilon, schedule.epsilon_rdp
-    except RuntimeError:
-        raise BudgetError(
-            "the accountants disagree about these events, so that neither can be trusted; use fewer or other releases"
-        ) from None
+    epsilon, check = schedule.epsilon, schedule.epsilon_rdp
     in_ledger = _in_ledger(books, total)
     return Priced(
         epsilon=epsilon,

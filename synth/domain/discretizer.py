@@ -1,7 +1,7 @@
 """The discretizer: every value falls into a *cell*, and cells are merged into *codes*.
 
 Cells are fine and, for private use, public: a category, a stretch of the line; `other` and `missing` are always the
-last two of both, so that the domain never depends on whether the data needed them (dp.md, rule 2). Codes are what
+last two of both, so that the domain never depends on whether the data needed them. Codes are what
 marginals are counted on; within a code a value is drawn by the mass of its cells.
 """
 

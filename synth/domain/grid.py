@@ -1,6 +1,6 @@
 """Edges on the line: public grids by kind, declared bins, and quantile bins of a table for evaluation.
 
-A public grid is made from the schema alone (dp.md, rule 3): even where the scale is linear, geometric on both sides of
+A public grid is made from the schema alone: even where the scale is linear, geometric on both sides of
 a zero of its own where it is logarithmic. A grid has at most `MAX_CELLS` cells.
 """
 

@@ -47,7 +47,7 @@ def epsilon_pld(events: Sequence[Event], delta: float) -> float:
     if rest <= 0:
         return math.inf
     composed = None
-    interval = _interval(events)
+    interval = grid_interval(events)
     # Releases that lose alike are composed with themselves, which is much faster than one by one.
     for event, count in _alike(events).items():
         one = _loss(event, interval)
@@ -140,13 +140,13 @@ def _alike(events: Sequence[Event]) -> Counter[Event]:
     return found
 
 
-def _interval(events: Sequence[Event]) -> float:
+def grid_interval(events: Sequence[Event]) -> float:
     """Width of the grid of privacy losses: fine against the smallest event, within what a composition can afford."""
-    smallest = min((_deviation(event) for event in events), default=1.0)
+    smallest = min((loss_deviation(event) for event in events), default=1.0)
     return float(np.clip(smallest / FINENESS, 1e-6, 1e-3))
 
 
-def _deviation(event: Event) -> float:
+def loss_deviation(event: Event) -> float:
     """About the standard deviation of the privacy loss of one release."""
     if isinstance(event, SubsampledGaussianEvent):
         return min(event.sampling_rate, 1.0) / event.noise_multiplier

@@ -16,7 +16,9 @@ from synth.errors import BudgetError
 from synth.schema import Schema
 
 CAVEATS = (
-    "The fit clamps values beyond the declared bounds and treats unknown categories as one; no row is refused.",
+    "The guarantee is for the source table: another split or extract of it is another release of the same table.",
+    "The fit itself refuses no row: it clamps values beyond the declared bounds, treats unknown categories as one, and "
+    "leaves out rows without an entity; a job that refuses a table for its values does so outside this guarantee.",
     "Everything in the schema (bounds, categories, n_units) is taken to be public: whoever declared it asserts that.",
     "Checking the table against its schema, evaluating and the internal report read real rows outside this guarantee.",
     "Choosing to publish because exact measures came out well is a release that this guarantee does not cover.",
@@ -108,7 +110,7 @@ class Budget:
         return PrivacyStatement(
             epsilon=self.schedule.epsilon,
             delta=self.schedule.delta,
-            unit="row" if schema.entity is None else schema.entity,
+            unit=schema.unit,
             n_units=schema.n_units,
             max_rows_per_unit=schema.max_rows_per_unit,
             accountant="PLD (dp-accounting)",

@@ -49,7 +49,9 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
         raise BudgetError(
             f"epsilon={epsilon:g} at delta={delta:g} leaves no room for this plan; choose a larger epsilon"
         )
-    return Schedule(tuple(plan(low)), delta)
+    schedule = Schedule(tuple(plan(low)), delta)
+    assert schedule.epsilon <= epsilon  # both accountants are asked here, before anything is drawn
+    return schedule
 
 
 def _rho_of_pure_zcdp(epsilon: float, delta: float) -> float:

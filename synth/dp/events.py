@@ -249,6 +249,7 @@ class SubsampledGaussianEvent(_Event):
 
 
 LARGE_SIGMA = 50.0
+"""Where `gaussian_tail` goes over from the sum of the mass to a bound, which is then within a few percent of it."""
 Event = GaussianEvent | LaplaceEvent | SelectionEvent | StabilityEvent | SubsampledGaussianEvent
 MECHANISMS: Mapping[str, type[Event]] = {
     kind.mechanism: kind

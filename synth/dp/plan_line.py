@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator
 
+from synth.dp.accounting import grid_interval, loss_deviation
 from synth.dp.events import Event, event_of
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
@@ -16,7 +17,6 @@ MOST_NOISE, MOST_RELEASES = 3e5, 1_000_000
 """What accountants price in seconds; nobody adds more noise, or releases more often."""
 MOST_POINTS = 2e7
 """Grid points of a composed privacy loss at most."""
-_FINENESS, _GRID = 500, (1e-6, 1e-3)
 
 
 def number(high: float, *, low: float = 0.0, whole: bool = False, closed: bool = False) -> Any:
@@ -105,19 +105,11 @@ def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
     Raises:
         BudgetError: they cannot; nothing was priced.
     """
-    spreads = [_spread(event) for event in events]
+    spreads = [loss_deviation(event) for event in events]
     half = sum(event.count * spread**2 for event, spread in zip(events, spreads, strict=True)) / 2
-    interval = min(max(min(spreads) / _FINENESS, _GRID[0]), _GRID[1])
-    if (half + 12 * math.sqrt(2 * half)) / interval > MOST_POINTS:
+    if (half + 12 * math.sqrt(2 * half)) / grid_interval(events) > MOST_POINTS:
         raise BudgetError(
             "the noise of the events is too small, or too different from one to the other, for an accountant to "
             "resolve; raise the smallest noise"
         )
     return Schedule(events, delta)
-
-
-def _spread(event: Event) -> float:
-    """About the standard deviation of the privacy loss of one release."""
-    if event.rho is None:
-        return event.sampling_rate / event.noise_multiplier
-    return math.sqrt(2 * event.rho / event.count)

@@ -8,6 +8,7 @@ from functools import cached_property
 from synth.dp.accounting import epsilon_pld, epsilon_rdp, rdp_curve
 from synth.dp.curve import RdpCurve
 from synth.dp.events import Event
+from synth.errors import BudgetError
 
 _SLACK = 1e-3
 """The grid of the PLD accountant is pessimistic by less than this share."""
@@ -34,12 +35,13 @@ class Schedule:
         """The claim: PLD.
 
         Raises:
-            RuntimeError: the accountants disagree, so that neither can be trusted; nothing was drawn.
+            BudgetError: the accountants disagree, so that neither can be trusted.
         """
         claim = epsilon_pld(self.events, self.delta)
         if claim > self.epsilon_rdp * (1 + _SLACK):
-            raise RuntimeError(
-                f"the accountants disagree: PLD epsilon={claim:.6g} exceeds RDP epsilon={self.epsilon_rdp:.6g}"
+            raise BudgetError(
+                f"the accountants disagree: PLD epsilon={claim:.6g} exceeds RDP epsilon={self.epsilon_rdp:.6g}, and "
+                "neither can be trusted; use fewer or other releases"
             )
         return claim
 

@@ -1,6 +1,6 @@
 """How much one unit of privacy may contribute: at most k rows of each entity, chosen by a keyed hash.
 
-Source: dp.md, rule 17; bounding user contribution as in Wilson et al. 2020 (1909.01917).
+Source: bounding user contribution as in Wilson et al. 2020 (1909.01917).
 """
 
 import hashlib

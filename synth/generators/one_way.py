@@ -1,7 +1,7 @@
 """One fine noisy histogram per column on public cells, its cells merged by noisy mass: everything one-way, paid once.
 
 The histogram is the only look at a column on its own. It gives the codes of the marginals, their one-way measurement,
-and the decoder of values within a code (dp.md, rule 3); all of that is post-processing.
+and the decoder of values within a code; all of that is post-processing.
 """
 
 from collections.abc import Callable

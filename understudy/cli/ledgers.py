@@ -189,7 +189,7 @@ def _declared(path: Path) -> dict[str, Any]:
         raise LedgerError(
             f"a total needs a declared schema, and {str(path)!r} is inferred; `understudy schema declare` it"
         )
-    return {"dataset": schema.dataset, "unit": schema.entity or "row", "n_units": schema.n_units}
+    return {"dataset": schema.dataset, "unit": schema.unit, "n_units": schema.n_units}
 
 
 def _agreed(key: str, given: Any, declared: Any) -> Any:

@@ -83,7 +83,7 @@ def _without_total(books: Books, dataset: str, unit: str) -> str:
     units = sorted(known for name, known in books.accounts if name == dataset)
     if not units:
         return unknown(dataset, books.datasets)
-    command = f"understudy ledger open {shlex.quote(dataset)} --unit {shlex.quote(unit)} --epsilon E"
+    command = f"understudy ledger open {shlex.quote(dataset)} --unit {shlex.quote(unit)} --epsilon E --n-units N"
     return (
         f"dataset={dataset!r} has a total for unit={', '.join(map(repr, units))}, not for unit={unit!r}; declare that "
         f"unit in the schema, or open a total with `{command}`"
@@ -93,5 +93,5 @@ def _without_total(books: Books, dataset: str, unit: str) -> str:
 def unknown(dataset: str, known: set[str]) -> str:
     """The sentence for a dataset without a total, with the nearest name that has one."""
     hint = f" ({nearest(dataset, known)})" if known else ""
-    command = f"understudy ledger open {shlex.quote(dataset)} --epsilon E"
+    command = f"understudy ledger open {shlex.quote(dataset)} --epsilon E --n-units N"
     return f"dataset={dataset!r} has no total in this ledger{hint}; open one with `{command}`"
