@@ -99,7 +99,7 @@ def _without_tags(model: type[BaseModel], loc: tuple[Any, ...]) -> list[Any]:
         if below is None and index and not _names_key(here, step, index == len(loc) - 1):
             continue
         kept.append(step)
-        here = below[0] if below is not None else None
+        here = _bare(below[0]) if below is not None else None
     return kept
 
 
@@ -114,7 +114,7 @@ def _descend(model: type[BaseModel], loc: tuple[Any, ...]) -> type[BaseModel] | 
         below = _step(here, step)
         if below is None:
             return None
-        here = below[0]
+        here = _bare(below[0])
     return here if isinstance(here, type) and issubclass(here, BaseModel) else None
 
 
@@ -147,7 +147,10 @@ def _union_step(args: tuple[Any, ...], step: Any) -> tuple[Any, bool] | None:
 
 
 def _bare(annotation: Any) -> Any:
-    """An annotation without `Annotated`."""
+    """An annotation without `Annotated`, and without the none of one that may be left out."""
     while typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        present = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
+        return _bare(present[0]) if len(present) == 1 else annotation
     return annotation

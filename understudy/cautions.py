@@ -110,7 +110,7 @@ def _of_all(intent: Intent) -> Iterator[str]:
     if intent.outside == "refuse":
         yield (
             'values outside the schema stop a private fit (outside = "refuse"), and whether it stops depends on the '
-            "rows, which the guarantee does not cover; clamping them is inside it"
+            "rows, which the guarantee does not cover; clamping them (`--clamp` of a fit) is inside it"
         )
 
 

@@ -14,7 +14,7 @@ DOMAIN_SHARE, MOST_DOMAIN_SHARE = 0.03, 0.3
 """Share of rho for each column whose bounds or categories are not declared, and for all of them at most."""
 BOUNDS_STEPS = 2
 """Histograms for the bounds of one column."""
-DOMAIN_DELTA_SHARE = 0.1
+DOMAIN_DELTA_SHARE = 0.02
 """Share of delta for all columns whose categories are not declared."""
 
 

@@ -221,6 +221,7 @@ def test_an_output_file_whose_folder_is_missing_is_refused(workspace: Any) -> No
 
 JOBS: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown key": ({"polcy": "internal"}, "did you mean 'policy'?"),
+    "an unknown key of what may be left out": ({"ledger": {"uri": "books.db"}}, "'ledger.uri'; did you mean 'url'?"),
     "an unknown key of a section": (
         {"table": {"path": "table.csv", "shema": "schema.toml", "schema": "schema.toml"}},
         "did you mean 'schema'?",

@@ -68,14 +68,16 @@ def check_total(account: Account, curves: Sequence[RdpCurve], what: str) -> None
     if total.admits(after.curve):
         return
     share = (1 - CONVERSION_SHARE) * total.delta
+    remedy = "ask for a smaller epsilon or fewer releases"
     rise = f"epsilon from {held.spent_epsilon:.6g} to {total.spent(after.curve):.6g}"
     if after.curve.delta > share:
         before, behind = account.curve.delta, after.curve.delta
         rise = f"the deltas of mechanisms from {before:.3g} to {behind:.3g}, where {share:.3g} is the most"
+        remedy = "set a smaller delta for it, or declare the categories that it would measure"
     raise LedgerError(
         f"the total of dataset={account.dataset!r} with unit={account.unit!r} is epsilon={total.epsilon:g} at "
         f"delta={total.delta:.3g}, of which {held.left_epsilon:.6g} is left, and {what} would bring {rise}; "
-        "ask for a smaller epsilon or fewer releases"
+        f"{remedy}"
     )
 
 

@@ -102,7 +102,7 @@ def test_a_token_never_names_two_requests(ledger: Ledger, ask: Ask, change: dict
 
 def test_an_unknown_dataset_is_told_the_nearest_and_how_to_open_one(ledger: Ledger, ask: Ask) -> None:
     with pytest.raises(
-        LedgerError, match=r"did you mean 'adult'\?.*`understudy ledger open adlut --epsilon E`"
+        LedgerError, match=r"did you mean 'adult'\?.*`understudy ledger open adlut --epsilon E --n-units N`"
     ) as error:
         ledger.reserve([ask("a", dataset="adlut")])
     one_sentence(error)
