@@ -50,7 +50,8 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
             f"epsilon={epsilon:g} at delta={delta:g} leaves no room for this plan; choose a larger epsilon"
         )
     schedule = Schedule(tuple(plan(low)), delta)
-    assert schedule.epsilon <= epsilon  # both accountants are asked here, before anything is drawn
+    if schedule.epsilon > epsilon:  # both accountants are asked here, before anything is drawn
+        raise BudgetError(f"epsilon={epsilon:g} cannot be met by this plan; choose a larger epsilon")
     return schedule
 
 
