@@ -39,7 +39,7 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
         raise BudgetError(
             f"epsilon={epsilon:g} is outside [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]; choose one inside"
         )
-    low, high = 0.0, _rho_of_pure_zcdp(epsilon, delta)
+    low, high = 0.0, approximate_rho(epsilon, delta)
     while epsilon_pld(plan(high), delta) <= epsilon:
         low, high = high, 2 * high
     while (high - low) > TOLERANCE / 2 * high:
@@ -55,8 +55,11 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
     return schedule
 
 
-def _rho_of_pure_zcdp(epsilon: float, delta: float) -> float:
-    """Where to start: rho with epsilon = rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, Proposition 1.3)."""
+def approximate_rho(epsilon: float, delta: float) -> float:
+    """About the zCDP cost that epsilon allows, from below: rho with epsilon = rho + 2 sqrt(rho ln(1/delta)).
+
+    Source: Bun & Steinke 2016 (1605.02065), Proposition 1.3.
+    """
     root = math.log(1 / delta)
     return (math.sqrt(root + epsilon) - math.sqrt(root)) ** 2
 

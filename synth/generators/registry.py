@@ -14,6 +14,7 @@ from synth.validation import sentence
 _CLASSES = {
     "independent": "synth.generators.independent:Independent",
     "mst": "synth.generators.mst:Mst",
+    "aim": "synth.generators.aim:Aim",
     "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
     "sdv.ctgan": "synth.generators.sdv:Ctgan",
     "sdv.tvae": "synth.generators.sdv:Tvae",

@@ -6,6 +6,7 @@ from synth.marginals.junction_tree import JunctionTree, junction_tree
 from synth.marginals.measurement import Measurement
 from synth.marginals.model import MarkovRandomField
 from synth.marginals.sampling import sample
+from synth.marginals.workload import Workload
 
 __all__ = [
     "Clique",
@@ -13,6 +14,7 @@ __all__ = [
     "JunctionTree",
     "MarkovRandomField",
     "Measurement",
+    "Workload",
     "estimate",
     "junction_tree",
     "sample",

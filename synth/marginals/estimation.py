@@ -19,7 +19,7 @@ PATIENCE = 5
 """Steps in a row that must gain less than the tolerance: the first steps after a restart gain little."""
 
 
-def estimate(
+def estimate(  # noqa: PLR0913 - what is optimized, and how long
     domain: Mapping[str, int],
     measurements: Sequence[Measurement],
     *,
@@ -27,6 +27,7 @@ def estimate(
     n_iterations: int = 1000,
     tolerance: float = 1e-5,
     warm_start: MarkovRandomField | None = None,
+    zeros: Sequence[Factor] = (),
     progress: Callable[[str, float | None], None] | None = None,
 ) -> MarkovRandomField:
     """The maximum-entropy distribution among those that fit the measurements best, by mirror descent.
@@ -38,6 +39,8 @@ def estimate(
         n_iterations: at most so many steps; fewer where five in a row gain less than the tolerance.
         tolerance: relative gain in loss under which the descent stops.
         warm_start: a model of the same domain to start from; its potentials find new homes on the new tree.
+        zeros: structural zeros: factors that are ``-inf`` where the distribution is zero whatever was measured, and 0
+            elsewhere. They become potentials of the model.
         progress: told the share of the iterations done.
 
     Returns:
@@ -50,7 +53,7 @@ def estimate(
     """
     merged = [measurement for measurement in merge(measurements, domain) if measurement.clique]
     rows = estimate_total(measurements) if total is None else total
-    start = _starting_factors(domain, merged, warm_start)
+    start = _with_zeros(_starting_factors(domain, merged, warm_start), zeros, domain)
     model = MarkovRandomField(domain, start, rows)
     if not merged:
         return model
@@ -170,3 +173,14 @@ def _starting_factors(
     measured = [measurement.clique for measurement in measurements]
     fresh = [carried.pop(clique, Factor.uniform(domain, clique)) for clique in measured]
     return fresh + list(carried.values())
+
+
+def _with_zeros(factors: Sequence[Factor], zeros: Sequence[Factor], domain: Mapping[str, int]) -> list[Factor]:
+    """The factors with structural zeros in them: one factor a clique, so that each is moved once."""
+    found = {factor.attributes: factor for factor in factors}
+    position = {name: index for index, name in enumerate(domain)}
+    for zero in zeros:
+        clique = tuple(sorted(zero.attributes, key=position.__getitem__))
+        ordered = Factor(clique, zero.aligned(clique))
+        found[clique] = found[clique] + ordered if clique in found else ordered
+    return list(found.values())

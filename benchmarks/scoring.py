@@ -1,0 +1,168 @@
+"""How good a synthetic table is, in the few numbers that papers on marginals print.
+
+The cells are the scorer's own and are made from the train part: a column with more than 12 distinct numbers is cut at
+20 quantiles (repeated edges merged), any other value is a cell, missing is a cell.
+"""
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+N_QUANTILES, FEW_VALUES, N_TRIPLES, N_DETECTION = 20, 12, 200, 10_000
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Figures of one synthetic table.
+
+    Attributes:
+        tv1: mean total variation of all one-way marginals.
+        tv2: the same of all two-way marginals.
+        tv3: the same of 200 seeded three-way marginals.
+        c2st: cross-validated AUC of gradient boosting telling 10,000 synthetic from 10,000 train rows; 0.5 is best.
+        tstr: AUC on test rows of gradient boosting trained on synthetic rows.
+        linear_tstr: the same of a logistic regression.
+    """
+
+    tv1: float
+    tv2: float
+    tv3: float
+    c2st: float
+    tstr: float
+    linear_tstr: float
+
+
+class Scorer:
+    """Scores synthetic tables against one train and one test part.
+
+    Args:
+        train: real rows that generators saw, missing values as NaN or None.
+        test: real rows that none saw.
+        target: name of a column with two values, to predict.
+    """
+
+    def __init__(self, train: pd.DataFrame, test: pd.DataFrame, target: str) -> None:
+        self._train, self._test, self._target = train, test, target
+        self._cells = {name: _Cells(train[name]) for name in train.columns}
+        names, rng = list(train.columns), np.random.default_rng(0)
+        triples = list(itertools.combinations(names, 3))
+        chosen = rng.choice(len(triples), size=min(N_TRIPLES, len(triples)), replace=False)
+        self._cliques: dict[int, list[tuple[str, ...]]] = {
+            1: [(name,) for name in names],
+            2: list(itertools.combinations(names, 2)),
+            3: [triples[index] for index in sorted(chosen)],
+        }
+        self._codes = self._coded(train)
+
+    def score(self, synthetic: pd.DataFrame) -> Scores:
+        """Every figure of one table, whose columns are the train part's."""
+        tv1, tv2, tv3 = (self.tv(synthetic, order) for order in (1, 2, 3))
+        return Scores(tv1, tv2, tv3, self.c2st(synthetic), self.tstr(synthetic), self.linear_tstr(synthetic))
+
+    def tv(self, synthetic: pd.DataFrame, order: int) -> float:
+        """Mean total variation of the marginals of one order."""
+        codes = self._coded(synthetic)
+        return float(np.mean([self._distance(codes, clique) for clique in self._cliques[order]]))
+
+    def c2st(self, synthetic: pd.DataFrame) -> float:
+        """Classifier two-sample test."""
+        n = min(N_DETECTION, len(self._train), len(synthetic))
+        both = pd.concat([self._train.sample(n, random_state=0), synthetic.sample(n, random_state=0)])
+        real = np.repeat([1, 0], n)
+        guessed = cross_val_predict(_boosting(), self._numbers(both), real, cv=3, method="predict_proba")
+        return float(roc_auc_score(real, guessed[:, 1]))
+
+    def tstr(self, synthetic: pd.DataFrame) -> float:
+        """Train on synthetic, test on real: gradient boosting."""
+        return self._auc(_boosting(), synthetic, self._numbers)
+
+    def linear_tstr(self, synthetic: pd.DataFrame) -> float:
+        """Train on synthetic, test on real: logistic regression on one-hot categories and standardized numbers."""
+        encoder = _OneHot(self._train.drop(columns=self._target))
+        model = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=300))
+        return self._auc(model, synthetic, encoder.apply)
+
+    def _auc(self, model, synthetic, features) -> float:  # type: ignore[no-untyped-def]
+        classes = sorted(self._train[self._target].dropna().unique())
+        known = synthetic[synthetic[self._target].isin(classes)]
+        if known[self._target].nunique() < 2:
+            return 0.5
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a logistic regression that has not converged is still the same for all
+            model.fit(features(known.drop(columns=self._target)), known[self._target] == classes[1])
+        guessed = model.predict_proba(features(self._test.drop(columns=self._target)))[:, 1]
+        return float(roc_auc_score(self._test[self._target] == classes[1], guessed))
+
+    def _numbers(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame({name: self._cells[name].numbers(frame[name]) for name in frame.columns})
+
+    def _coded(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
+        return {name: cells.codes(frame[name]) for name, cells in self._cells.items()}
+
+    def _distance(self, codes: dict[str, np.ndarray], clique: Sequence[str]) -> float:
+        shape = tuple(self._cells[name].size for name in clique)
+        shares = []
+        for side in (self._codes, codes):
+            cells = np.ravel_multi_index([side[name] for name in clique], shape)
+            shares.append(np.bincount(cells, minlength=int(np.prod(shape))) / len(cells))
+        return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+class _Cells:
+    """One column's cells: quantiles of many numbers, else distinct values; the last two are unknown and missing."""
+
+    def __init__(self, train: pd.Series) -> None:
+        present = train.dropna()
+        self._edges = None
+        if pd.api.types.is_numeric_dtype(present) and present.nunique() > FEW_VALUES:
+            values = present.to_numpy(dtype=np.float64)
+            self._edges = np.unique(np.quantile(values, np.linspace(0, 1, N_QUANTILES + 1)))
+            self.size = len(self._edges) + 1
+        else:
+            self._values = pd.Index(sorted(present.unique()))
+            self.size = len(self._values) + 2
+
+    def codes(self, series: pd.Series) -> np.ndarray:
+        if self._edges is not None:
+            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            cells = np.clip(np.searchsorted(self._edges, values, side="right") - 1, 0, len(self._edges) - 2)
+            return np.where(np.isnan(values), self.size - 1, cells)
+        cells = self._values.get_indexer(pd.Index(series.array))
+        return np.where(series.isna().to_numpy(), self.size - 1, np.where(cells < 0, self.size - 2, cells))
+
+    def numbers(self, series: pd.Series) -> np.ndarray:
+        """Numbers as they are, anything else as its cell; NaN where missing."""
+        if self._edges is not None:
+            return series.to_numpy(dtype=np.float64, na_value=np.nan)
+        codes = self.codes(series).astype(np.float64)
+        return np.where(codes == self.size - 1, np.nan, codes)
+
+
+class _OneHot:
+    """Features of a linear model: numbers with their gaps filled, categories one by one."""
+
+    def __init__(self, train: pd.DataFrame) -> None:
+        self._medians = train.select_dtypes("number").median()
+        self._texts = [name for name in train.columns if name not in self._medians.index]
+        self._encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(self._filled(train))
+
+    def apply(self, frame: pd.DataFrame) -> np.ndarray:
+        numbers = frame[list(self._medians.index)].astype(np.float64).fillna(self._medians).to_numpy()
+        return np.hstack([numbers, self._encoder.transform(self._filled(frame))])
+
+    def _filled(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[self._texts].astype(object).where(frame[self._texts].notna(), "(missing)").astype(str)
+
+
+def _boosting() -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(random_state=0)

@@ -1,0 +1,128 @@
+"""The search for what to measure next: candidates that a model may grow by, and how far it is from each of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from synth.domain.counting import CodedTable
+from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, Workload, estimate, junction_tree, sample
+from synth.marginals.factor import shape_of
+
+CELLS_A_MB = 1e6 / 8
+"""A cell is a float64."""
+N_DRAWS = 30_000
+"""Rows that stand for a model while candidates are scored: rounded, so that the error within its cliques is nil."""
+MOST_CANDIDATES = 3_000
+"""Where the workload holds more, cliques of three are considered only where two of their attributes are joined."""
+ITERATIONS, TOLERANCE, LAST_TOLERANCE = 30, 1e-4, 1e-5
+"""Steps of an estimation that starts where the last one ended, and the relative gain under which it stops."""
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A table, and what may be asked of it.
+
+    Attributes:
+        table: *Sensitive*. Codes of the real rows.
+        workload: what matters.
+        zeros: structural zeros; those that the model has no room for are left out of it.
+        max_cells: cells of one marginal at most.
+        max_model_cells: cells of the model's tables at most, once the whole budget is used.
+    """
+
+    table: CodedTable
+    workload: Workload
+    zeros: tuple[Factor, ...]
+    max_cells: int
+    max_model_cells: float
+    _counted: dict[Clique, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        held: list[Factor] = []
+        for zero in self.zeros:
+            cliques = [factor.attributes for factor in (*held, zero)]
+            if junction_tree(self.table.domain, cliques).n_cells <= self.max_model_cells / 2:
+                held.append(zero)
+        object.__setattr__(self, "zeros", tuple(held))
+
+    def counts(self, clique: Clique) -> np.ndarray:
+        """*Sensitive*. The exact counts of a clique, shaped by it; counted once."""
+        if clique not in self._counted:
+            self._counted[clique] = self.table.counts(clique)
+        return self._counted[clique]
+
+    def candidates(self, model: MarkovRandomField, used: float) -> list[Clique]:
+        """Cliques that may be measured next: public, since the model is made of released numbers.
+
+        Args:
+            model: the model so far.
+            used: share of the budget that is used once the next is measured: the limit on the model grows with it.
+        """
+        cliques = [factor.attributes for factor in model.potentials]
+        limit = self.max_model_cells * used
+        return [
+            clique
+            for clique in self._closure(cliques)
+            if model.tree.home(clique) is not None or junction_tree(model.domain, [*cliques, clique]).n_cells <= limit
+        ]
+
+    def _closure(self, measured: Sequence[Clique]) -> list[Clique]:
+        """The workload's downward closure, or the part of it that the measured cliques lead to."""
+        domain, degree = self.table.domain, self.workload.degree
+        if math.comb(len(domain), degree) <= MOST_CANDIDATES:
+            return list(self.workload.cliques(domain, self.max_cells))
+        found = list(Workload(self.workload.weights, min(degree, 2)).cliques(domain, self.max_cells))
+        if degree == 2:
+            return found
+        joined = {pair for clique in measured for pair in combinations(clique, 2)}
+        position = {name: index for index, name in enumerate(domain)}
+        triples = {
+            tuple(sorted({*pair, name}, key=position.__getitem__))
+            for pair in joined
+            for name in domain
+            if name not in pair
+        }
+        cells = {triple: math.prod(shape_of(domain, triple)) for triple in triples}
+        return found + sorted(triple for triple in triples if cells[triple] <= self.max_cells)
+
+    def scores(
+        self, model: MarkovRandomField, candidates: Sequence[Clique], sigma: float, rng: np.random.Generator
+    ) -> np.ndarray:
+        """*Sensitive*. How much measuring each candidate would gain: one row moves a score by at most 1.
+
+        The error of the model is an L1 distance of counts, which one row moves by at most 1; the expected error of the
+        measurement is public, and weights are at most 1.
+
+        Args:
+            model: the model so far.
+            candidates: what may be measured.
+            sigma: standard deviation of the noise that a cell would get.
+            rng: draws rows from the model; reads nothing real.
+
+        Source: McKenna et al. 2022 (2201.12677), equation 1.
+        """
+        rows = CodedTable(self.table.domain, sample(model, N_DRAWS, rng))
+        scale = model.total / N_DRAWS
+        scores = np.empty(len(candidates))
+        for index, clique in enumerate(candidates):
+            exact = self.counts(clique)
+            # DEVIATES: rows drawn from the model stand for its marginal, where the paper computes it: post-processing.
+            error = np.abs(exact - scale * rows.counts(clique)).sum()
+            scores[index] = self.workload.weight(clique) * (error - math.sqrt(2 / math.pi) * sigma * exact.size)
+        return scores
+
+    def estimate(
+        self, measurements: Sequence[Measurement], warm_start: MarkovRandomField | None, n_iterations: int | None = None
+    ) -> MarkovRandomField:
+        """The model of the measurements: a few steps from a warm start, or as many as it takes, up to a number."""
+        return estimate(
+            self.table.domain,
+            measurements,
+            warm_start=warm_start,
+            zeros=self.zeros,
+            n_iterations=ITERATIONS if n_iterations is None else n_iterations,
+            tolerance=TOLERANCE if n_iterations is None else LAST_TOLERANCE,
+        )

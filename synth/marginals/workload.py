@@ -1,0 +1,56 @@
+"""A workload: the marginals that a model should get right, and how much each matters."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from synth.marginals.factor import Clique, shape_of
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All marginals of one degree, those of some attributes mattering more.
+
+    Attributes:
+        weights: how much each attribute matters, positive, in the order of the domain.
+        degree: how many attributes a marginal of the workload has.
+
+    DEVIATES: the paper weighs every marginal s of the workload by c_s and scores a clique r by w_r, the sum of
+    c_s |r & s|. That is a sum over the attributes a of r of the total weight of the marginals that hold a, so the
+    weights are given by attribute; with equal ones w_r is the number of attributes, up to a factor, as in the paper.
+
+    Source: McKenna et al. 2022 (2201.12677), section 4 (workload-aware scores, downward closure).
+
+    >>> workload = Workload({"a": 1.0, "b": 1.0, "income": 2.0}, degree=2)
+    >>> workload.weight(("a", "income")), len(list(workload.cliques({"a": 2, "b": 3, "income": 2}, max_cells=4)))
+    (1.0, 4)
+    """
+
+    weights: Mapping[str, float]
+    degree: int
+
+    def __post_init__(self) -> None:
+        if self.degree < 1 or not all(0 < weight < math.inf for weight in self.weights.values()):
+            raise ValueError("a workload has a degree of at least 1 and finite weights above 0")
+
+    @property
+    def heaviest(self) -> float:
+        """The largest sum of weights that a clique can have."""
+        return sum(sorted(self.weights.values(), reverse=True)[: self.degree])
+
+    def weight(self, clique: Clique) -> float:
+        """How much a clique matters, in (0, 1]: the sensitivity of what it multiplies does not grow."""
+        return sum(self.weights[name] for name in clique) / self.heaviest
+
+    def cliques(self, domain: Mapping[str, int], max_cells: float) -> Iterator[Clique]:
+        """The downward closure: every clique of up to `degree` attributes, single attributes first.
+
+        Args:
+            domain: number of codes of each attribute.
+            max_cells: a clique with more cells is left out, unless it is a single attribute.
+        """
+        for order in range(1, self.degree + 1):
+            for clique in combinations(self.weights, order):
+                if order == 1 or math.prod(shape_of(domain, clique)) <= max_cells:
+                    yield clique
