@@ -104,19 +104,20 @@ def _around(
     return float(min(low, value)), float(max(high, value))
 
 
-def clopper_pearson(k: int, n: int) -> tuple[float, float]:
+def clopper_pearson(k: int, n: int, *, level: float = LEVEL) -> tuple[float, float]:
     """The exact interval of a rate.
 
     Args:
         k: successes, in [0, n].
         n: trials, at least 1.
+        level: coverage; half of the rest lies beyond each end.
 
     Source: Clopper & Pearson 1934.
 
     >>> [round(end, 4) for end in clopper_pearson(0, 10)]
     [0.0, 0.3085]
     """
-    tail = (1 - LEVEL) / 2
+    tail = (1 - level) / 2
     low = 0.0 if k == 0 else float(stats.beta.ppf(tail, k, n - k + 1))
     high = 1.0 if k == n else float(stats.beta.ppf(1 - tail, k + 1, n - k))
     return low, high

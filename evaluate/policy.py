@@ -26,11 +26,11 @@ _LOWER = (
     "utility.gap.linear", "utility.gap.boosting",
     "privacy.copies", "privacy.copies.excess", "privacy.copies.unique", "privacy.copies.unique.excess",
     "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
-    "statement.epsilon", "statement.delta",
+    "privacy.audit.excess", "statement.epsilon", "statement.delta",
 )  # fmt: skip
 
 _HIGHER = (
-    "validity.rows", "validity.column", "pairs.association.kept",
+    "validity.rows", "validity.column", "validity.constraint", "pairs.association.kept",
     "utility.tstr.linear", "utility.tstr.boosting", "privacy.multiset",
 )  # fmt: skip
 
@@ -39,6 +39,9 @@ GATEABLE: Mapping[str, Direction] = {**dict.fromkeys(_LOWER, "lower"), **dict.fr
 
 DESCRIPTIVE = ("privacy.dcr.median", "privacy.nndr.median", "privacy.dcr.share_closer")
 """Measures that only describe: distances do not find leaks (Yao et al. 2505.01524), so no rule may rest on them."""
+
+WHERE_THERE = ("privacy.audit.excess",)
+"""Measures of what only some tables have: without a claim there is nothing to audit, and nothing to break."""
 
 HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
@@ -146,12 +149,12 @@ def build_policy(content: Mapping[str, Any]) -> Policy:
 
 
 def judge(candidate: Candidate, policy: Policy) -> Verdict:
-    """The verdict of a policy on one synthetic table.
+    """The verdict of a policy on one synthetic table. A rule about an audit applies only where one was tried.
 
     Raises:
         JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
     """
-    findings = tuple(_finding(candidate, rule) for rule in policy.rules)
+    findings = tuple(_finding(candidate, rule) for rule in policy.rules if _applies(candidate, rule))
     return Verdict(
         candidate=candidate.name,
         policy=policy.name,
@@ -166,6 +169,10 @@ def _overall(outcomes: list[Outcome]) -> Outcome:
     if "FAIL" in outcomes:
         return "FAIL"
     return "PASS" if outcomes and "INCONCLUSIVE" not in outcomes else "INCONCLUSIVE"
+
+
+def _applies(candidate: Candidate, rule: Rule) -> bool:
+    return rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
 
 
 def _finding(candidate: Candidate, rule: Rule) -> Finding:

@@ -83,6 +83,7 @@ class Candidate:
         statement: the privacy statement as plain data; none means that there is no formal guarantee.
         generator: name and parameters of the generator; empty for a table of unknown origin.
         seconds: wall seconds by stage ("fit", "sample", and one per measure).
+        audit: what an audit of the claim found, as plain data (see `evaluate.privacy.audit`); none where none ran.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Candidate:
     statement: Mapping[str, Any] | None = None
     generator: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    audit: Mapping[str, Any] | None = None
 
     def find(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
         """The estimate of a measure, else its failure, else none."""
@@ -157,6 +159,8 @@ class Evaluation:
 
 def _candidate(content: Mapping[str, Any]) -> Candidate:
     if not all(isinstance(content[part], dict) for part in ("figures", "generator", "seconds")):
+        raise TypeError
+    if not isinstance(content.get("audit", {}), dict | None):
         raise TypeError
     return Candidate(
         **{

@@ -1,4 +1,4 @@
-"""Whether synthetic rows keep the rules of the schema: kinds, bounds, categories, precision, missing values, keys.
+"""Whether synthetic rows keep the rules of the schema: of kinds, domains, precision, missing values, keys, constraints.
 
 This is the one measure that looks at the table as it was offered; the others look at it clamped to the schema. Repeated
 values of an identifier that is not the entity count against the rows that repeat them.
@@ -10,18 +10,38 @@ import pandas as pd
 from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
+from synth.constraints import Constraint
+from synth.domain.lawfulness import broken
 from synth.schema import Schema
-from synth.table import faulty_rows, violations
+from synth.table import conform, faulty_rows, violations
 
 
 def measure(tables: Tables) -> Measurement:
-    """The share of rows without a violation, and for each column the share of its values that are valid."""
+    """The share of rows without a violation, of valid values in each column, and of rows that keep each constraint."""
     offered, schema = tables.offered, tables.declared
     faulty = {name: faulty_rows(offered, _only(schema, name)) for name in schema.kept}
     columns = [_column(offered, schema, name, flags) for name, flags in faulty.items()]
-    rows = np.logical_or.reduce(list(faulty.values()))
-    broken = [name for name, flags in faulty.items() if flags.any()]
-    return Measurement(estimates=(_share("validity.rows", rows, (), _rows_note(offered, schema, broken)), *columns))
+    unlawful = _unlawful(offered, schema)
+    constraints = [
+        _constraint(constraint, flags) for constraint, flags in zip(schema.constraints, unlawful, strict=True)
+    ]
+    rows = np.logical_or.reduce([*faulty.values(), *unlawful])
+    wrong = [name for name, flags in faulty.items() if flags.any()]
+    whole = _share("validity.rows", rows, (), _rows_note(offered, schema, wrong))
+    return Measurement(estimates=(whole, *columns, *constraints))
+
+
+def _unlawful(offered: pd.DataFrame, schema: Schema) -> list[np.ndarray]:
+    """For each constraint, which rows break it; read as the schema reads them, values it does not allow clamped."""
+    if not schema.constraints:
+        return []
+    read = conform(offered, schema, outside="clamp", part=True)
+    return [broken(read, constraint, schema.columns) for constraint in schema.constraints]
+
+
+def _constraint(constraint: Constraint, flags: np.ndarray) -> Estimate:
+    note = f"{int(flags.sum()):,} of {len(flags):,} rows break the constraint that {constraint}." if flags.any() else ""
+    return _share("validity.constraint", flags, constraint.columns, note)
 
 
 def _only(schema: Schema, name: str) -> Schema:

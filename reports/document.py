@@ -6,6 +6,7 @@ from typing import Any
 
 from evaluate.policy import Finding, Outcome, Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of, warned
 from reports.evidence import (
     AssociationSet,
@@ -52,7 +53,10 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Section:
-    """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`."""
+    """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
+
+    `audit` is none where none ran.
+    """
 
     index: int
     candidate: Candidate
@@ -62,6 +66,7 @@ class Section:
     worst_pairs: tuple[WorstPair, ...]
     limits: Limits
     books: Books | None
+    audit: AuditNote | None
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], rele
         worst_pairs=worst_pairs(candidate),
         limits=limits_of(candidate),
         books=books_of(candidate.name, candidate.statement) if candidate.statement else None,
+        audit=audit_note(candidate),
     )
 
 

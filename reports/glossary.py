@@ -19,6 +19,7 @@ class Entry:
 GLOSSARY = {
     "validity.rows": Entry("Valid rows", "Share of synthetic rows that keep every rule of the schema."),
     "validity.column": Entry("Valid values", "Share of values of a column that keep every rule of the schema."),
+    "validity.constraint": Entry("Lawful rows", "Share of synthetic rows that keep a constraint between columns."),
     "columns.ks": Entry(
         "KS distance", "Largest gap between the two cumulative curves of a numeric column; 0 is the same."
     ),
@@ -103,6 +104,10 @@ GLOSSARY = {
     "privacy.membership.tpr_at_0.001": Entry(
         "Members found at 0.1% false alarms", "The same while accusing 1 outsider in 1,000; chance is 0.1%."
     ),
+    "privacy.audit.excess": Entry(
+        "Audited epsilon beyond the claim",
+        "A lower bound on epsilon, found by attacking the noise itself, minus the claim; above 0 the claim is false.",
+    ),
     "statement.epsilon": Entry(
         "Claimed epsilon", "The privacy budget: how much one unit's rows may change what is released; lower is safer."
     ),
@@ -152,4 +157,6 @@ def entry(measure: str) -> Entry:
 
 def evidence(measure: str) -> str:
     """The section of the report that shows what a measure rests on."""
+    if measure.startswith("privacy.audit."):
+        return "guarantee"
     return _EVIDENCE.get(measure.split(".")[0], "comparison")

@@ -14,6 +14,10 @@ NOT_RUN = (
 NOT_AUDITED = (
     "Not audited: the claimed epsilon follows from the books, and no attack has measured a lower bound for it."
 )
+LEFT_OUT = (
+    "The audit of the measurement log tests Gaussian noise on counts of a public stand-in. It does not test choices, "
+    "rows per entity, measured domains, or anything that this table alone would bring out."
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Limits:
 
 def limits_of(candidate: Candidate) -> Limits:
     """The limits of one candidate's evaluation."""
-    audit = [NOT_AUDITED] if candidate.statement else []
+    audit = [LEFT_OUT if candidate.audit else NOT_AUDITED] if candidate.statement else []
     return Limits(candidate.failures, (*_power(candidate), *audit))
 
 

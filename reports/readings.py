@@ -1,6 +1,7 @@
 """What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
 
 from evaluate.result import Estimate
+from reports.audits import DISPROVED, NOT_DISPROVED
 from reports.text import loss, number
 
 
@@ -11,8 +12,14 @@ def shown(estimate: Estimate) -> str:
 
 def reading(estimate: Estimate | None) -> str:
     """A sentence on what the value says, where the number alone would be misread; else nothing."""
-    if estimate is None or estimate.measure != "pairs.tvd.floor_share":
+    if estimate is None:
         return ""
+    if estimate.measure == "privacy.audit.excess":
+        return DISPROVED if estimate.value > 0 else NOT_DISPROVED
+    return _of_pairs(estimate) if estimate.measure == "pairs.tvd.floor_share" else ""
+
+
+def _of_pairs(estimate: Estimate) -> str:
     low, high = estimate.low, estimate.high
     if estimate.value > 1 and low is not None and low <= 1:
         return (

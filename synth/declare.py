@@ -18,6 +18,7 @@ from synth.columns import (
     is_measurable,
     is_measured,
 )
+from synth.constraints import Constraint, FixedCombinations, Formula
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema
 from synth.validation import sentence
@@ -68,12 +69,15 @@ def declare_schema(
 def measurable(schema: Schema) -> tuple[str, ...]:
     """Names of the columns that `declare_schema` can mark to be measured, in order.
 
+    Not among them: columns that a formula computes, or of which combinations name the values.
+
     >>> from synth.schema import build_schema
     >>> columns = {"age": {"kind": "integer", "bounds": [17, 90]}, "ill": {"kind": "boolean"}}
     >>> measurable(build_schema({"status": "inferred", "columns": columns}))
     ('age',)
     """
-    return tuple(name for name in schema.learned if is_measurable(schema.columns[name]))
+    named = {name for c in schema.constraints if isinstance(c, FixedCombinations) for name in c.columns}
+    return tuple(name for name in schema.modeled if is_measurable(schema.columns[name]) and name not in named)
 
 
 def _to_measure(schema: Schema, name: str) -> Any:
@@ -171,6 +175,12 @@ def _listed(column: CategoricalColumn) -> str:
     return f"{len(column.categories)} categories ({', '.join(known)}{f' and {more} more' if more else ''})"
 
 
+def _of_constraint(constraint: Constraint) -> str:
+    precision = ", rounded to its precision and missing where an operand is" if isinstance(constraint, Formula) else ""
+    unless = "" if isinstance(constraint, Formula) else ", wherever none of them is missing"
+    return f"in every row {constraint}{precision}{unless}, and this is {_NOT_READ_OFF}"
+
+
 def _of_table(schema: Schema) -> list[str]:
     units = "row" if schema.entity is None else f"entity (column={schema.entity!r})"
     texts = [f"the unit of privacy is the {units}: what a private fit protects is any one of them as a whole"]
@@ -193,4 +203,5 @@ def _of_table(schema: Schema) -> list[str]:
     if schema.target is not None:
         texts.append(f"target={schema.target!r} is what a model of this table would predict, and that is no secret")
     texts.append("the names, the order and the kinds of the columns are public knowledge")
+    texts += [_of_constraint(constraint) for constraint in schema.constraints]
     return texts

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from synth.columns import BooleanColumn, Column, IdentifierColumn, TextColumn, is_measured
+from synth.constraints import Constraint, Formula, check
 from synth.errors import SchemaError, nearest
 from synth.validation import Frozen, sentence
 
@@ -34,6 +35,7 @@ class Schema(Frozen):
     entity: str | None = Field(default=None, description="Identifier column that names the unit of privacy.")
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]
+    constraints: tuple[Constraint, ...] = Field(default=(), description="What holds in every row, as public facts.")
 
     @field_validator("dataset")
     @classmethod
@@ -61,6 +63,7 @@ class Schema(Frozen):
         self._check_missing_texts()
         if self.target is not None and self.target not in self.learned:
             raise ValueError(f"target={self.target!r} is an identifier or text; choose a column that is learned")
+        check(self.constraints, self.columns)
         return self
 
     def _check_entity(self) -> None:
@@ -98,9 +101,15 @@ class Schema(Frozen):
         return tuple(name for name in self.kept if not isinstance(self.columns[name], unlearned))
 
     @property
+    def modeled(self) -> tuple[str, ...]:
+        """Names of the learned columns that are not computed: what a generator counts and measures, in order."""
+        computed = {constraint.column for constraint in self.constraints if isinstance(constraint, Formula)}
+        return tuple(name for name in self.learned if name not in computed)
+
+    @property
     def measured(self) -> tuple[str, ...]:
-        """Names of the learned columns whose bounds or categories are not declared but measured, in order."""
-        return tuple(name for name in self.learned if is_measured(self.columns[name]))
+        """Names of the modeled columns whose bounds or categories are not declared but measured, in order."""
+        return tuple(name for name in self.modeled if is_measured(self.columns[name]))
 
     def refuse_text(self) -> None:
         """Refuse free text that is kept.

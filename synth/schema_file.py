@@ -1,4 +1,4 @@
-"""The schema as a file: TOML, one table a column, in the order of the columns."""
+"""The schema as a file: TOML, one table a column, in the order of the columns, then one a constraint."""
 
 import re
 from collections.abc import Mapping
@@ -55,11 +55,14 @@ def to_toml(schema: Schema) -> str:
     <BLANKLINE>
     """
     head = {"format": schema.format, "status": schema.status}
-    head |= schema.model_dump(exclude_defaults=True, exclude={"format", "status", "columns"})
+    head |= schema.model_dump(exclude_defaults=True, exclude={"format", "status", "columns", "constraints"})
     blocks = [_lines(head)]
     for name, column in schema.columns.items():
         content = {"kind": column.kind} | column.model_dump(exclude_defaults=True, exclude=_understood(column))
         blocks.append(f"[columns.{_key(name)}]\n{_lines(content)}")
+    for constraint in schema.constraints:
+        content = {"kind": constraint.kind} | constraint.model_dump(exclude_defaults=True)
+        blocks.append(f"[[constraints]]\n{_lines(content)}")
     return "\n".join(blocks)
 
 
@@ -82,7 +85,7 @@ def _key(name: str) -> str:
 def _value(value: Any) -> str:
     if not isinstance(value, tuple | list):
         return _scalar(value)
-    parts = [_scalar(part) for part in value]
+    parts = [_value(part) for part in value]
     line = f"[{', '.join(parts)}]"
     if len(line) <= _WIDTH:
         return line

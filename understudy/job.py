@@ -71,6 +71,7 @@ class EvaluationSpec(Frozen):
         default=None, description="Names of measures; none: all."
     )
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
+    audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
 
 
 class LedgerSpec(Frozen):

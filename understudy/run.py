@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.policy import Verdict
-from evaluate.result import NOTICE, Evaluation
+from evaluate.result import NOTICE, Candidate, Evaluation
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
+from synth.generators.lawful import REJECTED, rejections
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.split import Split
@@ -39,11 +40,13 @@ class Made:
         statement: what it promises; none: **no formal guarantee**.
         seconds: wall seconds of fit and sample.
         unsaved: why its model was not saved; empty where it was.
+        rejected: rows that were drawn and rejected for breaking a constraint; none where the schema has none.
     """
 
     statement: PrivacyStatement | None
     seconds: Mapping[str, float]
     unsaved: str
+    rejected: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,10 +124,13 @@ def _make(plan: Plan, label: str, sides: Split, work: Work, console: Console) ->
             write_table(synthetic, _table(plan, label, work), plan.schema)
         seconds = {**work.stage(label)["seconds"], "sample": time.perf_counter() - started}
         statement = None if model.statement is None else model.statement.to_dict()
-        work.write_stage(label, {"seconds": seconds, "unsaved": unsaved, "statement": statement})
+        rejected = synthetic.attrs.get(REJECTED)
+        if rejected is not None:
+            console.say(f"{label}: {rejections(rejected)}")
+        work.write_stage(label, {"seconds": seconds, "unsaved": unsaved, "statement": statement, "rejected": rejected})
     done = work.stage(label)
     stated = None if done["statement"] is None else PrivacyStatement.from_dict(done["statement"])
-    return Made(stated, done["seconds"], done["unsaved"])
+    return Made(stated, done["seconds"], done["unsaved"], done.get("rejected"))
 
 
 def _fit(plan: Plan, label: str, sides: Split, work: Work, console: Console) -> tuple[Model, str]:
@@ -166,11 +172,35 @@ def _evaluate(plan: Plan, sides: Split, made: Mapping[str, Made], work: Work, co
         synthetic = {label: read_table(_table(plan, label, work)) for label in made}
         statements = {label: one.statement for label, one in made.items()}
         evaluation = stages.evaluate(plan, sides, synthetic, statements, progress)
-    timed = tuple(replace(c, seconds={**made[c.name].seconds, **c.seconds}) for c in evaluation.candidates)
-    evaluation = replace(evaluation, candidates=timed, provenance=_provenance(plan, made, work, sides))
+    candidates = tuple(_audit(plan, _completed(c, made[c.name]), console) for c in evaluation.candidates)
+    evaluation = replace(evaluation, candidates=candidates, provenance=_provenance(plan, made, work, sides))
     with whole_file(path) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
     return evaluation
+
+
+def _completed(candidate: Candidate, made: Made) -> Candidate:
+    """The candidate with what its making took: seconds, and rows rejected where there are constraints."""
+    rejected = {} if made.rejected is None else {"rows_rejected_for_constraints": made.rejected}
+    return replace(
+        candidate,
+        seconds={**made.seconds, **candidate.seconds},
+        generator={**candidate.generator, **rejected},
+    )
+
+
+def _audit(plan: Plan, candidate: Candidate, console: Console) -> Candidate:
+    """The candidate with its claim audited, where it makes one; a claim that does not hold is said at once."""
+    if candidate.name not in stages.audited(plan):
+        return candidate
+    with console.stage(f"audit {candidate.name}") as progress:
+        candidate, disproved = stages.audit(plan, candidate, progress)
+    if disproved:
+        console.warn(
+            f"the audit disproves the privacy statement of {candidate.name}: the noise protects less than its epsilon "
+            "promises; do not release anything that this version fitted under a budget"
+        )
+    return candidate
 
 
 def _provenance(plan: Plan, made: Mapping[str, Made], work: Work, sides: Split) -> dict[str, Any]:

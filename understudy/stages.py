@@ -1,6 +1,8 @@
 """The stages of a run, in order: the table of contents of the whole product."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -8,10 +10,12 @@ import pandas as pd
 import evaluate as measuring
 from evaluate.policy import Verdict
 from evaluate.policy import judge as judge_candidate
-from evaluate.result import Evaluation
+from evaluate.privacy import audit as auditing
+from evaluate.result import Candidate, Evaluation, Failure
 from reports import write_html
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
+from synth.errors import UnderstudyError
 from synth.generators.base import Model, PrivateGenerator
 from synth.progress import Progress
 from synth.split import Split, split_table
@@ -71,6 +75,33 @@ def evaluate(
         statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
     )
+
+
+def audited(plan: Plan) -> tuple[str, ...]:
+    """Labels of the generators whose claim is audited: those with an epsilon, unless the job says otherwise."""
+    return tuple(plan.schedules) if plan.job.evaluation.audit else ()
+
+
+def audit(plan: Plan, candidate: Candidate, progress: Progress) -> tuple[Candidate, bool]:
+    """The candidate with the audit of its generator's claim, and whether that is disproved. No real row is read."""
+    chosen, started = plan.generators[candidate.name], time.perf_counter()
+    assert isinstance(chosen, PrivateGenerator)
+    limits = [auditing.TIME_LIMIT_S, plan.job.evaluation.time_limit_s]
+    seed = child_seed(plan.job.seed, "audit", candidate.name)
+    try:
+        found = auditing.audit(
+            chosen, plan.schema, seed=seed, progress=progress, time_limit_s=min(s for s in limits if s is not None)
+        )
+    except UnderstudyError as error:
+        failure = Failure(auditing.MEASURE, "failed", str(error))
+        return replace(candidate, failures=(*candidate.failures, failure)), False
+    completed = replace(
+        candidate,
+        estimates=(*candidate.estimates, found.estimate),
+        audit=found.to_dict(),
+        seconds={**candidate.seconds, "privacy.audit": round(time.perf_counter() - started, 3)},
+    )
+    return completed, found.verdict == auditing.EXCEEDS
 
 
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:

@@ -158,7 +158,7 @@ class Discretizer:
     def by_schema(cls, schema: Schema) -> Self:
         """Cells from what is declared alone: categories, and public grids merged into declared bins where there are."""
         assert not schema.measured, "the domain is measured, or observed, before there are codes"
-        return cls(tuple(_public_attribute(name, schema.columns[name]) for name in schema.learned))
+        return cls(tuple(_public_attribute(name, schema.columns[name]) for name in schema.modeled))
 
     @classmethod
     def by_quantiles(cls, schema: Schema, train: pd.DataFrame, n_bins: int = 20) -> Self:
@@ -225,7 +225,7 @@ class Discretizer:
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
         """A discretizer from plain data and the schema it was made under."""
         made = []
-        for name in schema.learned:
+        for name in schema.modeled:
             part = content[name]
             edges = None if part["edges"] is None else np.array(part["edges"], dtype=np.float64)
             group, mass = np.array(part["group"], dtype=np.int64), np.array(part["mass"], dtype=np.float64)

@@ -22,6 +22,7 @@ from synth.generators.measuring import Fit, start
 from synth.generators.search import CELLS_A_MB, Search
 from synth.generators.structural_zeros import structural_zeros
 from synth.marginals import MarkovRandomField, Measurement, Workload
+from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -79,6 +80,7 @@ class Aim(PrivateGenerator):
     )
     columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for single columns.")
     choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left for choices.")
+    n_draws: int = Field(default=30_000, ge=100, description="Rows drawn from the model to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")
 
     def plan(self, schema: Schema) -> Plan:
@@ -151,13 +153,10 @@ class Aim(PrivateGenerator):
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
-        search = Search(
-            CodedTable(discretizer.sizes, discretizer.encode(fit.train)),
-            self.workload(schema),
-            structural_zeros(fit.schema, discretizer),
-            max_cells=self.max_cells,
-            max_model_cells=self.max_model_mb * CELLS_A_MB,
-        )
+        table = CodedTable(discretizer.sizes, discretizer.encode(fit.train))
+        max_model_cells = self.max_model_mb * CELLS_A_MB
+        zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, max_model_cells / 2)
+        search = Search(table, self.workload(schema), zeros, self.max_cells, max_model_cells, self.n_draws)
         model, measurements = self._search(fit, search, one_way, np.random.default_rng(seed), progress)
         progress("estimating the distribution", None)
         model = search.estimate(measurements, model, self.n_iterations)

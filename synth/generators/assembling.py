@@ -9,6 +9,7 @@ from synth import identifiers
 from synth.columns import IdentifierColumn
 from synth.errors import JobError
 from synth.schema import Schema
+from synth.table import present
 
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
@@ -45,6 +46,22 @@ def add_identifiers(
         else:
             columns[name] = identifiers.generate(column, len(learned), rng)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)))
+
+
+def finish(
+    learned: pd.DataFrame, schema: Schema, entity_shares: tuple[float, ...] | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """The synthetic table as its reader knows it, `attrs` kept.
+
+    Args:
+        learned: canonical columns that a generator made.
+        schema: what the table holds.
+        entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
+        rng: source of the draw.
+    """
+    table = present(add_identifiers(learned, schema, entity_shares, rng), schema)
+    table.attrs.update(learned.attrs)
+    return table
 
 
 def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:

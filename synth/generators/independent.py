@@ -26,7 +26,7 @@ class Independent(PrivateGenerator):
 
     def plan(self, schema: Schema) -> Plan:
         """All of it for the histograms."""
-        k, n_columns = schema.max_rows_per_unit, len(schema.learned)
+        k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
         return lambda rho: [gaussian_of_rho(HISTOGRAMS, rho, count=n_columns, sensitivity=k)]
 
     def fit(

@@ -11,12 +11,12 @@ import pandas as pd
 from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
-from synth.generators.assembling import add_identifiers, rows_wanted
+from synth.generators.assembling import finish, rows_wanted
+from synth.generators.lawful import draw_lawful
 from synth.generators.saving import save_model
 from synth.marginals import MarkovRandomField, sample
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.table import present
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,17 @@ class MarginalModel:
 
         Raises:
             JobError: `n_rows` is below one; nothing was drawn.
+            ModelError: next to no row keeps the constraints; there is no table.
         """
         wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)
-        progress("sampling", 0.0)
-        codes = sample(self.distribution, wanted, rng)
-        progress("decoding", 0.5)
-        made = self.discretizer.decode(codes, rng)
-        return present(add_identifiers(made, self.schema, self.entity_shares, rng), self.schema)
+        progress("sampling", None)
+
+        def draw(n: int) -> pd.DataFrame:
+            return self.discretizer.decode(sample(self.distribution, n, rng), rng)
+
+        learned = draw_lawful(draw, wanted, self.schema)
+        return finish(learned, self.schema, self.entity_shares, rng)
 
     def save(self, path: Path) -> None:
         """Write the model as a new folder, whole or not at all.

@@ -4,7 +4,7 @@ Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Annotated, ClassVar
 
@@ -12,14 +12,16 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from synth.domain import Discretizer
+from synth.domain.counting import CodedTable
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
-from synth.marginals import MarkovRandomField, Measurement, estimate
+from synth.generators.structural_zeros import structural_zeros
+from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
+from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -29,7 +31,6 @@ COLUMNS, CHOICES, PAIRS = (
     "two-way marginals of the tree",
 )
 SHARES_TOLERANCE = 1e-6
-Pair = tuple[int, int]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -41,8 +42,10 @@ class Mst(PrivateGenerator):
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the estimation at most.")
 
+    # DEVIATES: the paper spends a third on each. Choices need less: on Adult at epsilon 1 the mean total variation of
+    # triples falls from .0944 to .0910.
     shares: tuple[Share, Share, Share] = Field(
-        default=(1 / 3, 1 / 3, 1 / 3),
+        default=(0.2, 0.1, 0.7),
         description="Of the budget: columns, choices of pairs, pairs.",
     )
 
@@ -55,7 +58,7 @@ class Mst(PrivateGenerator):
 
     def plan(self, schema: Schema) -> Plan:
         """Columns, choices and pairs, each at its share; all for the one column where there is no pair."""
-        n_columns, k = len(schema.learned), schema.max_rows_per_unit
+        n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
             return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k)]
         columns, choices, pairs = (share / sum(self.shares) for share in self.shares)
@@ -86,25 +89,24 @@ class Mst(PrivateGenerator):
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
-        codes = discretizer.encode(fit.train)
+        table = CodedTable(discretizer.sizes, discretizer.encode(fit.train))
+        zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self.max_cells)
         measurements = list(one_way)
-        if len(discretizer.columns) > 1:
-            tree = self._choose_tree(fit, codes, discretizer, estimate(discretizer.sizes, one_way), progress)
-            measurements += self._measure_pairs(fit, codes, discretizer, tree, progress)
+        if len(table.domain) > 1:
+            tree = self._choose_tree(fit, table, estimate(table.domain, one_way, zeros=zeros), progress)
+            measurements += self._measure_pairs(fit, table, tree, progress)
         progress("estimating the distribution", None)
-        distribution = estimate(discretizer.sizes, measurements, n_iterations=self.n_iterations)
-        return MarginalModel(self.name, fit.schema, fit.statement(), n_rows, discretizer, distribution, shares)
+        model = estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros)
+        return MarginalModel(self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares)
 
-    def _choose_tree(
-        self, fit: Fit, codes: np.ndarray, discretizer: Discretizer, model: MarkovRandomField, progress: Progress
-    ) -> list[Pair]:
+    def _choose_tree(self, fit: Fit, table: CodedTable, model: MarkovRandomField, progress: Progress) -> list[Clique]:
         """The edges of a spanning tree, each chosen among the pairs that would join two parts."""
         choices, pairs = fit.event(CHOICES), fit.event(PAIRS)
         assert isinstance(choices, SelectionEvent)
         assert isinstance(pairs, GaussianEvent)
-        candidates, scores = self._score(codes, discretizer, model, pairs, progress)
-        tree: list[Pair] = []
-        part = np.arange(len(discretizer.columns))
+        candidates, scores = self._score(table, model, pairs, progress)
+        tree: list[Clique] = []
+        part = {name: index for index, name in enumerate(table.domain)}
         while True:
             open_pairs = np.flatnonzero([part[a] != part[b] for a, b in candidates])
             if len(open_pairs) == 0:
@@ -112,45 +114,32 @@ class Mst(PrivateGenerator):
             chosen = open_pairs[fit.budget.choose(scores[open_pairs], fit.schema.max_rows_per_unit, choices)]
             a, b = candidates[chosen]
             tree.append((a, b))
-            part[part == part[b]] = part[a]
+            part = {name: part[a] if of == part[b] else of for name, of in part.items()}
 
     def _score(
-        self,
-        codes: np.ndarray,
-        discretizer: Discretizer,
-        model: MarkovRandomField,
-        pairs: GaussianEvent,
-        progress: Progress,
-    ) -> tuple[list[Pair], np.ndarray]:
+        self, table: CodedTable, model: MarkovRandomField, pairs: GaussianEvent, progress: Progress
+    ) -> tuple[list[Clique], np.ndarray]:
         """Public candidate pairs and how far independence is from each: one unit moves a score by at most k."""
-        sizes = list(discretizer.sizes.values())
-        all_pairs = list(combinations(range(len(sizes)), 2))
-        candidates = [(a, b) for a, b in all_pairs if sizes[a] * sizes[b] <= self.max_cells]
-        one_way = [model.marginal((name,)) for name in discretizer.columns]
+        candidates: list[Clique] = [
+            (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells
+        ]
         scores = np.empty(len(candidates))
-        for index, (a, b) in enumerate(candidates):
-            expected = np.outer(one_way[a], one_way[b]) / max(model.total, 1.0)
+        for index, clique in enumerate(candidates):
+            expected = model.marginal(clique)
             # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
             # is public, and keeps the tree from large tables that noise would fill.
             penalty = math.sqrt(2 / math.pi) * pairs.sigma * expected.size
-            scores[index] = np.abs(_count(codes, a, b, sizes) - expected).sum() - penalty
+            scores[index] = np.abs(table.counts(clique) - expected).sum() - penalty
             if index % 50 == 0:
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores
 
     def _measure_pairs(
-        self, fit: Fit, codes: np.ndarray, discretizer: Discretizer, tree: list[Pair], progress: Progress
+        self, fit: Fit, table: CodedTable, tree: list[Clique], progress: Progress
     ) -> Iterator[Measurement]:
         event = fit.event(PAIRS)
         assert isinstance(event, GaussianEvent)
-        names, sizes = discretizer.columns, list(discretizer.sizes.values())
-        for index, (a, b) in enumerate(tree):
-            noisy = fit.budget.release(_count(codes, a, b, sizes), event)
-            yield Measurement((names[a], names[b]), noisy.astype(np.float64), event.sigma)
+        for index, clique in enumerate(tree):
+            noisy = fit.budget.release(table.counts(clique), event)
+            yield Measurement(clique, noisy.astype(np.float64), event.sigma)
             progress("measuring pairs", (index + 1) / len(tree))
-
-
-def _count(codes: np.ndarray, a: int, b: int, sizes: Sequence[int]) -> np.ndarray:
-    """Exact two-way counts, shape (sizes[a], sizes[b])."""
-    joint = codes[:, a].astype(np.int64) * sizes[b] + codes[:, b]
-    return np.bincount(joint, minlength=sizes[a] * sizes[b]).reshape(sizes[a], sizes[b])

@@ -29,7 +29,7 @@ def measure_columns(
     n_bins: int,
     tell: Callable[[float], None],
 ) -> tuple[Discretizer, tuple[Measurement, ...]]:
-    """Codes for every learned column, and the one-way measurements on them.
+    """Codes for every modeled column, and the one-way measurements on them.
 
     Args:
         train: *Sensitive*. Conforming to the schema, contributions bounded.

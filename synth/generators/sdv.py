@@ -22,12 +22,13 @@ from pydantic import Field
 from synth.domain import line
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import MissingExtra, ModelError, TableError
-from synth.generators.assembling import add_identifiers, rows_wanted
+from synth.generators.assembling import finish, rows_wanted
 from synth.generators.base import Generator
+from synth.generators.lawful import draw_lawful
 from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.table import conform, present
+from synth.table import conform
 
 TABLE = "table"
 UNSAVED = "SDV's models are pickles, which run code when loaded; name it in a job, which samples from it at once"
@@ -68,21 +69,26 @@ class SdvModel:
 
         Raises:
             JobError: `n_rows` is below one; nothing was drawn.
+            ModelError: next to no row keeps the constraints; there is no table.
         """
         wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)
         progress(f"sampling {self.name}", None)
-        sampled = pd.DataFrame(index=range(wanted))
+        learned = draw_lawful(lambda n: self._draw(n, rng), wanted, self.schema)
+        return finish(learned, self.schema, self.entity_shares, rng)
+
+    def _draw(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        """The modeled columns of some rows, in canonical form."""
+        sampled = pd.DataFrame(index=range(n_rows))
         if self.synthesizer is not None:
             state = int(rng.integers(2**31))
             with _seeded(state):
                 self.synthesizer.reset_sampling()
                 # SDV samples from one fixed seed; its only way to another is the method it calls itself.
                 self.synthesizer._set_random_state(state)
-                sampled = self.synthesizer.sample(wanted)[TABLE]
+                sampled = self.synthesizer.sample(n_rows)[TABLE]
         made = {a.name: self._column(a, sampled, rng) for a in Discretizer.by_schema(self.schema).attributes}
-        learned = pd.DataFrame(made, index=pd.RangeIndex(wanted))
-        return present(add_identifiers(learned, self.schema, self.entity_shares, rng), self.schema)
+        return pd.DataFrame(made, index=pd.RangeIndex(n_rows))
 
     def _column(self, attribute: Attribute, sampled: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
         name = attribute.name

@@ -13,8 +13,6 @@ from synth.marginals.factor import shape_of
 
 CELLS_A_MB = 1e6 / 8
 """A cell is a float64."""
-N_DRAWS = 30_000
-"""Rows that stand for a model while candidates are scored: rounded, so that the error within its cliques is nil."""
 MOST_CANDIDATES = 3_000
 """Where the workload holds more, cliques of three are considered only where two of their attributes are joined."""
 ITERATIONS, TOLERANCE, LAST_TOLERANCE = 30, 1e-4, 1e-5
@@ -28,9 +26,11 @@ class Search:
     Attributes:
         table: *Sensitive*. Codes of the real rows.
         workload: what matters.
-        zeros: structural zeros; those that the model has no room for are left out of it.
+        zeros: structural zeros that the model has room for.
         max_cells: cells of one marginal at most.
         max_model_cells: cells of the model's tables at most, once the whole budget is used.
+        n_draws: rows that stand for a model while candidates are scored: rounded, so that hardly any error is added
+            within its cliques.
     """
 
     table: CodedTable
@@ -38,15 +38,8 @@ class Search:
     zeros: tuple[Factor, ...]
     max_cells: int
     max_model_cells: float
+    n_draws: int
     _counted: dict[Clique, np.ndarray] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        held: list[Factor] = []
-        for zero in self.zeros:
-            cliques = [factor.attributes for factor in (*held, zero)]
-            if junction_tree(self.table.domain, cliques).n_cells <= self.max_model_cells / 2:
-                held.append(zero)
-        object.__setattr__(self, "zeros", tuple(held))
 
     def counts(self, clique: Clique) -> np.ndarray:
         """*Sensitive*. The exact counts of a clique, shaped by it; counted once."""
@@ -104,8 +97,8 @@ class Search:
 
         Source: McKenna et al. 2022 (2201.12677), equation 1.
         """
-        rows = CodedTable(self.table.domain, sample(model, N_DRAWS, rng))
-        scale = model.total / N_DRAWS
+        rows = CodedTable(self.table.domain, sample(model, self.n_draws, rng))
+        scale = model.total / self.n_draws
         scores = np.empty(len(candidates))
         for index, clique in enumerate(candidates):
             exact = self.counts(clique)

@@ -252,6 +252,20 @@ def test_shuffled_columns_fail_on_fidelity_by_each_of_two_figures(name: str) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_claim_that_an_audit_disproves_fails_whatever_else_is_good(name: str) -> None:
+    assert failed(known(PROMISE, privacy__audit__excess=(0.01, 0.01, 0.01)), name) == {"privacy.audit.excess"}
+    assert failed(known(PROMISE, privacy__audit__excess=(-1.5, -1.5, -1.5)), name) == set()
+
+
+def test_a_rule_about_an_audit_applies_where_one_was_tried() -> None:
+    strict = policy_of(rule(VALID, 0.9), rule("privacy.audit.excess", 0.0))
+    valid = estimate(0.95, 0.97, 0.99, VALID)
+    assert [f.rule.measure for f in judge(candidate(valid), strict).findings] == [VALID]
+    broken = judge(candidate(valid, Failure("privacy.audit.excess", "failed", "it broke")), strict)
+    assert broken.verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_good_table_with_a_promise_passes(name: str) -> None:
     mst = known(
         PROMISE, columns__tvd__excess=(0.006, 0.01, 0.014), pairs__tvd__floor_share=(0.51, 0.55, 0.59),

@@ -120,3 +120,48 @@ def test_one_row_is_enough_to_say_something_uncertain(judge: Callable[..., Any])
     found = judge(_rows(1))[()]
     assert (found.value, found.n) == (1.0, 1)
     assert found.low == pytest.approx(0.025)
+
+
+CONSTRAINTS = [
+    {"kind": "inequality", "low": "price", "high": "age"},
+    {"kind": "fixed_combinations", "columns": ["color", "member"], "combinations": [["red", True], ["green", False]]},
+]
+
+
+def _lawful_rows(n: int) -> pd.DataFrame:
+    return _rows(n).assign(member=lambda rows: rows["color"] == "red")
+
+
+def _judged(offered: pd.DataFrame) -> dict[tuple[str, tuple[str, ...]], Estimate]:
+    schema = build_schema({**SCHEMA.model_dump(), "constraints": CONSTRAINTS})
+    real = _lawful_rows(80)
+    tables = replace(Tables.prepare(real.head(40), real.tail(40), real, schema), offered=offered)
+    return {(e.measure, e.subject): e for e in validity.measure(tables).estimates}
+
+
+def test_rows_that_keep_every_constraint_are_all_valid() -> None:
+    found = _judged(_lawful_rows(50))
+    assert {estimate.value for estimate in found.values()} == {1.0}
+    assert ("validity.constraint", ("price", "age")) in found
+    assert ("validity.constraint", ("color", "member")) in found
+
+
+def test_a_row_that_breaks_a_constraint_is_invalid_though_each_of_its_values_is_valid() -> None:
+    rows = _lawful_rows(50)
+    rows.loc[[3, 7], "price"] = 99.0
+    rows.loc[[7, 9], "member"] = ~rows.loc[[7, 9], "member"]
+    found = _judged(rows)
+    assert found["validity.rows", ()].value == pytest.approx(0.94)
+    broken = found["validity.constraint", ("price", "age")]
+    assert broken.value == pytest.approx(0.96)
+    assert broken.reference == 1.0
+    assert broken.note == "2 of 50 rows break the constraint that 'price' is at most 'age'."
+    assert found["validity.constraint", ("color", "member")].value == pytest.approx(0.96)
+    assert {e.value for (measure, _), e in found.items() if measure == "validity.column"} == {1.0}
+
+
+def test_a_table_that_breaks_kinds_and_constraints_alike_is_judged_to_the_end() -> None:
+    rows = _lawful_rows(50).astype({"age": object, "color": object})
+    rows.loc[3, ["age", "color"]] = ["forty", "violet"]
+    rows.loc[4, "price"] = np.inf
+    assert _judged(rows)["validity.rows", ()].value == pytest.approx(0.96)

@@ -141,6 +141,7 @@ def sample(
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
     from synth.errors import OutputError
+    from synth.generators.lawful import REJECTED, rejections
     from synth.generators.registry import load_model
     from synth.output import check_writable
     from synth.table import write_table
@@ -154,7 +155,10 @@ def sample(
         synthetic = loaded.sample(rows, seed=seed, progress=progress)
         write_table(synthetic, out, loaded.schema)
     console.say(f"Synthetic table: {out}")
-    console.result({"synthetic": str(out), "rows": len(synthetic), "generator": loaded.name})
+    rejected = synthetic.attrs.get(REJECTED)
+    if rejected is not None:
+        console.say(f"Constraints: {rejections(rejected)}")
+    console.result({"synthetic": str(out), "rows": len(synthetic), "generator": loaded.name, "rejected": rejected})
     return 0
 
 

@@ -422,7 +422,11 @@ def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k
     sizes, *rest = recorder.sigmas  # rows per entity: one entity is in one cell
     events: list[Event] = [GaussianEvent("sizes", sizes, 1), *(GaussianEvent("counts", s, k) for s in rest)]
     events += [SelectionEvent("pairs", 2 * k / scale) for scale in recorder.scales]
-    assert len(rest) == (2 if private == "independent" else 3)
+    planned = {record.mechanism: 0 for record in statement.events}
+    for record in statement.events:
+        planned[record.mechanism] += record.count
+    assert len(rest) == planned["Gaussian"] - 1 >= 2
+    assert len(recorder.scales) == planned.get("exponential", 0)
     assert epsilon_pld(events, statement.delta) == pytest.approx(statement.epsilon, rel=2e-3)
     assert statement.epsilon <= 2.0
 

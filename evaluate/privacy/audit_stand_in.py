@@ -1,0 +1,137 @@
+"""The table that an audit fits, made of nothing but constants, and the log of what a fit drew from it.
+
+Every column has the same codes, and every row holds one code throughout. Of each code there is a number of rows that no
+other code has, and one canary: a unit that is there or not. So whatever counts rows by some columns has one cell for
+each canary, and the counts say which.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from synth.dp.mechanisms import SystemNoise
+from synth.schema import Schema, build_schema
+
+N_COLUMNS = 5
+N_CANARIES = 12
+"""Canaries in one fit, and codes of a column; in cells of their own, they are as good as one canary in twelve fits."""
+UNIT = "unit"
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A public table in place of the real one.
+
+    Attributes:
+        schema: declared, with as many rows per unit as the real one has.
+    """
+
+    schema: Schema
+
+    @classmethod
+    def like(cls, schema: Schema) -> "StandIn":
+        """A stand-in with the unit of privacy of a schema, its k and its public number of units.
+
+        Args:
+            schema: declared; nothing else is taken from it.
+        """
+        columns = {
+            # Declared bins: no noise merges these codes, whatever epsilon is.
+            f"column {i + 1}": {
+                "kind": "integer",
+                "bounds": [0, N_CANARIES - 1],
+                "bins": list(range(N_CANARIES + 1)),
+            }
+            for i in range(N_COLUMNS)
+        }
+        content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
+        if schema.entity is None:
+            return cls(build_schema(content))
+        unit = {UNIT: {"kind": "identifier", "bounds": [0, 10**12]}}
+        k = schema.max_rows_per_unit
+        entities = {"entity": UNIT, "max_rows_per_unit": k, "columns": {**unit, **columns}}
+        return cls(build_schema({**content, **entities}))
+
+    @property
+    def k(self) -> int:
+        """Rows of one canary: as many as one unit may have."""
+        return self.schema.max_rows_per_unit
+
+    @property
+    def background(self) -> np.ndarray:
+        """Rows of each code beside the canary's, shape (N_CANARIES,): no two alike, with a canary or without."""
+        return 2 * self.k * np.arange(1, N_CANARIES + 1)
+
+    def table(self, present: np.ndarray) -> pd.DataFrame:
+        """The table with some of the canaries.
+
+        Args:
+            present: which, shape (N_CANARIES,), boolean.
+        """
+        codes = np.arange(N_CANARIES)
+        rows = np.concatenate([np.repeat(codes, self.background), np.repeat(codes[present], self.k)])
+        frame = pd.DataFrame({name: rows for name in self.schema.columns if name != UNIT})
+        if self.schema.entity is not None:
+            n = int(self.background.sum())
+            frame[UNIT] = np.concatenate([np.arange(n), np.repeat(n + codes[present], self.k)])
+        return frame
+
+    def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
+        """How often a release counted each row; none where these cells do not hold the codes apart."""
+        expected = self.background + self.k * present
+        weight = float(counts.sum() / expected.sum())
+        return weight if np.allclose(counts[cells], weight * expected) else None
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release with Gaussian noise as it reached the sampler, flat: exact values, what was published, sigma."""
+
+    exact: np.ndarray
+    published: np.ndarray
+    sigma: float
+
+
+class LogComplete(Exception):
+    """All that was planned is drawn: what a fit makes of it is nothing that an audit needs."""
+
+
+@dataclass
+class MeasurementLog:
+    """A source of noise that keeps every release with Gaussian noise; the system draws.
+
+    Attributes:
+        n_planned: draws after which a fit ends by `LogComplete`.
+        releases: in order.
+    """
+
+    n_planned: int
+    releases: list[Release] = field(default_factory=list)
+    n_drawn: int = 0
+    private: bool = False
+    system: SystemNoise = field(default_factory=SystemNoise)
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The system's, kept."""
+        published = self.system.gaussian(values, sigma)
+        self.releases.append(Release(values.ravel().astype(float), published.ravel().astype(float), sigma))
+        self._drawn()
+        return published
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The system's."""
+        published = self.system.laplace(values, scale)
+        self._drawn()
+        return published
+
+    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        """The system's."""
+        chosen = self.system.noisy_max(scores, scale)
+        self._drawn()
+        return chosen
+
+    def _drawn(self) -> None:
+        self.n_drawn += 1
+        if self.n_drawn == self.n_planned:
+            raise LogComplete

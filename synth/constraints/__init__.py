@@ -1,0 +1,10 @@
+"""Constraints: public facts about rows as a whole, which every synthetic row keeps.
+
+They are asserted, as bounds and categories are: no fit checks them against the table, and no row of it is refused or
+left out for what it holds.
+"""
+
+from synth.constraints.checking import check
+from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality
+
+__all__ = ["Constraint", "FixedCombinations", "Formula", "Inequality", "check"]

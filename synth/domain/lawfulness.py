@@ -1,0 +1,131 @@
+"""Which rows keep a constraint, and columns computed by a formula.
+
+Everything is compared on the line (float64): whole numbers beyond 2^53 only as exactly as that.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, Column, DateColumn
+from synth.constraints import Constraint, FixedCombinations, Formula, Inequality
+from synth.constraints.expression import evaluate
+from synth.domain import line
+
+NOISE = 1e-9
+"""Relative difference that is an artifact of floating point."""
+LARGEST = 2.0**62
+"""Steps of a precision that are counted at most, either way: as many as int64 holds."""
+DAY = 24 * 3600 * 10**6
+Columns = Mapping[str, Column]
+
+
+def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.ndarray:
+    """Which rows break a constraint; shape (n,), boolean.
+
+    Args:
+        frame: in canonical form; *Sensitive* where it is real.
+        constraint: checked against `columns`.
+        columns: of the schema.
+    """
+    if isinstance(constraint, Inequality):
+        return _out_of_order(frame, constraint, columns)
+    if isinstance(constraint, FixedCombinations):
+        return _unlisted(frame, constraint, columns)
+    return _miscalculated(frame, constraint, columns)
+
+
+def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd.Series, np.ndarray]:
+    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both.
+
+    Args:
+        frame: holds the operands, in canonical form.
+        formula: checked against `columns`.
+        columns: of the schema. A value outside the bounds of the formula's column, and a missing one where none may
+            be, is not lawful.
+    """
+    column: Any = columns[formula.column]
+    exact = _exact(frame, formula, columns)
+    missing, unit = np.isnan(exact), line.step(column)
+    # In steps of the precision, where there is one: whole numbers, which float64 compares exactly.
+    made = exact if unit is None else np.rint(line.ratio(exact, unit))
+    low, high = _limits(column, unit)
+    outside = (made < low) | (made > high)
+    inside = np.clip(np.where(missing, 0.0, made), max(low, -LARGEST), min(high, LARGEST))
+    series = line.values(inside if unit is None else inside.astype(np.int64), column, missing)
+    return series, outside | (missing & (not column.missing))
+
+
+def _limits(column: Any, unit: float | None) -> tuple[float, float]:
+    """The bounds of a computed value: in steps of the precision, else with room for noise, which is cut off later."""
+    low, high = line.bounds(column)
+    if unit is None:
+        return low - _slack(low), high + _slack(high)
+    return float(np.ceil(line.ratio(np.array(low), unit))), float(np.floor(line.ratio(np.array(high), unit)))
+
+
+def on_one_line(values: np.ndarray, column: Column) -> np.ndarray:
+    """Positions of a column on the line that it shares with every column it can be compared to.
+
+    Args:
+        values: positions on the column's own line: days for dates, microseconds for times.
+        column: the kind.
+    """
+    return np.asarray(values * (DAY if isinstance(column, DateColumn) else 1))
+
+
+def canonical(values: Sequence[Any], column: Column) -> pd.Series:
+    """What combinations list of one column, as a canonical column."""
+    if isinstance(column, BooleanColumn):
+        return pd.Series(list(values), dtype="boolean")
+    whole = all(isinstance(value, int) for value in values)
+    return pd.Series(list(values), dtype="Int64" if whole else object)
+
+
+def _out_of_order(frame: pd.DataFrame, constraint: Inequality, columns: Columns) -> np.ndarray:
+    low, high = (_on_one_line(frame, name, columns) for name in constraint.columns)
+    # Comparing with NaN is false: the constraint holds where either is missing.
+    return np.asarray(low >= high if constraint.strict else low > high)
+
+
+def _on_one_line(frame: pd.DataFrame, name: str, columns: Columns) -> np.ndarray:
+    column: Any = columns[name]
+    return on_one_line(line.positions(frame[name], column), column)
+
+
+def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Columns) -> np.ndarray:
+    rows, listed = [], []
+    missing = np.zeros(len(frame), dtype=bool)
+    for index, name in enumerate(constraint.columns):
+        known = canonical([combination[index] for combination in constraint.combinations], columns[name])
+        distinct = pd.Index(known.unique())
+        rows.append(distinct.get_indexer(pd.Index(frame[name].array)))
+        listed.append(distinct.get_indexer(pd.Index(known.array)))
+        missing |= frame[name].isna().to_numpy()
+    lawful = pd.MultiIndex.from_arrays(rows).isin(pd.MultiIndex.from_arrays(listed))
+    return np.asarray(~lawful & ~missing)
+
+
+def _miscalculated(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
+    column: Any = columns[formula.column]
+    exact, given = _exact(frame, formula, columns), line.positions(frame[formula.column], column)
+    differs = np.abs(given - exact) > _allowed(exact, line.step(column))
+    return np.asarray(np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs))
+
+
+def _allowed(exact: np.ndarray, unit: float | None) -> Any:
+    """How far a value may lie from what its formula gives: half a step, as ties may go either way."""
+    if unit is None:
+        return _slack(exact)
+    return unit / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(exact))
+
+
+def _exact(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
+    operands: dict[str, Any] = {name: columns[name] for name in formula.operands}
+    return evaluate(formula.parsed, {name: line.positions(frame[name], c) for name, c in operands.items()})
+
+
+def _slack(values: Any) -> Any:
+    return NOISE * np.maximum(1.0, np.abs(values))

@@ -1,0 +1,109 @@
+"""Structural zeros: combinations of codes that no row which keeps the constraints can have.
+
+Held at zero in the model, they spare it the mass that noise would put there, and sampling the rows that would be
+rejected. They come from public things alone: the constraints, and codes that were released.
+
+Only what codes can tell is held here: a code covers several cells, and a pair of codes stays open where any values
+within it keep the constraint. Formulas, constraints on formula columns, and tables of more than `MAX_CELLS` cells have
+no zeros; rejection alone serves them.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from synth.constraints import FixedCombinations, Inequality
+from synth.domain import Discretizer, line
+from synth.domain.discretizer import MISSING, OTHER, Attribute
+from synth.domain.lawfulness import LARGEST, canonical, on_one_line
+from synth.marginals import Factor
+from synth.schema import Schema
+
+MAX_CELLS = 1_000_000
+"""Cells of one factor at most."""
+
+
+def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, ...]:
+    """One factor for each constraint that rules codes out: ``-inf`` where no values can keep it, 0 elsewhere.
+
+    A code that a synthetic value may not have is ruled out as well. A constraint that rules out nothing, or everything
+    (so that no distribution would be left), has no factor.
+
+    Args:
+        schema: names the constraints; nothing in it is left to measure.
+        discretizer: the codes, as they were released.
+    """
+    attributes = {attribute.name: attribute for attribute in discretizer.attributes}
+    factors = []
+    for constraint in schema.constraints:
+        if not isinstance(constraint, Inequality | FixedCombinations) or not attributes.keys() >= {*constraint.columns}:
+            continue
+        of = [attributes[name] for name in constraint.columns]
+        if math.prod(attribute.size for attribute in of) > MAX_CELLS:
+            continue
+        open_codes = (
+            _ordered(constraint, of[0], of[1]) if isinstance(constraint, Inequality) else _listed(constraint, of)
+        )
+        open_codes &= _possible(of)
+        if open_codes.any() and not open_codes.all():
+            factors.append(Factor(constraint.columns, np.where(open_codes, 0.0, -np.inf)))
+    return tuple(factors)
+
+
+def _ordered(constraint: Inequality, low: Attribute, high: Attribute) -> np.ndarray:
+    """Pairs of codes in which some value of the one is below (or at) some value of the other, or one is missing."""
+    least, greatest = _extent(low)[0][:, None], _extent(high)[1][None, :]
+    open_codes = least < greatest if constraint.strict else least <= greatest
+    return _with_missing(np.asarray(open_codes))
+
+
+def _extent(attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest value of every code on the line of comparisons; shape (size,) both.
+
+    Codes without cells of the line (`other`, `missing`) have the empty extent (inf, -inf).
+    """
+    assert attribute.edges is not None
+    column: Any = attribute.column
+    unit = line.step(column)
+    first, last = attribute.edges[:-1], np.nextafter(attribute.edges[1:], -np.inf)
+    if unit is not None:
+        # As `line.draw` finds the values within a cell.
+        first = np.ceil(line.ratio(first, unit))
+        last = np.maximum(first, np.ceil(line.ratio(attribute.edges[1:], unit)) - 1)
+    least, greatest = np.full(attribute.size, np.inf), np.full(attribute.size, -np.inf)
+    np.minimum.at(least, attribute.group[:OTHER], _places(first, column))
+    np.maximum.at(greatest, attribute.group[:OTHER], _places(last, column))
+    return least, greatest
+
+
+def _places(drawn: np.ndarray, column: Any) -> np.ndarray:
+    """Where values that `line.draw` may give come to lie on the line of comparisons, rounded as values are."""
+    if line.step(column) is not None:
+        drawn = np.clip(drawn, -LARGEST, LARGEST).astype(np.int64)
+    values = line.values(drawn, column, np.zeros(len(drawn), dtype=bool))
+    return on_one_line(line.positions(values, column), column)
+
+
+def _listed(constraint: FixedCombinations, of: list[Attribute]) -> np.ndarray:
+    """Tuples of codes that hold a listed combination, or in which one is missing."""
+    open_codes = np.zeros([attribute.size for attribute in of], dtype=bool)
+    values = zip(*constraint.combinations, strict=True)
+    codes = [attribute.codes(canonical(listed, attribute.column)) for attribute, listed in zip(of, values, strict=True)]
+    open_codes[tuple(codes)] = True
+    return _with_missing(open_codes)
+
+
+def _with_missing(open_codes: np.ndarray) -> np.ndarray:
+    """The codes with those opened in which any column is missing: every constraint holds there."""
+    for axis in range(open_codes.ndim):
+        np.moveaxis(open_codes, axis, 0)[MISSING] = True
+    return open_codes
+
+
+def _possible(of: list[Attribute]) -> np.ndarray:
+    """Tuples of codes that a synthetic row can have at all."""
+    possible = np.ones([attribute.size for attribute in of], dtype=bool)
+    for axis, attribute in enumerate(of):
+        np.moveaxis(possible, axis, 0)[attribute.impossible] = False
+    return possible

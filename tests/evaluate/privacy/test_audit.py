@@ -1,0 +1,226 @@
+"""The audit of the measurement log: it finds faults in the noise of every generator, and none where there is none."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from evaluate.intervals import clopper_pearson
+from evaluate.privacy import audit as auditing
+from evaluate.privacy.audit import EXCEEDS, WITHIN, Audit, AuditError, audit, conclude, gaussian_epsilon
+from evaluate.privacy.audit_stand_in import N_CANARIES, MeasurementLog, Release, StandIn
+from synth.domain import Discretizer
+from synth.dp import budget, mechanisms
+from synth.dp.accounting import epsilon_pld
+from synth.dp.events import GaussianEvent
+from synth.dp.mechanisms import SystemNoise
+from synth.generators import registry
+from synth.generators.base import PrivateGenerator
+from synth.schema import Schema, build_schema
+
+GENERATORS = ("independent", "mst")
+_release, _gaussian, _encode = mechanisms.release, SystemNoise.gaussian, Discretizer.encode
+
+
+def schema_of(k: int = 1) -> Schema:
+    columns: dict[str, Any] = {"a": {"kind": "boolean"}}
+    content: dict[str, Any] = {"status": "declared", "n_units": 1_000, "columns": columns}
+    if k > 1:
+        columns["who"] = {"kind": "identifier", "bounds": [0, 999]}
+        content |= {"entity": "who", "max_rows_per_unit": k}
+    return build_schema(content)
+
+
+def generator(name: str, epsilon: float | None = 3.0) -> PrivateGenerator:
+    made = registry.generator(name, epsilon=epsilon)
+    assert isinstance(made, PrivateGenerator)
+    return made
+
+
+def _half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+    return _gaussian(self, values, sigma / 2)
+
+
+def _twice(exact: np.ndarray, event: GaussianEvent, noise: Any) -> np.ndarray:
+    return _release(2 * exact, event, noise)
+
+
+def _without_root(exact: np.ndarray, event: GaussianEvent, noise: Any) -> np.ndarray:
+    return _release(exact, replace(event, sigma=event.sigma / math.sqrt(event.count)), noise)
+
+
+FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "half the noise": (SystemNoise, "gaussian", _half),
+    "a unit that contributes twice": (budget, "release", _twice),
+    "a dropped root of the number of columns": (budget, "release", _without_root),
+    "no noise": (SystemNoise, "gaussian", lambda self, values, sigma: values),
+}
+
+
+@pytest.mark.parametrize(("name", "fault"), [*(("independent", fault) for fault in FAULTS), ("mst", "half the noise")])
+def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*FAULTS[fault])
+    found = audit(generator(name), schema_of(), time_limit_s=None)
+    assert found.verdict == EXCEEDS
+    assert found.estimate.value > 0
+    assert found.bound > found.distribution_free
+
+
+@pytest.mark.parametrize(("name", "k"), [("independent", 1), ("independent", 4), ("mst", 4)])
+def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
+    found = audit(generator(name), schema_of(k), time_limit_s=None)
+    assert found.verdict == WITHIN
+    assert 0.8 < found.bound < 3.0  # and it comes near enough to the claim to say something
+    assert f"{k} row" in found.ran_on
+
+
+def test_rounds_that_follow_from_earlier_ones_are_audited_alike() -> None:
+    found = audit(generator("aim"), schema_of(), n_fits=12, time_limit_s=None)
+    assert found.verdict == WITHIN
+    assert max(found.false_positives[0], found.false_negatives[0]) < 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_noise_of_rounds_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*FAULTS[fault])
+    assert audit(generator("aim"), schema_of(), n_fits=80, time_limit_s=None).verdict == EXCEEDS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("fault", [None, *FAULTS])
+def test_ten_of_ten_audits_are_right(name: str, fault: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fault is not None:
+        monkeypatch.setattr(*FAULTS[fault])
+    for seed in range(10):
+        found = audit(generator(name), schema_of(), time_limit_s=None, seed=seed)
+        assert found.verdict == (WITHIN if fault is None else EXCEEDS)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 30.0])
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_claim_at_either_end_of_the_scale_raises_no_alarm(epsilon: float, k: int) -> None:
+    # At 30 noise is smaller than a count, and its whole numbers tie.
+    assert audit(generator("independent", epsilon), schema_of(k), n_fits=100).verdict == WITHIN
+
+
+def test_rows_of_an_entity_that_are_not_bounded_by_their_noise_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The noise of one row for units of four: as if k had been forgotten.
+    def forgotten(exact: np.ndarray, event: GaussianEvent, noise: Any) -> np.ndarray:
+        return _release(exact, replace(event, sigma=event.sigma / event.sensitivity), noise)
+
+    monkeypatch.setattr(budget, "release", forgotten)
+    assert audit(generator("independent"), schema_of(4), n_fits=40).verdict == EXCEEDS
+
+
+def test_rows_counted_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Discretizer, "encode", lambda self, frame: np.repeat(_encode(self, frame), 2, axis=0))
+    stand_in, present = StandIn.like(schema_of()), np.arange(N_CANARIES) < 6
+    made = generator("mst")
+    schedule = made.schedule(stand_in.schema)
+    assert schedule is not None
+    log = auditing.measurement_log(made, schedule, stand_in, present)
+    weights = [
+        stand_in.weight(r.exact, np.flatnonzero(r.exact)[np.argsort(r.exact[r.exact > 0])], present)
+        for r in log.releases
+    ]
+    assert weights == [1.0] * 5 + [2.0] * 4
+
+
+def test_the_error_rates_are_those_of_the_noise() -> None:
+    # Five histograms at sigma add up to one Gaussian with mu = sqrt(5) / sigma: both errors are Phi(-mu / 2).
+    made = generator("independent")
+    schedule = made.schedule(StandIn.like(schema_of()).schema)
+    assert schedule is not None
+    (event,) = schedule.events
+    assert isinstance(event, GaussianEvent)
+    mu = math.sqrt(event.count) / event.sigma
+    found = audit(made, schema_of(), time_limit_s=None)
+    rate, n = float(stats.norm.cdf(-mu / 2)), found.n_trials // 2
+    for measured, _, _ in (found.false_positives, found.false_negatives):
+        assert abs(measured - rate) < 4.5 * math.sqrt(rate * (1 - rate) / n)
+
+
+def test_the_epsilon_of_a_gaussian_is_that_of_the_accountant() -> None:
+    for sigma in (0.8, 2.0, 20.0):
+        exact = epsilon_pld([GaussianEvent("means", sigma, whole=False)], 1e-6)
+        assert gaussian_epsilon(1 / sigma, 1e-6) == pytest.approx(exact, rel=1e-3)
+    assert gaussian_epsilon(-1.0, 1e-6) == gaussian_epsilon(0.0, 1e-6) == gaussian_epsilon(1e-9, 1e-6) == 0.0
+
+
+def test_bounds_follow_from_the_upper_ends_of_both_rates() -> None:
+    found = conclude((3.0, 1e-5), (10, 30), 1_000, 0.95, ran_on="paper")
+    fpr, fnr = (clopper_pearson(k, 1_000)[1] for k in (10, 30))
+    mu = float(stats.norm.ppf(1 - fpr) - stats.norm.ppf(fnr))
+    assert found.bound == pytest.approx(gaussian_epsilon(mu, 1e-5))
+    assert found.distribution_free == pytest.approx(math.log((1 - fnr - 1e-5) / fpr))
+    assert found.verdict == EXCEEDS
+    perfect = conclude((3.0, 1e-5), (0, 0), 20, 0.95, ran_on="paper")
+    assert 0 < perfect.distribution_free < perfect.bound < math.inf
+    assert conclude((3.0, 1e-5), (1_000, 1_000), 1_000, 0.95, ran_on="paper").bound == 0.0
+
+
+def test_the_interval_of_a_rate_has_the_level_that_is_asked_for() -> None:
+    for k, n in ((0, 20), (7, 40), (960, 960)):
+        exact = stats.binomtest(k, n).proportion_ci(confidence_level=0.99, method="exact")
+        assert clopper_pearson(k, n, level=0.99) == pytest.approx((exact.low, exact.high))
+
+
+def test_guessing_with_errors_proves_nothing() -> None:
+    found = conclude((3.0, 1e-6), (480, 480), 960, 0.99, ran_on="paper")
+    assert found.bound == found.distribution_free == 0.0
+    assert found.verdict == WITHIN
+
+
+def test_an_audit_is_read_back_as_it_was_written() -> None:
+    found = conclude((3.0, 1e-6), (350, 360), 960, 0.99, ran_on="a stand-in")
+    content = json.loads(json.dumps(found.to_dict()))
+    assert content["verdict"] == WITHIN
+    assert Audit.from_dict(content) == found
+    for damaged in ({}, {**content, "false_positives": [0.1]}, {**content, "false_negatives": "abc"}):
+        with pytest.raises(AuditError, match="damaged"):
+            Audit.from_dict(damaged)
+
+
+def test_without_a_claim_there_is_nothing_to_audit() -> None:
+    with pytest.raises(AuditError, match="epsilon=none"):
+        audit(generator("mst", None), schema_of())
+
+
+def test_a_fit_that_releases_no_counts_of_the_canaries_is_not_called_audited() -> None:
+    stand_in, present = StandIn.like(schema_of()), np.arange(N_CANARIES) < 6
+    log = MeasurementLog(10**6)
+    for exact in (np.ones(N_CANARIES), np.arange(30.0), np.zeros(30)):
+        log.releases.append(Release(exact, exact, 1.0))
+    with pytest.raises(AuditError, match="tells its canaries apart"):
+        auditing.guesses(stand_in, log, present)
+
+
+def test_a_guess_rests_on_what_was_published_alone() -> None:
+    stand_in, published = StandIn.like(schema_of()), np.arange(1.0, N_CANARIES + 1) * 2.0 + 0.7
+    said = []
+    for present in (np.zeros(N_CANARIES, dtype=bool), np.ones(N_CANARIES, dtype=bool)):
+        log = MeasurementLog(10**6)
+        log.releases.append(Release((stand_in.background + present).astype(float), published, 1.0))
+        said.append(auditing.guesses(stand_in, log, present))
+    assert (said[0] == said[1]).all()
+    assert said[0].all()
+
+
+def test_the_clock_may_stop_an_audit_early_but_never_before_its_first_fit() -> None:
+    found = audit(generator("independent"), schema_of(), time_limit_s=0.0)
+    assert found.n_trials == N_CANARIES
+    assert found.bound == 0.0
+
+
+def test_the_table_is_the_same_for_every_schema_and_holds_nothing_of_it() -> None:
+    present = np.arange(N_CANARIES) % 2 == 0
+    one, other = (StandIn.like(schema_of()).table(present) for _ in range(2))
+    assert one.equals(other)
+    assert list(one.columns) == [f"column {i}" for i in range(1, 6)]

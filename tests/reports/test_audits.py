@@ -1,0 +1,98 @@
+"""An audit in the report: below the claim it is no praise, above it nobody can miss it, damaged it is not passed by."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evaluate.policy import Verdict
+from evaluate.privacy.audit import MEASURE, Audit, conclude
+from evaluate.result import Candidate, Evaluation
+from reports import render_html
+from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
+from reports.limits import LEFT_OUT, NOT_AUDITED, limits_of
+from reports.readings import reading
+
+WITHIN = conclude((1.0, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
+BEYOND = conclude((1.0, 1e-6), (100, 110), 960, 0.99, ran_on="a public stand-in")
+
+
+def with_audit(evaluation: Evaluation, audit: Audit | dict[str, Any]) -> Evaluation:
+    found = audit.to_dict() if isinstance(audit, Audit) else audit
+    estimates = (*evaluation.candidates[0].estimates, *([audit.estimate] if isinstance(audit, Audit) else []))
+    first = replace(evaluation.candidates[0], audit=found, estimates=estimates)
+    return replace(evaluation, candidates=(first, *evaluation.candidates[1:]))
+
+
+def cover(page: str) -> str:
+    return page[: page.index("Side by side")]
+
+
+def test_a_bound_below_the_claim_is_shown_beside_the_statement_without_praise(evaluation: Evaluation) -> None:
+    page = render_html(with_audit(evaluation, WITHIN))
+    note = audit_note(with_audit(evaluation, WITHIN).candidates[0])
+    assert note is not None
+    assert not note.alarms
+    assert f"lower bound {note.bound}, claim 1 at delta 1e\u22126, 99% confidence, on a public stand-in." in page
+    assert "it is no evidence that the claim is true" in page
+    assert "The audit speaks against" not in page
+    assert "disputed" not in page
+
+
+def test_a_bound_above_the_claim_is_in_the_verdict_whatever_the_policy(
+    evaluation: Evaluation, verdicts_of: Any
+) -> None:
+    audited = with_audit(evaluation, BEYOND)
+    for verdicts in ((), verdicts_of(audited), verdicts_of(audited, "public")):
+        page = render_html(audited, verdicts=verdicts)
+        assert "The audit speaks against the privacy statement." in cover(page)
+        assert "the privacy statement is false" in cover(page)
+        assert "disputed by its audit" in cover(page)
+        assert verdicts == () or "DO NOT RELEASE" in cover(page)
+
+
+def test_the_rule_that_fails_says_what_that_means(evaluation: Evaluation, verdicts_of: Any) -> None:
+    audited = with_audit(evaluation, BEYOND)
+    for policy in ("internal", "partner", "public"):
+        ruled: tuple[Verdict, ...] = verdicts_of(audited, policy)
+        assert ruled[0].verdict == "FAIL"
+        (finding,) = (f for f in ruled[0].findings if f.rule.measure == MEASURE)
+        assert finding.outcome == "FAIL"
+        assert finding.rule.severity == "fail"
+        assert reading(finding.estimate) == DISPROVED
+        assert not any(f.rule.measure == MEASURE for v in ruled[1:] for f in v.findings)
+    assert reading(WITHIN.estimate) == NOT_DISPROVED
+
+
+@pytest.mark.parametrize(
+    "damage", [{"bound": "three"}, {"bound": float("nan")}, {"false_positives": None}, {"n_trials": {}}]
+)
+def test_an_audit_that_cannot_be_read_is_not_passed_over(evaluation: Evaluation, damage: dict[str, Any]) -> None:
+    page = render_html(with_audit(evaluation, {**WITHIN.to_dict(), **damage}))
+    assert "The audit of this table cannot be read" in cover(page)
+    assert "cannot be read" in cover(render_html(with_audit(evaluation, {})))
+
+
+def test_what_an_audit_says_of_itself_is_escaped(evaluation: Evaluation) -> None:
+    hostile = replace(WITHIN, ran_on="<script>alert(1)</script>" + "x" * 1_000)
+    page = render_html(with_audit(evaluation, hostile))
+    assert "<script>alert(1)" not in page
+    assert "x" * 250 not in page
+
+
+def test_the_limits_say_what_an_audit_leaves_out(evaluation: Evaluation) -> None:
+    private: Candidate = evaluation.candidates[0]
+    assert NOT_AUDITED in limits_of(private).power
+    audited = limits_of(replace(private, audit=WITHIN.to_dict())).power
+    assert LEFT_OUT in audited
+    assert NOT_AUDITED not in audited
+    assert not {NOT_AUDITED, LEFT_OUT} & set(limits_of(evaluation.candidates[1]).power)
+
+
+def test_evaluations_with_and_without_an_audit_are_read_back(evaluation: Evaluation) -> None:
+    audited = with_audit(evaluation, WITHIN)
+    again = Evaluation.from_json(audited.to_json())
+    assert Audit.from_dict(again.candidates[0].audit or {}) == WITHIN
+    old = evaluation.to_json().replace('"audit": null', '"seconds": {}')  # a file from before there were audits
+    assert '"audit"' not in old
+    assert all(candidate.audit is None for candidate in Evaluation.from_json(old).candidates)
