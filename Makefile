@@ -1,9 +1,10 @@
 # Everything runs in .venv, which the first command makes; the second call of a command installs nothing.
 PYTHON ?= python3
 BIN := .venv/bin
+PEERS := opendp smartnoise dpmm
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow check bench bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
 demo: .venv/.demo
@@ -26,9 +27,20 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks.side_by_side
+	@echo
+	@echo "Private generators on UCI's Adult, which you bring: $(BIN)/python -m benchmarks.adult adult.data --out adult.json"
+	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
+
+# Other libraries, each in an environment of its own. One that does not install stops nothing: its rows will say so.
+bench-peers: $(PEERS:%=.venv-peers/%/.made)
+
+.venv-peers/%/.made: benchmarks/peers/%.txt
+	@rm -rf .venv-peers/$* && $(PYTHON) -m venv .venv-peers/$*
+	@if .venv-peers/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<; then touch $@; \
+	else rm -rf .venv-peers/$*; echo "$* does not install here and will be missing from the benchmark"; fi
 
 clean:
-	rm -rf .venv out build dist *.egg-info
+	rm -rf .venv .venv-peers out build dist *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

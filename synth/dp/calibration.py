@@ -12,6 +12,8 @@ from synth.schema import Schema
 
 TOLERANCE = 1e-3
 """How far below the target epsilon a calibrated plan may end, as a share of it; it never ends above."""
+LEAST_RHO = 1e-14
+"""Where the search for a cost ends: no plan has one so small."""
 EPSILON_RANGE = (1e-3, 100.0)
 
 
@@ -39,13 +41,8 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
         raise BudgetError(
             f"epsilon={epsilon:g} is outside [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]; choose one inside"
         )
-    low, high = 0.0, approximate_rho(epsilon, delta)
-    while epsilon_pld(plan(high), delta) <= epsilon:
-        low, high = high, 2 * high
-    while (high - low) > TOLERANCE / 2 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon_pld(plan(middle), delta) <= epsilon else (low, middle)
-    if low == 0.0:
+    low = _largest_rho(lambda rho: epsilon_pld(plan(rho), delta), epsilon, approximate_rho(epsilon, delta))
+    if low is None:
         raise BudgetError(
             f"epsilon={epsilon:g} at delta={delta:g} leaves no room for this plan; choose a larger epsilon"
         )
@@ -53,6 +50,34 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
     if schedule.epsilon > epsilon:  # both accountants are asked here, before anything is drawn
         raise BudgetError(f"epsilon={epsilon:g} cannot be met by this plan; choose a larger epsilon")
     return schedule
+
+
+def _largest_rho(epsilon_of: Callable[[float], float], target: float, start: float) -> float | None:
+    """About the largest rho whose epsilon is at most the target; none where every rho is above it.
+
+    Epsilon is close to a power of rho (1/2 where it is small, 1 where it is large), so the next guess is where the
+    power through the last two points meets the target, kept within what is known of both sides.
+    """
+    low, high, rho, power = 0.0, math.inf, start, 0.5
+    before: tuple[float, float] | None = None
+    while rho > LEAST_RHO:
+        reached = epsilon_of(rho)
+        if target * (1 - TOLERANCE) <= reached <= target:
+            return rho
+        low, high = (rho, high) if reached < target else (low, rho)
+        if 0 < high - low <= TOLERANCE / 10 * high < math.inf:  # a step of the plan, not of epsilon
+            return low
+        if 0 < reached < math.inf:
+            if before is not None and before[0] != rho and before[1] != reached:
+                power = math.log(reached / before[1]) / math.log(rho / before[0])
+            before = (rho, reached)
+            aim = target * (1 - TOLERANCE / 2)
+            rho *= (aim / reached) ** (1 / min(max(power, 0.3), 1.5))
+        else:
+            rho = high / 4
+        if not low < rho < high:
+            rho = 2 * low if math.isinf(high) else (low + high) / 2
+    return low or None
 
 
 def approximate_rho(epsilon: float, delta: float) -> float:

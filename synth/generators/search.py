@@ -8,8 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from synth.domain.counting import CodedTable
-from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, Workload, estimate, junction_tree, sample
+from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, Workload, estimate, sample
 from synth.marginals.factor import shape_of
+from synth.marginals.junction_tree import cells_with_one_more
 
 CELLS_A_MB = 1e6 / 8
 """A cell is a float64."""
@@ -55,11 +56,12 @@ class Search:
             used: share of the budget that is used once the next is measured: the limit on the model grows with it.
         """
         cliques = [factor.attributes for factor in model.potentials]
-        limit = self.max_model_cells * used
+        cells, limit = cells_with_one_more(model.domain, cliques), self.max_model_cells * used
+        homes = [frozenset(clique) for clique in model.tree.cliques]
         return [
             clique
             for clique in self._closure(cliques)
-            if model.tree.home(clique) is not None or junction_tree(model.domain, [*cliques, clique]).n_cells <= limit
+            if any(home.issuperset(clique) for home in homes) or cells(clique) <= limit
         ]
 
     def _closure(self, measured: Sequence[Clique]) -> list[Clique]:

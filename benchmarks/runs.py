@@ -1,0 +1,122 @@
+"""What was measured, kept as JSON after every run, so that a table is drawn again without running anything."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+NOT_INSTALLED = "not installed (make bench-peers)"
+PACKAGES = ("numpy", "pandas", "scikit-learn", "opendp", "dp-accounting")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit, sample and score.
+
+    Attributes:
+        name: of the generator or landmark.
+        epsilon: none for landmarks.
+        seed: of the sample, and of what is not noise.
+        fit_s: seconds, noise drawing included.
+        fit_cpu_s: processor seconds of the same, which other work on the machine does not lengthen as much.
+        sample_s: seconds for as many rows as the train part has.
+        scores: figures by name.
+        failure: why there is none; none where there are.
+        versions: of a peer's packages.
+    """
+
+    name: str
+    epsilon: float | None = None
+    seed: int = 0
+    fit_s: float | None = None
+    fit_cpu_s: float | None = None
+    sample_s: float | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    versions: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """Our estimation and `mbi`'s on the same measurements.
+
+    Attributes:
+        name: of the generator whose measurements they are.
+        epsilon: of its fit.
+        n_measurements: how many.
+        ours_s: seconds of ours.
+        ours_loss: what both minimize, of ours.
+        first_s: seconds of `mbi`'s first call, compiling included.
+        second_s: seconds of its second call on the same cliques.
+        peer_loss: of `mbi`'s, after the steps it takes unless told.
+        equal_s: seconds, compiled and in float64, of as many steps as bring it to our loss; none where no number does.
+        equal_steps: the last number tried.
+        failure: why there is none.
+    """
+
+    name: str
+    epsilon: float
+    n_measurements: int = 0
+    ours_s: float | None = None
+    ours_loss: float | None = None
+    first_s: float | None = None
+    second_s: float | None = None
+    peer_loss: float | None = None
+    equal_s: float | None = None
+    equal_steps: int = 0
+    failure: str | None = None
+
+
+class Results:
+    """All runs so far; those that a file holds are not done again.
+
+    Args:
+        path: the file; none keeps nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        content: dict[str, Any] = {}
+        if path is not None and path.exists():
+            content = json.loads(path.read_text())
+        self.about: dict[str, Any] = content.get("about", _about())
+        self.runs = [Run(**run) for run in content.get("runs", [])]
+        self.estimations = [Estimation(**one) for one in content.get("estimations", [])]
+
+    def has(self, name: str, epsilon: float | None, seed: int) -> bool:
+        """Whether a run is there already; a peer that failed once is not tried with another seed, unless by now it is
+        installed.
+        """
+        tried = [run for run in self.named(name, epsilon) if run.failure != NOT_INSTALLED]
+        return any(run.seed == seed or run.failure is not None for run in tried)
+
+    def add(self, found: "Run | Estimation") -> None:
+        """Keep a run, at once."""
+        if isinstance(found, Run):
+            self.runs = [run for run in self.runs if not _same(run, found)] + [found]
+        else:
+            self.estimations.append(found)
+        if self._path is not None:
+            content = {
+                "about": self.about,
+                "runs": [asdict(run) for run in self.runs],
+                "estimations": [asdict(one) for one in self.estimations],
+            }
+            self._path.write_text(json.dumps(content, indent=1))
+
+    def named(self, name: str, epsilon: float | None) -> Sequence[Run]:
+        """The runs of one row of the table."""
+        return [run for run in self.runs if (run.name, run.epsilon) == (name, epsilon)]
+
+
+def _same(one: Run, other: Run) -> bool:
+    return (one.name, one.epsilon, one.seed) == (other.name, other.epsilon, other.seed)
+
+
+def _about() -> dict[str, Any]:
+    versions = {name: metadata.version(name) for name in PACKAGES}
+    return {"cores": os.cpu_count(), "python": platform.python_version(), "versions": versions}
