@@ -11,12 +11,18 @@ from synth.marginals.model import MarkovRandomField
 Codes = NDArray[np.int32]
 
 
+EVEN_ROWS = 200_000
+"""Up to so many rows the choices that rounding leaves are spread evenly; beyond, chance does that by itself."""
+
+
 def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator) -> Codes:
     """Rows drawn from the model, with no more randomness than rounding needs.
 
     Clique by clique down the tree, the rows that agree on the separator share out the clique's other attributes in the
-    proportions of the model: each cell gets its expected count rounded up or down, with the expected count as its mean,
-    and which of the rows gets which is random.
+    proportions of the model: each cell gets its expected count rounded up or down, with the expected count as its mean.
+    Which of the rows gets which is random, but spread evenly: each row has a point of a scrambled Sobol sequence, one
+    coordinate a clique, and the rows of a group take their cells in the order of that coordinate. So counts across
+    cliques, which the tree says nothing of, are closer to their means than those of independent rows.
 
     Args:
         model: the distribution.
@@ -28,18 +34,35 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator) -> C
 
     Raises:
         ValueError: a negative number of rows.
+
+    Source: Owen 1995 (randomly permuted nets); conditional distributions one after the other, Rosenblatt 1952.
     """
     if n_rows < 0:
         raise ValueError(f"a number of rows is not negative: n_rows={n_rows}")
     tree, names = model.tree, list(model.domain)
     codes: Codes = np.zeros((n_rows, len(names)), dtype=np.int32, order="F")
     columns = {name: codes[:, position] for position, name in enumerate(names)}
-    for clique, separator, conditional in zip(tree.cliques, tree.separators, model.beliefs.conditionals, strict=True):
+    ranks = _even_ranks(n_rows, len(tree.cliques), rng) if n_rows <= EVEN_ROWS else None
+    parts = zip(tree.cliques, tree.separators, model.beliefs.conditionals, strict=True)
+    for index, (clique, separator, conditional) in enumerate(parts):
         fresh = tuple(name for name in clique if name not in separator)
         if fresh:
             table = conditional.transpose([clique.index(name) for name in separator + fresh])
-            _fill(columns, separator, fresh, table, rng)
+            order = rng.permutation(n_rows) if ranks is None else ranks[index]
+            _fill(columns, separator, fresh, table, order, rng)
     return codes
+
+
+def _even_ranks(n_rows: int, n_cliques: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+    """For each clique an order of the rows, evenly spread against all the others."""
+    from scipy.stats import qmc
+
+    if n_rows == 0:
+        return [np.zeros(0, dtype=np.intp)] * n_cliques
+    points = qmc.Sobol(n_cliques, rng=rng).random_base2(math.ceil(math.log2(max(n_rows, 2))))
+    # The sequence is even along the rows, too: these come in random order.
+    chosen = points[rng.permutation(n_rows)]
+    return [np.argsort(coordinate, kind="stable") for coordinate in chosen.T]
 
 
 def round_counts(expected: Array, n_rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -65,26 +88,33 @@ def round_counts(expected: Array, n_rows: NDArray[np.int64], rng: np.random.Gene
     return np.diff(running, axis=1, prepend=0.0).astype(np.int64)
 
 
-def _fill(columns: dict[str, Codes], given: Clique, fresh: Clique, table: Array, rng: np.random.Generator) -> None:
+def _fill(
+    columns: dict[str, Codes],
+    given: Clique,
+    fresh: Clique,
+    table: Array,
+    order: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> None:
     """Write the columns of the fresh attributes, by a table of their distribution given the columns already there."""
     given_shape, fresh_shape = table.shape[: len(given)], table.shape[len(given) :]
-    n_rows = len(columns[fresh[0]])
     if given:
         groups = np.ravel_multi_index([columns[name] for name in given], given_shape)
     else:
-        groups = np.zeros(n_rows, dtype=np.intp)
-    cells = _share_out(table.reshape(math.prod(given_shape), -1), groups, rng)
+        groups = np.zeros(len(order), dtype=np.intp)
+    cells = _share_out(table.reshape(math.prod(given_shape), -1), groups, order, rng)
     for name, codes in zip(fresh, np.unravel_index(cells, fresh_shape), strict=True):
         columns[name][:] = codes
 
 
-def _share_out(table: Array, groups: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """For each row a cell of its group's line in the table."""
+def _share_out(
+    table: Array, groups: NDArray[np.intp], order: NDArray[np.intp], rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """For each row a cell of its group's line in the table; the rows of a group take theirs in the order given."""
     sizes = np.bincount(groups, minlength=len(table))
     present = np.flatnonzero(sizes)
     counts = round_counts(table[present], sizes[present], rng)
     cells = np.repeat(np.tile(np.arange(table.shape[1]), len(present)), counts.ravel())
-    order = rng.permutation(len(groups))
     if len(present) > 1:
         # Sorting 16-bit keys is a radix sort, an order of magnitude faster than comparing.
         keys = groups.astype(np.uint16) if len(table) <= 1 << 16 else groups

@@ -32,15 +32,33 @@ def test_one_way_marginals_of_a_group_of_one_are_within_one_count(rng) -> None:
         assert np.abs(counted(codes, (name,)) - model.marginal((name,)) * 997).max() < 1
 
 
-def test_what_is_independent_in_the_model_is_independent_in_the_rows(rng) -> None:
-    """Chi-square of 90,000 rows over 5 degrees of freedom, in 40 draws: the mean is 5 within 5 standard errors."""
+def independence_chi_squares(rng) -> np.ndarray:
+    """Of 9,000 rows in which two attributes are independent in the model, in 40 draws; 3 degrees of freedom."""
     model = MarkovRandomField(DOMAIN, [Factor(("a",), np.array([0.0, 1.0])), Factor(("c",), np.arange(4.0))], 1.0)
     statistics = []
     for _ in range(40):
         table = counted(sample(model, 9000, rng), ("a", "c"))
         expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / 9000
         statistics.append(((table - expected) ** 2 / expected).sum())
-    assert abs(np.mean(statistics) - 3) < 5 * np.sqrt(2 * 3 / 40)
+    return np.array(statistics)
+
+
+def test_what_is_independent_in_the_model_is_independent_in_the_rows_by_chance(rng, monkeypatch) -> None:
+    """The mean is 3, as chance has it, within 5 standard errors."""
+    monkeypatch.setattr("synth.marginals.sampling.EVEN_ROWS", 0)
+    assert abs(independence_chi_squares(rng).mean() - 3) < 5 * np.sqrt(2 * 3 / 40)
+
+
+def test_rows_of_a_small_table_are_spread_more_evenly_than_chance_would(rng) -> None:
+    # 9,000 rows on 8 cells: an even spread misses by a count or two where chance misses by thirty.
+    assert independence_chi_squares(rng).max() < 1
+
+
+def test_an_even_spread_favors_no_cell(rng) -> None:
+    model = MarkovRandomField({"a": 2, "b": 3}, [Factor(("a",), np.zeros(2)), Factor(("b",), np.zeros(3))], 1.0)
+    tables = np.array([counted(sample(model, 7, rng), ("a", "b")) for _ in range(3000)])
+    standard_error = tables.std(axis=0) / np.sqrt(len(tables))
+    assert (np.abs(tables.mean(axis=0) - 7 / 6) < 5 * standard_error).all()
 
 
 def test_unlinked_attributes_depend_only_through_what_links_them(random_model, rng) -> None:
