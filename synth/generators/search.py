@@ -99,7 +99,7 @@ class Search:
 
         Source: McKenna et al. 2022 (2201.12677), equation 1.
         """
-        rows = CodedTable(self.table.domain, sample(model, self.n_draws, rng))
+        rows = CodedTable(self.table.domain, sample(model, self.n_draws, rng, even=False))
         scale = model.total / self.n_draws
         scores = np.empty(len(candidates))
         for index, clique in enumerate(candidates):

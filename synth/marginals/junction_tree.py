@@ -110,7 +110,8 @@ def maximal_cliques(domain: Mapping[str, int], cliques: Iterable[Clique]) -> lis
         ValueError: a clique names an attribute that the domain lacks.
     """
     names = list(domain)
-    found = _eliminate(list(domain.values()), _neighbors(domain, cliques))
+    sizes, around = list(domain.values()), _surroundings(domain, cliques)
+    found = _eliminate(sizes, around, {index: _cells(sizes, mask) for index, mask in enumerate(around)})
     return [tuple(name for bit, name in enumerate(names) if clique >> bit & 1) for clique, _ in found] or [()]
 
 
@@ -125,40 +126,46 @@ def cells_with_one_more(domain: Mapping[str, int], cliques: Iterable[Clique]) ->
     >>> cells(("c",)), cells(("b", "c")), cells(("a", "b", "c"))
     (11, 21, 30)
     """
-    sizes, neighbors = list(domain.values()), _neighbors(domain, cliques)
-    bits = {name: 1 << index for index, name in enumerate(domain)}
+    sizes, around = list(domain.values()), _surroundings(domain, cliques)
+    costs = {index: _cells(sizes, mask) for index, mask in enumerate(around)}
+    position = {name: index for index, name in enumerate(domain)}
 
     def cells(clique: Clique) -> int:
-        joined = list(neighbors)
-        whole = sum(bits[name] for name in clique)
+        joined, joined_costs = list(around), dict(costs)
+        whole = sum(1 << position[name] for name in clique)
         for name in clique:
-            joined[bits[name].bit_length() - 1] |= whole & ~bits[name]
-        return sum(n_cells for _, n_cells in _eliminate(sizes, joined))
+            index = position[name]
+            joined[index] |= whole
+            joined_costs[index] = _cells(sizes, joined[index])
+        return sum(n_cells for _, n_cells in _eliminate(sizes, joined, joined_costs))
 
     return cells
 
 
-def _eliminate(sizes: Sequence[int], neighbors: list[int]) -> list[tuple[int, int]]:
-    """Maximal cliques and their cells; sets of attributes are whole numbers, one bit an attribute. Uses `neighbors` up.
+def _eliminate(sizes: Sequence[int], around: list[int], costs: dict[int, int]) -> list[tuple[int, int]]:
+    """Maximal cliques and their cells; sets of attributes are whole numbers, one bit an attribute.
 
-    Sets as numbers: a search for the next marginal asks this for a thousand trees a second.
+    Uses up what it is given: for each attribute itself and its neighbors, and the cells of these together.
+
+    Sets as numbers: a search for the next marginal asks this for a thousand trees a second. A clique lies within an
+    earlier one where it is what that one left when its attribute was taken out; no other can hold it.
     """
-    around_with_self = [mask | 1 << index for index, mask in enumerate(neighbors)]
-    costs = {index: _cells(sizes, mask) for index, mask in enumerate(around_with_self)}
     found: list[tuple[int, int]] = []
+    left: set[int] = set()
     while costs:
         index = min(costs, key=costs.__getitem__)
-        clique, cost = around_with_self[index], costs.pop(index)
-        if not any(clique & larger == clique for larger, _ in found):
+        clique, cost = around[index], costs.pop(index)
+        if clique not in left:
             found.append((clique, cost))
         gone = ~(1 << index)
         rest = clique & gone
+        left.add(rest)
         while rest:
             other = (rest & -rest).bit_length() - 1
             rest &= rest - 1
-            joined = (around_with_self[other] | clique) & gone
-            if joined != around_with_self[other]:
-                around_with_self[other] = joined
+            joined = (around[other] | clique) & gone
+            if joined != around[other]:
+                around[other] = joined
                 costs[other] = _cells(sizes, joined)
     return found
 
@@ -171,10 +178,10 @@ def _cells(sizes: Sequence[int], mask: int) -> int:
     return cells
 
 
-def _neighbors(domain: Mapping[str, int], cliques: Iterable[Clique]) -> list[int]:
-    """For each attribute the others that share a clique with it, one bit each."""
+def _surroundings(domain: Mapping[str, int], cliques: Iterable[Clique]) -> list[int]:
+    """For each attribute itself and the others that share a clique with it, one bit each."""
     position = {name: index for index, name in enumerate(domain)}
-    neighbors = [0] * len(domain)
+    around = [1 << index for index in range(len(domain))]
     for clique in cliques:
         unknown = [name for name in clique if name not in position]
         if unknown:
@@ -183,8 +190,8 @@ def _neighbors(domain: Mapping[str, int], cliques: Iterable[Clique]) -> list[int
         for name in clique:
             whole |= 1 << position[name]
         for name in clique:
-            neighbors[position[name]] |= whole & ~(1 << position[name])
-    return neighbors
+            around[position[name]] |= whole
+    return around
 
 
 def _spanning_tree(domain: Mapping[str, int], cliques: list[Clique]) -> tuple[list[int], tuple[int, ...]]:

@@ -20,7 +20,11 @@ from synth.generators.marginal_model import MarginalModel
 from synth.schema import Schema, build_schema
 from synth.table import present, violations
 
-QUICK = {"sdv.ctgan": {"epochs": 1, "batch_size": 100}, "sdv.tvae": {"epochs": 1, "batch_size": 100}}
+QUICK = {
+    "sdv.ctgan": {"epochs": 1, "batch_size": 100},
+    "sdv.tvae": {"epochs": 1, "batch_size": 100},
+    "aim": {"rounds": 5, "n_draws": 1000},
+}
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
 
 
@@ -30,7 +34,7 @@ def fitted(name: str, frame: pd.DataFrame, schema: Schema, **more: object) -> Mo
 
 def injected(name: str, frame: pd.DataFrame, schema: Schema, noise: Noise, epsilon: float = 1.0) -> MarginalModel:
     """A private fit on noise that the test holds."""
-    generator = registry.generator(name, epsilon=epsilon)
+    generator = registry.generator(name, epsilon=epsilon, **QUICK.get(name, {}))
     assert isinstance(generator, PrivateGenerator)
     schedule = generator.schedule(schema)
     assert schedule is not None
