@@ -84,6 +84,7 @@ class Candidate:
         generator: name and parameters of the generator; empty for a table of unknown origin.
         seconds: wall seconds by stage ("fit", "sample", and one per measure).
         audit: what an audit of the claim found, as plain data (see `evaluate.privacy.audit`); none where none ran.
+        expected: what public facts let one expect of a private fit, as plain data; none where nothing was worked out.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Candidate:
     generator: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     audit: Mapping[str, Any] | None = None
+    expected: Mapping[str, Any] | None = None
 
     def find(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
         """The estimate of a measure, else its failure, else none."""
@@ -160,7 +162,7 @@ class Evaluation:
 def _candidate(content: Mapping[str, Any]) -> Candidate:
     if not all(isinstance(content[part], dict) for part in ("figures", "generator", "seconds")):
         raise TypeError
-    if not isinstance(content.get("audit", {}), dict | None):
+    if not all(isinstance(content.get(part), dict | None) for part in ("audit", "expected")):
         raise TypeError
     return Candidate(
         **{

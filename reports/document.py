@@ -18,6 +18,7 @@ from reports.evidence import (
     score_extent,
     worst_pairs,
 )
+from reports.expectations import Expectation, expectations
 from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, Entry, entry
 from reports.limits import Limits, limits_of, twins
 from reports.provenance import Fact, SchemaRow, facts, schema_rows
@@ -55,7 +56,7 @@ class Ruling:
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
-    `audit` is none where none ran.
+    `audit` is none where none ran; `expectations` are empty where nothing was expected from public facts.
     """
 
     index: int
@@ -67,6 +68,7 @@ class Section:
     limits: Limits
     books: Books | None
     audit: AuditNote | None
+    expectations: tuple[Expectation, ...]
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], rele
         limits=limits_of(candidate),
         books=books_of(candidate.name, candidate.statement) if candidate.statement else None,
         audit=audit_note(candidate),
+        expectations=expectations(candidate),
     )
 
 

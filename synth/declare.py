@@ -189,6 +189,11 @@ def _of_table(schema: Schema) -> list[str]:
             f"a private fit uses at most max_rows_per_unit={schema.max_rows_per_unit} rows of each entity, a number "
             f"chosen without looking at this table"
         )
+        if schema.constant_in_entity:
+            texts.append(
+                f"all rows of an entity hold the same value in constant_in_entity={list(schema.constant_in_entity)}, "
+                f"and this is {_NOT_READ_OFF}"
+            )
     else:
         texts.append("no person or other unit has more than one row; otherwise an entity column must be named")
     if schema.n_units is None:

@@ -33,6 +33,9 @@ class Schema(Frozen):
     sensitive: tuple[str, ...] = ()
     quasi_identifiers: tuple[str, ...] = ()
     entity: str | None = Field(default=None, description="Identifier column that names the unit of privacy.")
+    constant_in_entity: tuple[str, ...] = Field(
+        default=(), description="Columns that hold one value in all rows of an entity, as a public fact."
+    )
     missing_values: tuple[str, ...] = Field(default=("",), description="Texts that stand for a missing value in CSV.")
     columns: dict[str, Column]
     constraints: tuple[Constraint, ...] = Field(default=(), description="What holds in every row, as public facts.")
@@ -51,7 +54,8 @@ class Schema(Frozen):
         if "" in self.columns:
             raise ValueError("a column name is empty; name every column")
         roles = [("target", self.target), ("entity", self.entity)]
-        roles += [("sensitive", n) for n in self.sensitive] + [("quasi_identifiers", n) for n in self.quasi_identifiers]
+        for role in ("sensitive", "quasi_identifiers", "constant_in_entity"):
+            roles += [(role, name) for name in getattr(self, role)]
         for role, name in roles:
             if name is None:
                 continue
@@ -68,12 +72,18 @@ class Schema(Frozen):
 
     def _check_entity(self) -> None:
         if self.entity is None:
-            if self.max_rows_per_unit != 1:
-                raise ValueError("max_rows_per_unit needs an entity; name the entity column or leave it out")
+            for key in ("max_rows_per_unit", "constant_in_entity"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise ValueError(f"{key} needs an entity; name the entity column or leave it out")
         elif not isinstance(self.columns[self.entity], IdentifierColumn):
             raise ValueError(f"entity={self.entity!r} must be of kind identifier")
         elif self.columns[self.entity].missing:
             raise ValueError(f"entity={self.entity!r} may not be missing; give every row its entity")
+        for name in self.constant_in_entity:
+            if name not in self.learned:
+                raise ValueError(
+                    f"constant_in_entity={name!r} is an identifier or text; choose columns that are learned"
+                )
 
     def _check_missing_texts(self) -> None:
         for name, column in self.columns.items():

@@ -172,20 +172,22 @@ def _evaluate(plan: Plan, sides: Split, made: Mapping[str, Made], work: Work, co
         synthetic = {label: read_table(_table(plan, label, work)) for label in made}
         statements = {label: one.statement for label, one in made.items()}
         evaluation = stages.evaluate(plan, sides, synthetic, statements, progress)
-    candidates = tuple(_audit(plan, _completed(c, made[c.name]), console) for c in evaluation.candidates)
+    completed = (_completed(plan, candidate, made[candidate.name]) for candidate in evaluation.candidates)
+    candidates = tuple(_audit(plan, candidate, console) for candidate in completed)
     evaluation = replace(evaluation, candidates=candidates, provenance=_provenance(plan, made, work, sides))
     with whole_file(path) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
     return evaluation
 
 
-def _completed(candidate: Candidate, made: Made) -> Candidate:
-    """The candidate with what its making took: seconds, and rows rejected where there are constraints."""
+def _completed(plan: Plan, candidate: Candidate, made: Made) -> Candidate:
+    """The candidate with what its making took, rows rejected where there are constraints, and what was expected."""
     rejected = {} if made.rejected is None else {"rows_rejected_for_constraints": made.rejected}
     return replace(
         candidate,
         seconds={**made.seconds, **candidate.seconds},
         generator={**candidate.generator, **rejected},
+        expected=stages.expected(plan, candidate.name),
     )
 
 

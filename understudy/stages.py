@@ -17,6 +17,7 @@ from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.errors import UnderstudyError
 from synth.generators.base import Model, PrivateGenerator
+from synth.generators.outlook import Planned, outlook
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table
@@ -75,6 +76,16 @@ def evaluate(
         statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
     )
+
+
+def expected(plan: Plan, label: str) -> dict[str, object] | None:
+    """What public facts let one expect of a private candidate, as plain data; none where nothing can be worked out."""
+    chosen, schedule = plan.generators[label], plan.schedules.get(label)
+    if schedule is None or not isinstance(chosen, Planned):
+        return None
+    found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
+    tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
+    return {"column": found.column, "tree": tree, "pair": pair, "seconds": found.seconds, "n_rows": found.n_rows}
 
 
 def audited(plan: Plan) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import grid, line
+from synth.domain.alias import Aliases, aliases
 from synth.schema import Schema
 
 Grid = line.LineColumn
@@ -74,13 +75,13 @@ class Attribute:
 
     def values(self, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
         """A value for every code, as a canonical column."""
-        cells = self._draw_cells(self._possible(codes, rng), rng)
+        cells = self._cell_aliases.draw(self._possible(codes, rng), rng)
         missing = cells == self.n_cells + MISSING
         if self.edges is None:
             return self._categories(cells, missing)
         inside = np.where(missing, 0, cells)
         column: Grid = self.column  # type: ignore[assignment]
-        return line.values(line.draw(self.edges[inside], self.edges[inside + 1], column, rng), column, missing)
+        return line.values(line.draw(self.edges, inside, column, rng), column, missing)
 
     def _categories(self, cells: np.ndarray, missing: np.ndarray) -> pd.Series:
         known = categories(self.column)
@@ -94,7 +95,9 @@ class Attribute:
 
     def _possible(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The codes with impossible ones (noise put mass there) redrawn from the possible ones of the same column."""
-        impossible = np.isin(codes, self.impossible)
+        flags = np.zeros(self.size, dtype=bool)
+        flags[self.impossible] = True
+        impossible = flags[codes]
         if not impossible.any():
             return codes
         allowed = np.setdiff1d(np.arange(self.size), self.impossible)
@@ -103,20 +106,13 @@ class Attribute:
         codes[impossible] = rng.choice(pool, size=int(impossible.sum()))
         return codes
 
-    def _draw_cells(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A cell for every code, by inverse transform over the cells sorted by code."""
+    @cached_property
+    def _cell_aliases(self) -> Aliases:
+        """How cells are drawn within codes."""
         mass = self.mass.copy()
         if self.size - 2 not in self.impossible:
             mass[OTHER] = 0.0
-        order = np.argsort(self.group, kind="stable")
-        ends = np.cumsum(mass[order])
-        starts_of = np.searchsorted(self.group[order], np.arange(self.size))
-        ends_of = np.searchsorted(self.group[order], np.arange(self.size), side="right")
-        low = np.where(starts_of > 0, ends[np.maximum(starts_of, 1) - 1], 0.0)
-        high = ends[ends_of - 1]
-        target = low[codes] + rng.random(len(codes)) * (high - low)[codes]
-        drawn = np.clip(np.searchsorted(ends, target, side="right"), starts_of[codes], ends_of[codes] - 1)
-        return np.asarray(order[drawn])
+        return aliases(self.group, mass)
 
     def labels(self) -> list[str]:
         """One text per code, for showing."""
@@ -204,7 +200,7 @@ class Discretizer:
             rng: source of the draw.
         """
         made = {a.name: a.values(np.asarray(codes[:, i]), rng) for i, a in enumerate(self.attributes)}
-        return pd.DataFrame(made, index=pd.RangeIndex(len(codes)))
+        return pd.DataFrame(made, index=pd.RangeIndex(len(codes)), copy=False)
 
     def labels(self, column: str) -> list[str]:
         """One text per code of a column, for showing."""

@@ -66,12 +66,12 @@ def step(column: LineColumn) -> float | None:
     return float(MICROSECONDS[column.precision]) if isinstance(column, DatetimeColumn) else 1.0
 
 
-def draw(lows: np.ndarray, highs: np.ndarray, column: LineColumn, rng: np.random.Generator) -> np.ndarray:
-    """Values drawn uniformly from half-open stretches [low, high), on the column's own precision.
+def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.random.Generator) -> np.ndarray:
+    """Values drawn uniformly from half-open cells [edge, next edge), on the column's own precision.
 
     Args:
-        lows: left ends, shape (n,).
-        highs: right ends, shape (n,).
+        edges: ascending, shape (n_cells + 1,).
+        cells: which cell to draw each value from, shape (n,).
         column: gives precision and bounds; no value leaves the bounds.
         rng: source of the draw.
 
@@ -81,12 +81,14 @@ def draw(lows: np.ndarray, highs: np.ndarray, column: LineColumn, rng: np.random
     unit = step(column)
     low, high = bounds(column)
     if unit is None:
-        return np.asarray(np.clip(lows + rng.random(len(lows)) * (highs - lows), low, high))
-    first, last = np.ceil(ratio(lows, unit)), np.ceil(ratio(highs, unit)) - 1
-    last = np.maximum(first, last)
+        return np.asarray(np.clip(edges[cells] + rng.random(len(cells)) * np.diff(edges)[cells], low, high))
+    whole = np.ceil(ratio(edges, unit))
+    first, last = whole[:-1], np.maximum(whole[:-1], whole[1:] - 1)
     limit = 2.0**62
     starts, ends = (np.clip(edge, -limit, limit).astype(np.int64) for edge in (first, last))
-    return np.asarray(rng.integers(starts, ends, endpoint=True))
+    if np.array_equal(starts, ends):
+        return np.asarray(starts[cells])
+    return np.asarray(rng.integers(starts[cells], ends[cells], endpoint=True))
 
 
 def ratio(line: np.ndarray, unit: float) -> np.ndarray:

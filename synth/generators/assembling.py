@@ -8,6 +8,7 @@ import pandas as pd
 from synth import identifiers
 from synth.columns import IdentifierColumn
 from synth.errors import JobError
+from synth.generators.entities import entity_of_rows, group_rows
 from synth.schema import Schema
 from synth.table import present
 
@@ -29,23 +30,32 @@ def add_identifiers(
 ) -> pd.DataFrame:
     """The table with its identifiers, made anew, and all columns in the schema's order.
 
+    Where columns are constant within an entity, rows change places, and nothing else of them changes.
+
     Args:
         learned: canonical columns that a generator made.
         schema: names the identifiers and the entity.
         entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
         rng: source of the draw.
     """
+    owner = None
+    if schema.entity is not None and entity_shares is not None:
+        shares = np.array(entity_shares)
+        if schema.constant_in_entity:
+            order, owner = group_rows(learned[list(schema.constant_in_entity)], shares, rng)
+            learned = learned.take(order).set_axis(pd.RangeIndex(len(learned)))
+        else:
+            owner = entity_of_rows(shares, len(learned), rng)
     columns: dict[str, Any] = {}
     for name in schema.kept:
         column = schema.columns[name]
         if not isinstance(column, IdentifierColumn):
             columns[name] = learned[name]
-        elif name == schema.entity and entity_shares is not None:
-            owner = entity_of_rows(np.array(entity_shares), len(learned), rng)
+        elif name == schema.entity and owner is not None:
             columns[name] = identifiers.generate(column, int(owner.max()) + 1, rng)[owner]
         else:
             columns[name] = identifiers.generate(column, len(learned), rng)
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)))
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)), copy=False)
 
 
 def finish(
@@ -62,15 +72,3 @@ def finish(
     table = present(add_identifiers(learned, schema, entity_shares, rng), schema)
     table.attrs.update(learned.attrs)
     return table
-
-
-def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """A synthetic entity's number for every row, shape (n_rows,): consecutive rows share one.
-
-    Args:
-        shares: share of entities with 1, 2, ..., k rows; not all zero.
-        n_rows: rows to name.
-        rng: source of the draw.
-    """
-    sizes = rng.choice(np.arange(1, len(shares) + 1), size=n_rows, p=shares / shares.sum())
-    return np.repeat(np.arange(n_rows), sizes)[:n_rows]

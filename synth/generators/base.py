@@ -1,5 +1,6 @@
 """What every generator is: a frozen specification with `fit`, giving a model with `sample` and `save`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -35,8 +36,25 @@ class Model(Protocol):
     def default_rows(self) -> int:
         """How many rows `sample` gives unless told: public for a private fit."""
 
-    def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
-        """A synthetic table with the real table's columns, order, dtypes, precision and bounds."""
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        progress: Progress = quiet,
+    ) -> pd.DataFrame:
+        """A synthetic table with the real table's columns, order, dtypes, precision and bounds.
+
+        Args:
+            n_rows: how many rows; none: `default_rows`.
+            seed: the same seed gives the same table; none draws a fresh one.
+            given: the value that every row holds in some columns (`None`: missing).
+            progress: told what is being done.
+
+        Raises:
+            JobError: the model cannot give such rows, or so few; nothing was drawn.
+        """
 
     def save(self, path: Path) -> None:
         """Write the model as a new folder of safetensors and JSON, whole or not at all."""

@@ -64,7 +64,8 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema) -> pd.DataFrame:
         wanted = _next_batch(n_rows, n_accepted, n_drawn)
     raise ModelError(
         f"next to no row that the model draws keeps the constraints ({n_accepted:,} of {n_drawn:,}): "
-        f"{_hardest(batch, schema)}; correct the constraints, or fit a generator that learns these columns together"
+        f"{_hardest(batch, schema)}; correct the constraints (or what is given), or fit a generator that learns these "
+        "columns together"
     )
 
 

@@ -12,6 +12,7 @@ from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.assembling import finish, rows_wanted
+from synth.generators.conditions import Conditions
 from synth.generators.lawful import draw_lawful
 from synth.generators.saving import save_model
 from synth.marginals import MarkovRandomField, sample
@@ -41,24 +42,35 @@ class MarginalModel:
     distribution: MarkovRandomField
     entity_shares: tuple[float, ...] | None = None
 
-    def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        progress: Progress = quiet,
+    ) -> pd.DataFrame:
         """A synthetic table; free of charge, as often as wanted.
 
         Args:
             n_rows: how many rows; none: `default_rows`.
             seed: the same seed gives the same table; none draws a fresh one.
+            given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
+                distribution given these.
             progress: told what is being done.
 
         Raises:
-            JobError: `n_rows` is below one; nothing was drawn.
+            JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
             ModelError: next to no row keeps the constraints; there is no table.
         """
         wanted = rows_wanted(n_rows, self.default_rows)
+        conditions = Conditions.of(given, self.discretizer, self.schema)
+        distribution = conditions.applied(self.distribution)
         rng = np.random.default_rng(seed)
         progress("sampling", None)
 
         def draw(n: int) -> pd.DataFrame:
-            return self.discretizer.decode(sample(self.distribution, n, rng), rng)
+            return conditions.fixed(self.discretizer.decode(sample(distribution, n, rng), rng))
 
         learned = draw_lawful(draw, wanted, self.schema)
         return finish(learned, self.schema, self.entity_shares, rng)

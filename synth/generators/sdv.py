@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import Field
 
 from synth.domain import line
 from synth.domain.discretizer import Attribute, Discretizer
-from synth.errors import MissingExtra, ModelError, TableError
+from synth.errors import JobError, MissingExtra, ModelError, TableError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.base import Generator
 from synth.generators.lawful import draw_lawful
@@ -59,18 +59,31 @@ class SdvModel:
     entity_shares: tuple[float, ...] | None
     statement: None = None
 
-    def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        progress: Progress = quiet,
+    ) -> pd.DataFrame:
         """A synthetic table.
 
         Args:
             n_rows: how many rows; none: as many as it was fitted on.
             seed: the same seed gives the same table; none draws a fresh one.
+            given: refused, unless empty: SDV rejects rows until enough hold a value, and knows no rare ones.
             progress: told what is being done.
 
         Raises:
-            JobError: `n_rows` is below one; nothing was drawn.
+            JobError: `n_rows` is below one, or columns are given; nothing was drawn.
             ModelError: next to no row keeps the constraints; there is no table.
         """
+        if given:
+            raise JobError(
+                f"generator={self.name!r} samples without conditions only: given={sorted(given)}; fit `mst`, `aim` or "
+                "`independent` for rows that hold given values"
+            )
         wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)
         progress(f"sampling {self.name}", None)

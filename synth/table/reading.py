@@ -169,7 +169,7 @@ def _parquet(path: Path) -> pd.DataFrame:
         raise TableError(
             f"a Parquet file must be whole: {place} is cut short or of another format; copy it again"
         ) from None
-    kept = [i for i, name in enumerate(table.schema.names) if not _is_index(name)]
+    kept = [i for i, name in enumerate(table.schema.names) if not is_index(name)]
     columns = {}
     for i in kept:
         kind = table.schema.types[i]
@@ -184,6 +184,6 @@ def _parquet(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _is_index(name: str) -> bool:
+def is_index(name: str) -> bool:
     """Whether a column is nothing but the row numbers that pandas stores beside a table."""
     return name.startswith("__index_level_") and name.endswith("__")

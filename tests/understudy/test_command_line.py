@@ -13,7 +13,7 @@ from understudy.cli.root import hoisted, refuse_another_evaluate
 
 COMMANDS = [
     ["run"], ["split"], ["fit"], ["sample"], ["generators"], ["evaluate"], ["gate"], ["report"], ["schema"],
-    ["schema", "infer"], ["schema", "declare"], ["schema", "check"],
+    ["schema", "infer"], ["schema", "declare"], ["schema", "check"], ["advise"],
 ]  # fmt: skip
 
 

@@ -108,6 +108,27 @@ def test_a_model_goes_from_fit_to_sample_to_evidence(workspace: Any, parts: Path
     assert "made" in (folder / "r.html").read_text()
 
 
+def test_rows_are_sampled_on_condition(workspace: Any) -> None:
+    folder, out = workspace.folder, workspace.folder / "made.csv"
+    done(
+        workspace.run(
+            "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst", "--out",
+            folder / "model",
+        )
+    )  # fmt: skip
+    sample = ["sample", folder / "model", "--rows", 40, "--out", out, "--force"]
+    names = load_model(folder / "model").schema.modeled
+    real = pd.read_csv(folder / "table.csv", dtype=str, keep_default_na=False)
+    wanted = {name: next(value for value in real[name] if value) for name in names[:2]}
+    done(workspace.run(*sample, *[part for name in wanted for part in ("--given", f"{name}={wanted[name]}")]))
+    made = pd.read_csv(out, dtype=str, keep_default_na=False)
+    assert {name: set(made[name]) for name in wanted} == {name: {value} for name, value in wanted.items()}
+    for option, message in (("nobody=3", "is not a column"), (names[0], "column=value")):
+        ran = workspace.run(*sample, "--given", option)
+        assert ran.exit_code == 2
+        assert message in ran.stderr
+
+
 def test_the_same_seed_samples_the_same_table_and_none_a_fresh_one(workspace: Any) -> None:
     folder = workspace.folder
     done(

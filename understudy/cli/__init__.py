@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import accounts, evidence, jobs, ledgers, models, schemas
+from understudy.cli import accounts, advice, evidence, jobs, ledgers, models, schemas
 from understudy.cli.root import Root
 
 ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
@@ -35,6 +35,7 @@ app = typer.Typer(
 )
 jobs.add_to(app)
 schemas.add_to(app)
+advice.add_to(app)
 models.add_to(app)
 evidence.add_to(app)
 ledgers.add_to(app)

@@ -1,5 +1,6 @@
 """`understudy split`, `fit`, `sample`, `generators`: the steps of a job, one at a time."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ FIT = (
     "Example: understudy fit parts/train.csv --schema patients.schema.toml --generator mst --epsilon 1 "
     "--set n_bins=64 --out model"
 )
-SAMPLE = "Example: understudy sample model --rows 10000 --seed 7 --out synthetic.csv"
+SAMPLE = "Example: understudy sample model --rows 10000 --seed 7 --given sex=Female --given age=37 --out synthetic.csv"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -137,6 +138,14 @@ def sample(
     seed: Annotated[
         int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same table; none: a fresh one.")
     ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--given",
+            metavar="COLUMN=VALUE",
+            help="What every row holds in a column, written as in a CSV file (nothing: missing); may be repeated.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
@@ -151,8 +160,9 @@ def sample(
     if out.exists() and not force:
         raise OutputError(f"an output file must be new: {str(out)!r} exists; name another or add --force")
     loaded = load_model(model)
+    conditions = _conditions(given or [], loaded.schema.columns)
     with console.stage(f"sample {loaded.name}") as progress:
-        synthetic = loaded.sample(rows, seed=seed, progress=progress)
+        synthetic = loaded.sample(rows, seed=seed, given=conditions, progress=progress)
         write_table(synthetic, out, loaded.schema)
     console.say(f"Synthetic table: {out}")
     rejected = synthetic.attrs.get(REJECTED)
@@ -160,6 +170,24 @@ def sample(
         console.say(f"Constraints: {rejections(rejected)}")
     console.result({"synthetic": str(out), "rows": len(synthetic), "generator": loaded.name, "rejected": rejected})
     return 0
+
+
+def _conditions(options: list[str], columns: Collection[str]) -> dict[str, str]:
+    """What `--given` says, by column; a column's name may hold an equals sign itself.
+
+    >>> _conditions(["sex=F", "a=b=3", "job="], ["sex", "a=b", "job"])
+    {'sex': 'F', 'a=b': '3', 'job': ''}
+    """
+    found: dict[str, str] = {}
+    for option in options:
+        splits = [(option[:i], option[i + 1 :]) for i, character in enumerate(option) if character == "="]
+        if not splits or not splits[0][0]:
+            raise typer.BadParameter(f"{option!r} is not of the form column=value; write one such as --given age=37")
+        name, value = next((split for split in splits if split[0] in columns), splits[0])
+        if name in found:
+            raise typer.BadParameter(f"{name!r} is given twice; keep one")
+        found[name] = value
+    return found
 
 
 def generators(ctx: typer.Context) -> int:

@@ -1,0 +1,131 @@
+"""Rows on condition: values that somebody wants in some columns, and the distribution of all others given them.
+
+A value lies in a cell and a cell in a code. The model is conditioned on the code, and the column then holds the value
+itself: within a code the model takes the other columns to be independent of the value, so that this is its own
+conditional distribution, for a bin as for a category merged into `other`. Free of any budget: a released model is all
+it looks at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, TextColumn
+from synth.constraints import Formula
+from synth.domain import Discretizer
+from synth.domain.discretizer import Attribute
+from synth.errors import JobError, ModelError, nearest
+from synth.marginals import MarkovRandomField
+from synth.marginals.conditioning import condition
+from synth.schema import Schema
+from synth.table.given import look
+from synth.table.kinds import read
+
+N_SHOWN = 8
+"""Categories that a message lists at most."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What some columns of a synthetic table are to hold.
+
+    Attributes:
+        values: for each column a canonical column of one row.
+        evidence: for each column a weight of one for the code its value falls into, zero for the others.
+    """
+
+    values: Mapping[str, pd.Series]
+    evidence: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None, discretizer: Discretizer, schema: Schema) -> Self:
+        """Conditions from values by column.
+
+        Args:
+            given: a Python value, or its text as a CSV file would hold it; `None` is a missing value.
+            discretizer: the codes of the modeled columns.
+            schema: what the columns may hold; nothing in it is left to measure.
+
+        Raises:
+            JobError: a column is unknown or not modeled, or may not hold its value; nothing was drawn.
+        """
+        attributes = {attribute.name: attribute for attribute in discretizer.attributes}
+        values, evidence = {}, {}
+        for name, value in (given or {}).items():
+            if name not in attributes:
+                raise JobError(_unknown(name, schema))
+            values[name] = _read(name, value, schema)
+            evidence[name] = _evidence(attributes[name], values[name])
+        return cls(values, evidence)
+
+    def applied(self, distribution: MarkovRandomField) -> MarkovRandomField:
+        """The distribution over codes, given the conditions.
+
+        Raises:
+            JobError: the model gives such rows no mass at all; nothing was drawn.
+        """
+        try:
+            return condition(distribution, self.evidence)
+        except ModelError:
+            raise JobError(
+                f"the model has no rows that meet what is given: columns={sorted(self.values)}; give values that go "
+                "together, or fewer of them"
+            ) from None
+
+    def fixed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The canonical rows with exactly the values asked for; the same object where nothing was."""
+        if not self.values:
+            return frame
+        first = np.zeros(len(frame), dtype=np.intp)
+        held = {name: value.take(first).set_axis(frame.index) for name, value in self.values.items()}
+        columns = {name: held.get(name, frame[name]) for name in frame.columns}
+        return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+def _unknown(name: str, schema: Schema) -> str:
+    """Why no condition can be on a column."""
+    column = schema.columns.get(name)
+    if column is None:
+        return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
+    if column.drop:
+        return f"given={name!r} is dropped, and no model knows it; give a column that is kept"
+    if isinstance(column, IdentifierColumn | TextColumn):
+        return f"given={name!r} is of kind {column.kind}, which no model learns; give a learned column"
+    formula = next(c for c in schema.constraints if isinstance(c, Formula) and c.column == name)
+    return f"given={name!r} is computed by a formula; give its operands: {', '.join(formula.operands)}"
+
+
+def _read(name: str, value: Any, schema: Schema) -> pd.Series:
+    """The value as a canonical column of one row, as a table's reader would take it."""
+    column = schema.columns[name]
+    looked = look(pd.Series([value], dtype=object), frozenset({"", *schema.missing_values}))
+    done = read(looked, column, clamp=False)
+    if looked.missing_rows[0] and not column.missing:
+        raise JobError(f"given={name!r} is never missing, as its schema says; give a value")
+    if any(looked.rows(flags)[0] for flags in done.faults.values()):
+        raise JobError(f"given={name!r} must be {_allowed(column)}; give a value that its schema allows")
+    taken = looked.taken(done.values)
+    dtype = object if isinstance(taken, np.ndarray) and taken.dtype == object else None
+    return pd.Series(taken, dtype=dtype)
+
+
+def _allowed(column: Any) -> str:
+    """What a column may hold, in words."""
+    if isinstance(column, BooleanColumn):
+        return f"one of {list(column.tokens)}"
+    if isinstance(column, CategoricalColumn):
+        shown = ", ".join(repr(category) for category in column.categories[:N_SHOWN])
+        more = len(column.categories) - N_SHOWN
+        return f"one of its {len(column.categories)} categories ({shown}{f' and {more} more' if more > 0 else ''})"
+    return f"of kind {column.kind} and within {column.bounds[0]} and {column.bounds[1]}"
+
+
+def _evidence(attribute: Attribute, value: pd.Series) -> np.ndarray:
+    """All weight on the code of the value; none on a code that no synthetic row has."""
+    weights = np.zeros(attribute.size)
+    weights[attribute.codes(value)] = 1.0
+    weights[attribute.impossible] = 0.0
+    return weights

@@ -1,0 +1,64 @@
+"""What was expected from public facts, beside what was measured: shown wherever it was worked out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
+from reports.expectations import expectations
+from reports.html import render_html
+
+EXPECTED = {"column": 0.02, "tree": 0.03, "pair": 0.2, "seconds": 4.0, "n_rows": 800}
+HEADING = "Expected from public facts, beside what was measured"
+
+
+def candidate(expected: Mapping[str, Any] | None, **changes: Any) -> Candidate:
+    estimates = (
+        Estimate("columns.tvd.mean", 0.017, 800, "lower"),
+        Estimate("pairs.tvd.mean", 0.09, 800, "lower"),
+    )
+    return Candidate("mst", estimates, expected=expected, seconds={"fit": 2.5}, **changes)
+
+
+def test_expected_and_measured_stand_side_by_side() -> None:
+    column, pair, fit = expectations(candidate(EXPECTED))
+    assert (column.expected, column.measured) == ("0.020", "0.017")
+    assert (pair.expected, pair.measured) == ("0.030 to 0.200", "0.090")
+    assert fit.measured.startswith("2.5")
+
+
+def test_columns_on_their_own_have_no_line_for_pairs() -> None:
+    found = expectations(candidate({**EXPECTED, "tree": None, "pair": None}))
+    assert [line.what for line in found] == ["A column", "The fit"]
+
+
+@pytest.mark.parametrize("expected", [None, {}, {"column": "<b>", "tree": -1, "pair": True, "seconds": [1]}])
+def test_nothing_usable_shows_nothing(expected: Mapping[str, Any] | None) -> None:
+    assert expectations(candidate(expected)) == ()
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    bare = replace(candidate(EXPECTED), estimates=(), seconds={})
+    assert {line.measured for line in expectations(bare)} == {"\u2014"}
+
+
+def test_the_page_shows_it_with_the_privacy_statement_only(evaluation: Evaluation) -> None:
+    assert HEADING not in render_html(evaluation)
+    known = tuple(replace(one, expected=EXPECTED) for one in evaluation.candidates)
+    page = render_html(replace(evaluation, candidates=known))
+    assert page.count(f"<caption>{HEADING}") == sum(one.statement is not None for one in known) > 0
+
+
+def test_it_is_written_and_read_back_and_older_files_have_none(evaluation: Evaluation) -> None:
+    known = replace(evaluation, candidates=tuple(replace(one, expected=EXPECTED) for one in evaluation.candidates))
+    text = known.to_json()
+    assert Evaluation.from_json(text).candidates[0].expected == EXPECTED
+    older = json.loads(text)
+    for one in older["candidates"]:
+        del one["expected"]
+    assert all(one.expected is None for one in Evaluation.from_json(json.dumps(older)).candidates)
+    with pytest.raises(EvaluationError, match="damaged"):
+        Evaluation.from_json(evaluation.to_json().replace('"expected": null', '"expected": 3'))

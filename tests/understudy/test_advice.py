@@ -1,0 +1,215 @@
+"""`understudy advise`: from public facts alone, with reasons, and never by a row of the table."""
+
+import gzip
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from synth.generators.aim import Aim
+from synth.generators.outlook import outlook
+from synth.schema import Schema, build_schema
+from synth.table.header import read_header
+from understudy.advice import MOST_SECONDS, Advice, advise
+from understudy.advice_reasons import DROWNED
+
+if TYPE_CHECKING:
+    from tests.understudy.conftest import Ran, Workspace
+
+
+def schema_of(n_columns: int, n_units: int, n_categories: int = 8, **changes: Any) -> Schema:
+    texts = [f"v{i}" for i in range(n_categories)]
+    columns = {f"c{i}": {"kind": "categorical", "categories": texts} for i in range(n_columns)}
+    columns |= changes.pop("columns", {})
+    return build_schema({"status": "declared", "n_units": n_units, "columns": columns, **changes})
+
+
+def recommended(advice: Advice) -> str:
+    return advice.chosen.name
+
+
+def warned(advice: Advice, start: str) -> bool:
+    return any(start in sentence for sentence in advice.warnings)
+
+
+def test_a_large_table_at_a_fair_epsilon_gets_aim() -> None:
+    advice = advise(schema_of(10, 50_000), 1.0)
+    assert recommended(advice) == "aim"
+    assert advice.job_lines == ("[generators.aim]", "epsilon = 1.0")
+    assert advice.warnings == ()
+
+
+def test_fewer_rounds_than_a_tree_has_pairs_get_mst() -> None:
+    advice = advise(schema_of(15, 50_000), 0.1)
+    assert recommended(advice) == "mst"
+    assert "fewer than the 14 pairs that tie 15 columns together" in advice.reasons[0]
+
+
+def test_a_tiny_table_gets_columns_on_their_own_and_a_warning() -> None:
+    advice = advise(schema_of(8, 200, n_categories=20), 0.2)
+    assert recommended(advice) == "independent"
+    assert any("drown in noise" in reason for reason in advice.reasons)
+    assert warned(advice, "n_units=200 is small for epsilon=0.2")
+
+
+def test_pairs_that_drown_with_many_bins_get_fewer_and_the_outlook_says_so() -> None:
+    numbers = {f"n{i}": {"kind": "integer", "bounds": [0, 200]} for i in range(8)}
+    found = advise(schema_of(1, 14_000, columns=numbers), 0.1)
+    assert recommended(found) == "mst"
+    assert set(found.chosen.settings) == {"n_bins"}
+    tree, plain = found.chosen.outlook.tree, found.options[1].outlook.tree
+    assert tree is not None
+    assert plain is not None
+    assert tree.error <= DROWNED < plain.error
+    assert f"n_bins = {found.chosen.settings['n_bins']}" in found.job_lines
+
+
+def test_a_wide_table_gets_a_fit_that_ends_in_time() -> None:
+    """Many columns and units: aim as it comes is too slow."""
+    schema = schema_of(250, 3_000_000)
+    advice = advise(schema, 1.0)
+    assert outlook(Aim(epsilon=1.0), schema).seconds > MOST_SECONDS
+    assert recommended(advice) == "mst" or advice.chosen.settings
+    assert advice.chosen.outlook.seconds <= MOST_SECONDS
+
+
+def test_one_column_has_no_pairs_to_measure() -> None:
+    advice = advise(schema_of(1, 5000), 1.0)
+    assert recommended(advice) == "independent"
+    assert "no pairs" in advice.reasons[0]
+
+
+def test_two_columns_are_enough_for_a_pair() -> None:
+    assert recommended(advise(schema_of(2, 50_000), 1.0)) in ("aim", "mst")
+
+
+@pytest.mark.parametrize(
+    ("changes", "epsilon", "start"),
+    [
+        ({}, 5.0, "epsilon=5 is weak"),
+        ({"columns": {"x": {"kind": "categorical", "measure": True}}}, 1.0, "are to be measured, which takes 3%"),
+        ({"columns": {"x": {"kind": "categorical", "categories": list(range(90))}}}, 1.0, "with 90, noise alone moves"),
+        ({"columns": {"x": {"kind": "integer", "bounds": [0, 10**7]}}}, 1.0, "column='x' has wide bounds on a linear"),
+        ({"columns": {"x": {"kind": "identifier", "template": "##"}}}, 1.0, "column='x': identifiers are made anew"),
+        (
+            {"columns": {"x": {"kind": "identifier", "template": "##"}}, "entity": "x", "max_rows_per_unit": 4},
+            1.0,
+            "max_rows_per_unit=4 makes noise 4 times as large",
+        ),
+    ],
+)
+def test_what_to_mind_is_said(changes: dict[str, Any], epsilon: float, start: str) -> None:
+    assert warned(advise(schema_of(6, 50_000, **changes), epsilon), start)
+
+
+def test_a_log_scale_is_not_wide() -> None:
+    column = {"x": {"kind": "integer", "bounds": [0, 10**7], "scale": "log"}}
+    assert not warned(advise(schema_of(6, 50_000, columns=column), 1.0), "wide bounds")
+
+
+def run(workspace: "Workspace", *more: object, table: str = "table.csv") -> "Ran":
+    return workspace.run("advise", workspace.folder / table, "--schema", workspace.folder / "schema.toml", *more)
+
+
+def test_it_reads_no_row(workspace: "Workspace", table: Any) -> None:
+    ran = run(workspace, "--epsilon", 1)
+    assert (ran.exit_code, "Recommended at epsilon=1" in ran.stdout) == (0, True), ran.stderr
+    workspace.write_table(table(17, seed=5))
+    assert run(workspace, "--epsilon", 1) == ran
+    header = (workspace.folder / "table.csv").read_bytes().partition(b"\n")[0]
+    (workspace.folder / "table.csv").write_bytes(header + b'\n\xff\xfe"a row that nobody could read')
+    assert run(workspace, "--epsilon", 1) == ran
+
+
+def test_its_lines_are_a_job_that_runs_and_meets_what_was_expected(workspace: "Workspace") -> None:
+    said = run(workspace, "--epsilon", 2, "--json").json
+    assert said["exit_code"] == 0
+    lines = tomllib.loads("\n".join(said["job"]))
+    label = said["recommended"]["generator"]
+    assert list(lines["generators"]) == [label]
+    workspace.write_job(**lines, evaluation={"measures": ["fidelity.columns", "fidelity.pairs"]})
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", "--json")
+    assert ran.exit_code == 0, ran.stderr
+    page = (workspace.folder / "out" / "report.html").read_text(encoding="utf-8")
+    assert "Expected from public facts, beside what was measured" in page
+
+
+def test_json_has_every_option_with_its_outlook(workspace: "Workspace") -> None:
+    said = run(workspace, "--epsilon", 1, "--json").json
+    assert [option["generator"] for option in said["options"]][:3] == ["independent", "mst", "aim"]
+    assert all(0 <= option["column"] <= 1 and option["seconds"] > 0 for option in said["options"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "said"),
+    [
+        ({"status": "inferred"}, ("--epsilon", 1), "a private fit needs a declared schema"),
+        ({"n_units": 0}, ("--epsilon", 1), "n_units"),
+        ({}, ("--epsilon", 1, "--delta", 0.5), "delta=0.5 must lie in"),
+        ({}, ("--epsilon", 0), "epsilon"),
+        ({}, ("--epsilon", 1000), "epsilon"),
+        ({}, (), "--epsilon"),
+    ],
+)
+def test_what_cannot_be_advised_on_is_one_sentence(
+    workspace: "Workspace", changes: dict[str, Any], options: tuple[object, ...], said: str
+) -> None:
+    workspace.write_schema(**changes)
+    ran = run(workspace, *options)
+    assert ran.exit_code == 2
+    assert said in ran.stderr
+    assert ran.stderr.strip().count("\n") <= 1
+
+
+def test_a_schema_without_units_says_how_to_add_them(workspace: "Workspace") -> None:
+    path = workspace.write_schema()
+    path.write_text(path.read_text(encoding="utf-8").replace("n_units = 900\n", ""), encoding="utf-8")
+    ran = run(workspace, "--epsilon", 1)
+    assert ran.exit_code == 2
+    assert "a private fit needs n_units" in ran.stderr
+
+
+def test_a_header_that_does_not_fit_is_refused(workspace: "Workspace", table: Any) -> None:
+    workspace.write_table(table().rename(columns={"age": "aeg"}))
+    ran = run(workspace, "--epsilon", 1)
+    assert ran.exit_code == 2
+    assert "'age'" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_a_header_is_that_of_the_table(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"a b": [1, 2], "c,d": ["x", "y"], 'e"\nf': [1.0, 2.0]})
+    path = tmp_path / name
+    frame.to_parquet(path) if name.endswith("parquet") else frame.to_csv(path, index=False)
+    assert read_header(path) == ("a b", "c,d", 'e"\nf')
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfa,b\r\n1,2\r\n", b"a,b\r1,2\r", b"\n\na,b\n1,2", b"a,b"])
+def test_a_header_is_read_whatever_ends_its_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    assert read_header(path) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("t.csv", b"", "needs a header row"),
+        ("t.csv", b"\xff\xfea\x00", "must be UTF-8"),
+        ("t.csv.gz", b"a,b\n", "cannot be read"),
+        ("t.csv.gz", gzip.compress(b"a,b\n")[:12], "cannot be read"),
+        ("t.parquet", b"PAR1", "must be whole"),
+        ("t.xlsx", b"", "must be a file of"),
+    ],
+)
+def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    from synth.errors import TableError
+
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=said):
+        read_header(path)
+    with pytest.raises(TableError, match="there is no table"):
+        read_header(tmp_path / "none.csv")

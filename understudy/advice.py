@@ -1,0 +1,168 @@
+"""Which generator, with which settings, and what to expect of it: from public facts alone, so that asking is free.
+
+The schema, epsilon and delta decide; no row is read. The limits below are rules of thumb, set by fits of Adult and of
+Airbnb's listings at epsilons from 0.01 to 1.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from synth.dp.schedule import Schedule
+from synth.generators.aim import Aim
+from synth.generators.base import Generator
+from synth.generators.independent import Independent
+from synth.generators.mst import Mst
+from synth.generators.outlook import Outlook, Planned, outlook
+from synth.generators.registry import generator
+from synth.schema import Schema
+from understudy.advice_reasons import DROWNED, against_aim, against_mst, for_aim, for_mst, limited, size
+from understudy.advice_warnings import Facts, warnings_of
+
+MOST_SECONDS, LONGEST_SECONDS = 1800.0, 6 * 3600.0
+"""A search by aim that takes longer is not recommended; a tree, which has no quicker stand-in, has more time."""
+MOST_MB = 4096.0
+"""Nor is a fit that takes so much more memory than columns on their own."""
+SMALLER_MODELS: tuple[Mapping[str, Any], ...] = ({"degree": 2}, {"degree": 2, "max_model_mb": 1.0})
+"""What is tried where aim takes too much: pairs only, then a smaller model of them."""
+COARSER = ({"n_bins": 16}, {"n_bins": 8})
+"""What is tried where the pairs of a tree drown in noise: fewer codes."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One generator, the settings that differ from its defaults, and what to expect of it."""
+
+    generator: Planned
+    schedule: Schedule
+    outlook: Outlook
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The generator's name."""
+        return self.generator.name
+
+    @property
+    def joins(self) -> bool:
+        """Whether it measures a tree's worth of pairs, of which the smallest stand out from the noise."""
+        tree, needed = self.outlook.tree, len(self.outlook.sizes) - 1
+        return tree is not None and tree.error <= DROWNED and self.outlook.n_marginals >= needed
+
+    def with_settings(self, schema: Schema, settings: Mapping[str, Any]) -> "Option":
+        """The same generator, set otherwise in what changes no noise, with an outlook of its own."""
+        changed = self.generator.model_copy(update=dict(settings))
+        return Option(changed, self.schedule, outlook(changed, schema, schedule=self.schedule), settings)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to fit, and why.
+
+    Attributes:
+        schema: that it was asked for.
+        epsilon: that it was asked for.
+        delta: that it was asked for.
+        chosen: the recommendation.
+        options: the private generators as they come, and the recommendation where it is set otherwise.
+        reasons: sentences for the choice.
+        warnings: sentences on what to mind, and what would help.
+    """
+
+    schema: Schema
+    epsilon: float
+    delta: float | Literal["auto"]
+    chosen: Option
+    options: tuple[Option, ...]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def job_lines(self) -> tuple[str, ...]:
+        """The recommendation as lines of a job file."""
+        delta = {} if self.delta == "auto" else {"delta": self.delta}
+        values = {"epsilon": self.epsilon, **delta, **self.chosen.settings}
+        return (
+            f"[generators.{self.chosen.name}]",
+            *(f"{key} = {json.dumps(value)}" for key, value in values.items()),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The advice as plain data."""
+        return {
+            "recommended": _plain(self.chosen),
+            "options": [_plain(option) for option in self.options],
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
+            "job": list(self.job_lines),
+            "epsilon": self.epsilon,
+            "delta": self.chosen.outlook.delta,
+        }
+
+
+def advise(schema: Schema, epsilon: float, delta: float | Literal["auto"] = "auto") -> Advice:
+    """The generator to fit under this schema and budget. Reads no row.
+
+    Args:
+        schema: declared, with n_units.
+        epsilon: total, of one fit.
+        delta: of the guarantee.
+
+    Raises:
+        BudgetError: the schema is not declared or names no n_units, or the budget leaves no room.
+        SchemaError: free text is kept, or nothing is there to learn.
+        JobError: epsilon is out of range.
+    """
+    made = [_option(generator(kind.name, epsilon=epsilon, delta=delta), schema) for kind in (Independent, Mst, Aim)]
+    options = {option.name: option for option in made}
+    chosen, reasons = _choice(options, schema)
+    shown = list(options.values())
+    if chosen.settings:
+        shown.append(chosen)
+    facts = Facts(schema, epsilon, chosen.generator, chosen.outlook)
+    return Advice(schema, epsilon, delta, chosen, tuple(shown), tuple(reasons), tuple(warnings_of(facts)))
+
+
+def _option(chosen: Generator, schema: Schema) -> Option:
+    assert isinstance(chosen, Planned)
+    schedule = chosen.schedule(schema)
+    assert schedule is not None
+    return Option(chosen, schedule, outlook(chosen, schema, schedule=schedule))
+
+
+def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list[str]]:
+    """The richest model that the budget, time and memory allow, and sentences for it."""
+    alone, tree, rounds = options["independent"], options["mst"], options["aim"]
+    if tree.outlook.tree is None:
+        return alone, ["one column is to be learned, so that there are no pairs to measure"]
+    smaller = _variants(rounds, schema, SMALLER_MODELS) if rounds.joins else ()
+    fitting = _first(option for option in smaller if _affordable(option, alone, MOST_SECONDS))
+    if fitting is not None:
+        return fitting, [*for_aim(fitting), *limited(rounds, fitting)]
+    against = against_aim(rounds)
+    coarser = _variants(tree, schema, COARSER)
+    usable = _first(option for option in coarser if option.joins and _affordable(option, alone, LONGEST_SECONDS))
+    if usable is not None:
+        return usable, [*against, *for_mst(usable, tree)]
+    return alone, [*against, *against_mst(tree), f"columns on their own cost {size(alone.outlook.column)} each"]
+
+
+def _affordable(option: Option, alone: Option, seconds: float) -> bool:
+    """Whether time is within a limit, and memory within its own beyond what the table itself takes."""
+    return option.outlook.seconds <= seconds and option.outlook.memory_mb - alone.outlook.memory_mb <= MOST_MB
+
+
+def _variants(option: Option, schema: Schema, settings: Iterable[Mapping[str, Any]]) -> Iterator[Option]:
+    """The generator as it comes, then set otherwise, one after the other."""
+    yield option
+    yield from (option.with_settings(schema, one) for one in settings)
+
+
+def _first(options: Iterable[Option]) -> Option | None:
+    return next(iter(options), None)
+
+
+def _plain(option: Option) -> dict[str, Any]:
+    found = asdict(option.outlook)
+    return {"settings": dict(option.settings), **found, "column": option.outlook.column}

@@ -1,0 +1,127 @@
+"""Why one generator and not another, in sentences with numbers."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from synth.generators.outlook import Noise, Outlook
+
+DROWNED = 0.4
+"""A pair that noise alone is expected to move by more, as a total variation, says little of the table."""
+
+
+class Choice(Protocol):
+    """A generator to choose, as far as reasons go."""
+
+    @property
+    def outlook(self) -> Outlook:
+        """What to expect of it."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Those that differ from its defaults."""
+
+
+def for_aim(option: Choice) -> list[str]:
+    """Why aim."""
+    n_columns, found = len(option.outlook.sizes), option.outlook
+    return [
+        f"aim measures {found.n_marginals} marginals of two columns or more, and {n_columns - 1} pairs would tie the "
+        f"{n_columns} columns together: what is left goes to relations that a tree leaves out",
+        _noise_sentence(found),
+    ]
+
+
+def limited(before: Choice, after: Choice) -> list[str]:
+    """Why smaller than it comes; nothing where it is not."""
+    if before is after:
+        return []
+    return [
+        f"as it comes, aim would take about {_cost(before.outlook)}; with {settings_of(after)} it takes about "
+        f"{_cost(after.outlook)}"
+    ]
+
+
+def against_aim(option: Choice) -> list[str]:
+    """Why not aim."""
+    found, needed = option.outlook, len(option.outlook.sizes) - 1
+    if found.n_marginals < needed:
+        return [
+            f"the budget lets aim measure {found.n_marginals} marginals, fewer than the {needed} pairs that tie "
+            f"{needed + 1} columns together"
+        ]
+    if found.tree is None or found.tree.error > DROWNED:
+        return [f"a typical round of aim is too noisy: {_drowned(found.tree)}"]
+    return [f"aim would take about {_cost(found)}, even with a smaller model"]
+
+
+def for_mst(option: Choice, before: Choice) -> list[str]:
+    """Why mst, and why set otherwise where it is."""
+    found = option.outlook
+    reasons = [
+        f"mst measures {found.n_marginals} pairs, just as many as tie the columns together",
+        _noise_sentence(found),
+    ]
+    if option is not before:
+        assert found.tree is not None
+        reasons.append(
+            f"with the default number of bins {_drowned(before.outlook.tree)}; with {settings_of(option)} that falls "
+            f"to {found.tree.error:.2g}, at the price of coarser numbers and times"
+        )
+    return reasons
+
+
+def against_mst(option: Choice) -> list[str]:
+    """Why not mst."""
+    if option.outlook.tree is None or option.outlook.tree.error <= DROWNED:
+        return [f"mst would take about {_cost(option.outlook)}"]
+    return [f"even a tree's pairs drown in noise, with the fewest bins tried too: {_drowned(option.outlook.tree)}"]
+
+
+def _noise_sentence(found: Outlook) -> str:
+    assert found.tree is not None
+    typical = (
+        "" if found.pair is None else f", and a typical pair of {_shape(found.pair)} one of {found.pair.error:.2g}"
+    )
+    return (
+        f"sigma of a measured count is {found.tree.sigma:.3g} rows; a pair of {_shape(found.tree)}, as in the tree "
+        f"with the fewest cells, then has an expected total variation of {found.tree.error:.2g} from noise alone"
+        f"{typical}"
+    )
+
+
+def _drowned(noise: Noise | None) -> str:
+    assert noise is not None
+    return (
+        f"sigma of a count is {noise.sigma:.3g} rows, and a pair of {_shape(noise)}, as in the tree with the fewest "
+        f"cells, has an expected total variation of {noise.error:.2g} from noise alone (limit {DROWNED:g})"
+    )
+
+
+def _shape(noise: Noise) -> str:
+    return f"{' x '.join(str(codes) for codes in noise.codes)} codes"
+
+
+def size(error: float) -> str:
+    """An error in words."""
+    return f"an expected total variation of {error:.2g}"
+
+
+def settings_of(option: Choice) -> str:
+    """The settings as they stand in a job file."""
+    return ", ".join(f"{key} = {json.dumps(value)}" for key, value in option.settings.items())
+
+
+def _cost(found: Outlook) -> str:
+    return f"{duration(found.seconds)} and {found.memory_mb:.0f} MB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them.
+
+    >>> duration(4.4), duration(150), duration(9000)
+    ('4 s', '2 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.2g} h"

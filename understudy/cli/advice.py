@@ -1,0 +1,71 @@
+"""`understudy advise`: what to fit and what to expect, from public facts alone. No row of the table is read."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import SchemaFile, Table, console_of
+
+if TYPE_CHECKING:
+    from understudy.advice import Advice, Option
+    from understudy.console import Console
+
+ADVISE = "Example: understudy advise patients.csv --schema patients.schema.toml --epsilon 1"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("advise", epilog=ADVISE)(advise)
+
+
+def advise(
+    ctx: typer.Context,
+    table: Table,
+    schema: SchemaFile,
+    epsilon: Annotated[float, typer.Option(help="Of one fit, in total.", show_default=False)],
+    delta: Annotated[
+        float | None, typer.Option(help="Of the guarantee.", show_default="min(1e-6, n_units^-1.2)")
+    ] = None,
+) -> int:
+    """Say which private generator suits a schema and a budget, with which settings, what to expect of it, and why.
+
+    It costs no budget: the schema decides, and of the table only the names of the columns are read, to check that it
+    fits; no row is, nor how many there are. Errors are of noise alone, before the estimation smooths it.
+    """
+    from synth.schema_file import read_schema
+    from synth.table.header import check_header
+    from understudy.advice import advise as ask
+
+    console = console_of(ctx)
+    declared = read_schema(schema)
+    check_header(table, declared)
+    with console.stage("price the generators"):
+        advice = ask(declared, epsilon, "auto" if delta is None else delta)
+    _show(advice, console)
+    console.result({**advice.to_dict(), "exit_code": 0})
+    return 0
+
+
+def _show(advice: "Advice", console: "Console") -> None:
+    console.say("Expected total variation from noise alone; what a model leaves out comes on top of it.")
+    headings = ("generator", "column", "tree", "pair", "measured", "time", "MB")
+    console.table(headings, [_row(option, advice) for option in advice.options])
+    console.say("tree: a pair of the tree with the fewest cells; pair: a typical one; measured: columns + marginals.")
+    console.say(f"Recommended at epsilon={advice.epsilon:g}, delta={advice.chosen.outlook.delta:.3g}:")
+    for line in ("", *advice.job_lines, ""):
+        console.say(line)
+    for sentence in advice.reasons:
+        console.say(f"Why: {sentence}.")
+    for sentence in advice.warnings:
+        console.warn(sentence)
+
+
+def _row(option: "Option", advice: "Advice") -> tuple[str, ...]:
+    from understudy.advice_reasons import duration, settings_of
+
+    found = option.outlook
+    named = f"{option.name} {settings_of(option)}".strip()
+    pairs = ("-" if noise is None else f"{noise.error:.2g}" for noise in (found.tree, found.pair))
+    mark = " *" if option is advice.chosen else ""
+    measured = f"{len(found.sizes)} + {found.n_marginals}"
+    return (named + mark, f"{found.column:.2g}", *pairs, measured, duration(found.seconds), f"{found.memory_mb:.0f}")
