@@ -125,8 +125,8 @@ class Aim(PrivateGenerator):
         if self.epsilon is None or schema.n_units is None:
             return most
         rho = approximate_rho(self.epsilon, resolve_delta(self.delta, schema))
-        signal = float(schema.n_units * math.sqrt(2 * rho))
-        return max(min(round(ROUNDS * signal**ROUNDS_POWER), most), LEAST_ROUNDS)
+        wanted = ROUNDS * math.pow(schema.n_units * math.sqrt(2 * rho), ROUNDS_POWER)
+        return max(min(round(wanted), most), LEAST_ROUNDS)
 
     def workload(self, schema: Schema) -> Workload:
         """What matters: all columns alike, but for those that the schema names as target or sensitive."""
