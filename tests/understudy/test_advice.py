@@ -42,9 +42,9 @@ def test_a_large_table_at_a_fair_epsilon_gets_aim() -> None:
 
 
 def test_fewer_rounds_than_a_tree_has_pairs_get_mst() -> None:
-    advice = advise(schema_of(15, 50_000), 0.1)
+    advice = advise(schema_of(25, 50_000), 0.1)
     assert recommended(advice) == "mst"
-    assert "fewer than the 14 pairs that tie 15 columns together" in advice.reasons[0]
+    assert "fewer than the 24 pairs that tie 25 columns together" in advice.reasons[0]
 
 
 def test_a_tiny_table_gets_columns_on_their_own_and_a_warning() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.marginals.factor import Clique
-from synth.marginals.junction_tree import JunctionTree, junction_tree, maximal_cliques
+from synth.marginals.junction_tree import JunctionTree, cells_with_one_more, junction_tree, maximal_cliques
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 
@@ -66,3 +66,13 @@ def test_the_same_cliques_give_the_same_tree() -> None:
     cliques = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
     shuffled = [cliques[i] for i in rng.permutation(4)]
     assert set(junction_tree(DOMAIN, cliques).cliques) == set(junction_tree(DOMAIN, shuffled).cliques)
+
+
+SOME_CLIQUE = st.lists(st.sampled_from("abcde"), unique=True, max_size=3).map(tuple)
+
+
+@given(st.lists(SOME_CLIQUE, max_size=6), SOME_CLIQUE)
+def test_the_cells_of_a_tree_with_one_more_clique_are_known_without_building_it(
+    cliques: list[Clique], one_more: Clique
+) -> None:
+    assert cells_with_one_more(DOMAIN, cliques)(one_more) == junction_tree(DOMAIN, [*cliques, one_more]).n_cells
