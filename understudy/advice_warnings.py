@@ -11,9 +11,8 @@ from synth.generators.one_way import RARE
 from synth.generators.outlook import ASSUMED_CATEGORIES, Outlook, Planned, assumed, outlook
 from synth.generators.overhead import DOMAIN_SHARE, MOST_DOMAIN_SHARE
 from synth.schema import Schema
+from understudy.cautions import WEAK_EPSILON
 
-WEAK_EPSILON = 3.0
-"""An epsilon above this is called weak."""
 LARGE_COLUMN_ERROR = 0.1
 """Noise in a column beyond this share of the rows calls for more units or a larger epsilon."""
 MANY_CATEGORIES = 50
