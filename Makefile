@@ -29,8 +29,8 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.side_by_side
 	@echo
 	@echo "Private generators on UCI's Adult, which you bring: $(BIN)/python -m benchmarks.adult adult.data --out adult.json"
-	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
+	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"
 
 # Other libraries, each in an environment of its own. One that does not install stops nothing: its rows will say so.
 bench-peers: $(PEERS:%=.venv-peers/%/.made)

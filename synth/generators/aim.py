@@ -67,7 +67,7 @@ class Aim(PrivateGenerator):
 
     DEVIATES: the paper lets noise shrink when a round has gained little, so that the number of rounds, and what each
     costs, depend on the data, and a filter has to keep the books (rho is converted by Renyi divergences). Here rounds
-    and noise are fixed before the first row is read: privacy loss distributions then price them, which leaves 14% more
+    and noise are fixed before the first row is read: privacy loss distributions then price them, which leaves 13% more
     rho at epsilon 1 and delta 1e-6, the last round spends exactly what is left, and time and error are known before.
     """
 

@@ -1,4 +1,4 @@
-"""The model behind `independent` and `mst`: a distribution over codes, and how codes become rows."""
+"""The model behind `independent`, `mst` and `aim`: a distribution over codes, and how codes become rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What `independent` and `mst` share: rows prepared, a plan calibrated, columns measured."""
+"""What the private generators share: rows prepared, a plan calibrated, columns measured."""
 
 import math
 from collections.abc import Callable
