@@ -18,7 +18,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 import synth
-from benchmarks.adult_table import Adult, read_adult
+from benchmarks.adult_table import DELTA, Adult, read_adult
 from benchmarks.drawing import draw
 from benchmarks.estimation import compare, estimations
 from benchmarks.peer import MODEL_MB, PEERS, REMARKS, run_peer
@@ -26,7 +26,6 @@ from benchmarks.runs import Results, Run
 from benchmarks.scoring import Scorer
 from synth.generators import registry
 
-DELTA = 1e-6
 PLAIN = ", no bins"
 """After a generator's name: fitted under bounds and categories only."""
 

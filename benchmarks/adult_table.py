@@ -13,6 +13,8 @@ from synth.schema import Schema, build_schema
 SCHEMA = Path(__file__).with_name("adult.schema.toml")
 N_ROWS, N_TRAIN = 32_561, 26_048
 """Rows of UCI's `adult.data`, which come first also where `adult.test` follows; and those of the train part."""
+DELTA = 1e-6
+"""Of every private fit of it."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
+from benchmarks.adult_table import DELTA
 from benchmarks.runs import Estimation, Results, Run
 
 FIGURES = ("tv1", "tv2", "tv3", "c2st", "tstr", "linear_tstr")
@@ -22,7 +23,7 @@ def draw(results: Results) -> str:
 
 def _about(results: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results.about["versions"].items())
-    lines = [f"Adult, delta 1e-6; {results.about['cores']} cores, Python {results.about['python']}, {versions}"]
+    lines = [f"Adult, delta {DELTA:g}; {results.about['cores']} cores, Python {results.about['python']}, {versions}"]
     peers = {run.name.split(".")[0]: run.versions for run in results.runs if run.versions}
     lines += [f"{name}: {', '.join(f'{k} {v}' for k, v in found.items())}" for name, found in peers.items() if found]
     return "\n".join(lines)

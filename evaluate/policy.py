@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from evaluate.privacy.audit_result import MEASURE as AUDITED
 from evaluate.result import Candidate, Direction, Estimate, Failure
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence
@@ -26,7 +27,7 @@ _LOWER = (
     "utility.gap.linear", "utility.gap.boosting",
     "privacy.copies", "privacy.copies.excess", "privacy.copies.unique", "privacy.copies.unique.excess",
     "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
-    "privacy.audit.excess", "statement.epsilon", "statement.delta",
+    AUDITED, "statement.epsilon", "statement.delta",
 )  # fmt: skip
 
 _HIGHER = (
@@ -40,8 +41,9 @@ GATEABLE: Mapping[str, Direction] = {**dict.fromkeys(_LOWER, "lower"), **dict.fr
 DESCRIPTIVE = ("privacy.dcr.median", "privacy.nndr.median", "privacy.dcr.share_closer")
 """Measures that only describe: distances do not find leaks (Yao et al. 2505.01524), so no rule may rest on them."""
 
-WHERE_THERE = ("privacy.audit.excess",)
-"""Measures of what only some tables have: without a claim there is nothing to audit, and nothing to break."""
+WHERE_THERE = (AUDITED,)
+"""Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
+every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
 HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
@@ -149,7 +151,7 @@ def build_policy(content: Mapping[str, Any]) -> Policy:
 
 
 def judge(candidate: Candidate, policy: Policy) -> Verdict:
-    """The verdict of a policy on one synthetic table. A rule about an audit applies only where one was tried.
+    """The verdict of a policy on one synthetic table. A rule about an audit applies where there is a claim.
 
     Raises:
         JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
@@ -172,7 +174,8 @@ def _overall(outcomes: list[Outcome]) -> Outcome:
 
 
 def _applies(candidate: Candidate, rule: Rule) -> bool:
-    return rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
+    claims = candidate.statement is not None
+    return claims or rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
 
 
 def _finding(candidate: Candidate, rule: Rule) -> Finding:

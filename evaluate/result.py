@@ -83,8 +83,11 @@ class Candidate:
         statement: the privacy statement as plain data; none means that there is no formal guarantee.
         generator: name and parameters of the generator; empty for a table of unknown origin.
         seconds: wall seconds by stage ("fit", "sample", and one per measure).
-        audit: what an audit of the claim found, as plain data (see `evaluate.privacy.audit`); none where none ran.
+        audit: what an audit of the claim found, as plain data (see `evaluate.privacy.audit_result`); none where none
+            ran.
         expected: what public facts let one expect of a private fit, as plain data; none where nothing was worked out.
+        n_rejected_rows: rows that were drawn and rejected for breaking a constraint; none where that is not known, or
+            there are no constraints.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Candidate:
     seconds: Mapping[str, float] = field(default_factory=dict)
     audit: Mapping[str, Any] | None = None
     expected: Mapping[str, Any] | None = None
+    n_rejected_rows: int | None = None
 
     def find(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
         """The estimate of a measure, else its failure, else none."""
@@ -163,6 +167,8 @@ def _candidate(content: Mapping[str, Any]) -> Candidate:
     if not all(isinstance(content[part], dict) for part in ("figures", "generator", "seconds")):
         raise TypeError
     if not all(isinstance(content.get(part), dict | None) for part in ("audit", "expected")):
+        raise TypeError
+    if not isinstance(content.get("n_rejected_rows"), int | None):
         raise TypeError
     return Candidate(
         **{

@@ -4,6 +4,8 @@ This is the one measure that looks at the table as it was offered; the others lo
 values of an identifier that is not the entity count against the rows that repeat them.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -21,7 +23,7 @@ def measure(tables: Tables) -> Measurement:
     offered, schema = tables.offered, tables.declared
     faulty = {name: faulty_rows(offered, _only(schema, name)) for name in schema.kept}
     columns = [_column(offered, schema, name, flags) for name, flags in faulty.items()]
-    unlawful = _unlawful(offered, schema)
+    unlawful = _unlawful(offered, schema, faulty)
     constraints = [
         _constraint(constraint, flags) for constraint, flags in zip(schema.constraints, unlawful, strict=True)
     ]
@@ -31,16 +33,30 @@ def measure(tables: Tables) -> Measurement:
     return Measurement(estimates=(whole, *columns, *constraints))
 
 
-def _unlawful(offered: pd.DataFrame, schema: Schema) -> list[np.ndarray]:
-    """For each constraint, which rows break it; read as the schema reads them, values it does not allow clamped."""
+def _unlawful(offered: pd.DataFrame, schema: Schema, faulty: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """For each constraint, which rows do not keep it; a row with a faulty value in one of its columns never does.
+
+    The constraint itself is checked on values that are clamped and missing where they cannot be read: without the
+    flags, what no column allows would count as lawful.
+    """
     if not schema.constraints:
         return []
     read = conform(offered, schema, outside="clamp", part=True)
-    return [broken(read, constraint, schema.columns) for constraint in schema.constraints]
+    return [
+        np.logical_or.reduce(
+            [broken(read, constraint, schema.columns), *(faulty[name] for name in constraint.columns)], axis=0
+        )
+        for constraint in schema.constraints
+    ]
 
 
 def _constraint(constraint: Constraint, flags: np.ndarray) -> Estimate:
-    note = f"{int(flags.sum()):,} of {len(flags):,} rows break the constraint that {constraint}." if flags.any() else ""
+    note = ""
+    if flags.any():
+        note = (
+            f"{int(flags.sum()):,} of {len(flags):,} rows break the constraint that {constraint}, or hold a value in "
+            "its columns that the schema does not allow."
+        )
     return _share("validity.constraint", flags, constraint.columns, note)
 
 

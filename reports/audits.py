@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from evaluate.privacy.audit import Audit, AuditError
+from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditError
 from evaluate.result import Candidate
 from reports.books import exact
 from reports.text import percent, plain
@@ -13,6 +13,11 @@ NOT_DISPROVED = (
     "A bound below the claim proves nothing beyond that no flaw of this kind was found: it is no evidence that the "
     "claim is true."
 )
+WEAK = (
+    "Too weak to say anything: even without any noise, so few trials could not have shown a bound well above the "
+    "claim; give the audit more time."
+)
+READINGS = {EXCEEDS: DISPROVED, TOO_WEAK: WEAK}
 UNREADABLE = "The audit of this table cannot be read, so nothing is known of its claim; evaluate again."
 
 
@@ -43,7 +48,6 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
         found = Audit.from_dict(candidate.audit)
     except AuditError:
         return AuditNote("\u2014", UNREADABLE, "", "", alarms=True)
-    exceeds = found.bound > found.epsilon
     sentence = (
         f"Audit of the measurement log: lower bound {cut(found.bound)}, claim {exact(found.epsilon)} at delta "
         f"{exact(found.delta)}, {100 * found.confidence:g}% confidence, on {plain(found.ran_on, 200)}."
@@ -51,9 +55,11 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
     evidence = (
         f"In {found.n_trials:,} trials the attacker took {percent(found.false_positives[0])} of absent canaries for "
         f"present and {percent(found.false_negatives[0])} of present ones for absent. Without the assumption that "
-        f"noise is Gaussian, the bound is {cut(found.distribution_free)}."
+        f"noise is Gaussian, the bound is {cut(found.distribution_free)}. An attacker who never errs would have shown "
+        f"{cut(found.strongest)}."
     )
-    return AuditNote(cut(found.bound), sentence, DISPROVED if exceeds else NOT_DISPROVED, evidence, exceeds)
+    reading = READINGS.get(found.verdict, NOT_DISPROVED)
+    return AuditNote(cut(found.bound), sentence, reading, evidence, found.verdict == EXCEEDS)
 
 
 def cut(bound: float) -> str:

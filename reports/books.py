@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.text import count, plain
+from reports.text import amount, count, plain, sentence
 
 _WORDS = {
     "Gaussian": "Gaussian noise",
@@ -36,7 +36,6 @@ _FORMULAS = {
 _HELD = (
     "dataset", "unit", "reservation", "entry", "epsilon", "spent_epsilon", "total_epsilon", "total_delta",
 )  # fmt: skip
-_LARGEST = 1e300
 OUTSIDE = "Made outside a ledger: nothing adds it to other releases of the same table."
 
 
@@ -86,11 +85,11 @@ def books_of(name: str, statement: Mapping[str, Any]) -> Books:
     """The books of one candidate's statement, which may come from anyone and hold anything."""
     listed = statement.get("events")
     events = [event for event in listed if isinstance(event, Mapping)] if isinstance(listed, list | tuple) else []
-    rhos = [_number(event.get("rho")) for event in events]
+    rhos = [amount(event.get("rho")) for event in events]
     known = [rho for rho in rhos if rho is not None]
     rho = sum(known) if events and len(known) == len(rhos) else None
-    own = sum(_number(event.get("delta")) or 0.0 for event in events)
-    rest = (_number(statement.get("delta")) or 0.0) - own
+    own = sum(amount(event.get("delta")) or 0.0 for event in events)
+    rest = (amount(statement.get("delta")) or 0.0) - own
     ledger = statement.get("ledger")
     held = {key: ledger.get(key, "not stated") for key in _HELD} if isinstance(ledger, Mapping) else None
     return Books(
@@ -108,7 +107,7 @@ def books_of(name: str, statement: Mapping[str, Any]) -> Books:
 
 
 def _line(event: Mapping[str, Any], total: float | None) -> BookLine:
-    mechanism, rho, times = str(event.get("mechanism")), _number(event.get("rho")), _number(event.get("count"))
+    mechanism, rho, times = str(event.get("mechanism")), amount(event.get("rho")), amount(event.get("count"))
     noise = event.get("noise")
     return BookLine(
         what=plain(event.get("what")),
@@ -117,14 +116,14 @@ def _line(event: Mapping[str, Any], total: float | None) -> BookLine:
         times="—" if times is None else count(times),
         rho=rho,
         share=rho / total if rho is not None and total else None,
-        delta=_number(event.get("delta")) or 0.0,
+        delta=amount(event.get("delta")) or 0.0,
     )
 
 
 def _noise(noise: Mapping[str, Any]) -> tuple[str, ...]:
     """Names and numbers, with the digits that a calculator needs."""
     shown = [
-        f"{_NOISE.get(key, plain(key))} {plain(value) if _number(value) is None else exact(value)}"
+        f"{_NOISE.get(key, plain(key))} {plain(value) if amount(value) is None else exact(value)}"
         for key, value in noise.items()
         if not isinstance(value, bool)
     ]
@@ -137,7 +136,7 @@ def _formulas(events: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...
 
 
 def _left(ledger: Mapping[str, Any]) -> float | None:
-    total, spent = _number(ledger.get("total_epsilon")), _number(ledger.get("spent_epsilon"))
+    total, spent = amount(ledger.get("total_epsilon")), amount(ledger.get("spent_epsilon"))
     return None if total is None or spent is None else max(0.0, total - spent)
 
 
@@ -147,28 +146,22 @@ def exact(value: object) -> str:
     >>> exact(0.0256575), exact(9), exact(1e-6), exact(None)
     ('0.0256575', '9', '1e\u22126', '—')
     """
-    number = _number(value)
+    number = amount(value)
     if number is None:
         return "—"
     return f"{number:.6g}".replace("e-0", "e-").replace("e+", "e").replace("-", "\u2212")
 
 
-def warned(sentence: object) -> str:
+def warned(said: object) -> str:
     """A warning as a whole sentence.
 
     >>> warned("no formal guarantee for a"), warned("n_units=900 is few")
     ('No formal guarantee for a.', 'n_units=900 is few.')
     """
-    text = plain(sentence, 600).rstrip(".")
+    text = sentence(said).rstrip(".")
     first = text.partition(" ")[0]
     return f"{text[:1].upper() + text[1:] if first.isalpha() else text}."
 
 
 def _quoted(name: object) -> str:
     return shlex.quote(plain(name))
-
-
-def _number(value: object) -> float | None:
-    """A cost, a count or a parameter; none of them is negative."""
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-    return float(value) if usable else None  # type: ignore[arg-type]

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from evaluate.result import Candidate, Estimate
-from reports.text import number
+from reports.text import amount, number
 
 DASH = "\u2014"
 COLUMNS, PAIRS = "columns.tvd.mean", "pairs.tvd.mean"
+LARGEST = 1e9
+"""No error and no time in seconds is larger: a longer number would not be read."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,9 @@ class Expectation:
 def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
     """The lines of one candidate, whose file may come from anyone; none where nothing was expected."""
     expected = candidate.expected or {}
-    column, tree, pair, seconds = (_figure(expected.get(name)) for name in ("column", "tree", "pair", "seconds"))
+    column, tree, pair, seconds = (
+        amount(expected.get(name), LARGEST) for name in ("column", "tree", "pair", "seconds")
+    )
     lines = []
     if column is not None:
         note = "mean total variation, against the training rows"
@@ -33,7 +37,7 @@ def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
         shown = number(low) if low == high else f"{number(low)} to {number(high)}"
         lines.append(Expectation("A pair of columns", note, shown, _measured(candidate, PAIRS)))
     if seconds is not None:
-        took = _figure(candidate.seconds.get("fit"))
+        took = amount(candidate.seconds.get("fit"), LARGEST)
         shown = DASH if took is None else f"{number(took, 1)} s"
         lines.append(Expectation("The fit", "of one core; measured: by the clock", f"{number(seconds, 1)} s", shown))
     return tuple(lines)
@@ -42,9 +46,3 @@ def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
 def _measured(candidate: Candidate, measure: str) -> str:
     found = candidate.find(measure)
     return number(found.value) if isinstance(found, Estimate) else DASH
-
-
-def _figure(value: object) -> float | None:
-    """A number that can be an error or a time; else none."""
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
-    return float(value) if usable else None  # type: ignore[arg-type]

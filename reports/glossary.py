@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from evaluate.privacy.audit_result import MEASURE as AUDITED
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -104,7 +106,7 @@ GLOSSARY = {
     "privacy.membership.tpr_at_0.001": Entry(
         "Members found at 0.1% false alarms", "The same while accusing 1 outsider in 1,000; chance is 0.1%."
     ),
-    "privacy.audit.excess": Entry(
+    AUDITED: Entry(
         "Audited epsilon beyond the claim",
         "A lower bound on epsilon, found by attacking the noise itself, minus the claim; above 0 the claim is false.",
     ),
@@ -157,6 +159,6 @@ def entry(measure: str) -> Entry:
 
 def evidence(measure: str) -> str:
     """The section of the report that shows what a measure rests on."""
-    if measure.startswith("privacy.audit."):
+    if measure == AUDITED:
         return "guarantee"
     return _EVIDENCE.get(measure.split(".")[0], "comparison")

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluate.policy import Verdict
+from evaluate.privacy.audit_result import MEASURE as AUDITED
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts, text
 from reports.books import OUTSIDE, exact
 from reports.document import TITLE, WORDS, Document, compose
 from reports.glossary import METRICS, TERMS, entry, evidence
-from reports.limits import NOT_RUN
+from reports.limits import NOT_RUN, audit_failed
 from reports.readings import reading, shown
 from synth.output import whole_file
 
@@ -77,6 +78,7 @@ def _environment() -> "Environment":
     )
     for function in (
         text.plain,
+        text.sentence,
         text.short,
         text.number,
         text.compact,
@@ -90,6 +92,7 @@ def _environment() -> "Environment":
     environment.filters.update(shown=shown, reading=reading, exact=exact)
     environment.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=_SYMBOLS)
     environment.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
+    environment.globals.update(AUDITED=AUDITED, audit_failed=audit_failed)
     environment.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     environment.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return environment

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from evaluate.privacy.audit_result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.text import count, finite, number, percent
 
@@ -13,6 +14,10 @@ NOT_RUN = (
 """Attacks that this version does not have. Nothing in a report speaks against them."""
 NOT_AUDITED = (
     "Not audited: the claimed epsilon follows from the books, and no attack has measured a lower bound for it."
+)
+AUDIT_FAILED = (
+    "The audit was tried and gave no result: the claimed epsilon follows from the books alone. Why it gave none stands "
+    "among the measures without a result."
 )
 LEFT_OUT = (
     "The audit of the measurement log tests Gaussian noise on counts of a public stand-in. It does not test choices, "
@@ -35,8 +40,19 @@ class Limits:
 
 def limits_of(candidate: Candidate) -> Limits:
     """The limits of one candidate's evaluation."""
-    audit = [LEFT_OUT if candidate.audit else NOT_AUDITED] if candidate.statement else []
+    audit = [_of_audit(candidate)] if candidate.statement else []
     return Limits(candidate.failures, (*_power(candidate), *audit))
+
+
+def audit_failed(candidate: Candidate) -> bool:
+    """Whether an audit was tried in vain, which is another thing than none at all."""
+    return candidate.audit is None and isinstance(candidate.find(AUDITED), Failure)
+
+
+def _of_audit(candidate: Candidate) -> str:
+    if audit_failed(candidate):
+        return AUDIT_FAILED
+    return LEFT_OUT if candidate.audit else NOT_AUDITED
 
 
 def _power(candidate: Candidate) -> list[str]:

@@ -1,5 +1,6 @@
 """What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
 
+from evaluate.privacy.audit_result import MEASURE as AUDITED
 from evaluate.result import Estimate
 from reports.audits import DISPROVED, NOT_DISPROVED
 from reports.text import loss, number
@@ -14,7 +15,7 @@ def reading(estimate: Estimate | None) -> str:
     """A sentence on what the value says, where the number alone would be misread; else nothing."""
     if estimate is None:
         return ""
-    if estimate.measure == "privacy.audit.excess":
+    if estimate.measure == AUDITED:
         return DISPROVED if estimate.value > 0 else NOT_DISPROVED
     return _of_pairs(estimate) if estimate.measure == "pairs.tvd.floor_share" else ""
 

@@ -7,6 +7,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 SHORT = 28
 LONGEST = 200
 """Characters of a name that a tooltip holds at most."""
+LONGEST_SENTENCE = 600
+"""Characters that a sentence of a file may have; a longer one is none of ours."""
 _LARGEST = 1e300
 
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
@@ -20,6 +22,15 @@ def plain(name: object, longest: int = LONGEST) -> str:
     """
     shown = "".join("\ufffd" if _harmful(c) else c for c in str(name)[: longest + 1])
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def sentence(text: object) -> str:
+    """A sentence that a reader needs whole, made as harmless as a name.
+
+    >>> len(sentence("word " * 100))
+    500
+    """
+    return plain(text, LONGEST_SENTENCE)
 
 
 def short(name: object, n: int = SHORT) -> str:
@@ -113,6 +124,16 @@ def percent(share: float) -> str:
     if 0 < share < 0.001:
         return "<0.1%"
     return f"{100 * share:.1f}%" if 0 < share < 0.0995 else f"{100 * share:.0f}%"
+
+
+def amount(value: object, largest: float = _LARGEST) -> float | None:
+    """A cost, a count or a time, none of which is negative; none where a file holds no such number.
+
+    >>> amount(3), amount(-1.0), amount(True), amount(1e12, largest=1e9)
+    (3.0, None, None, None)
+    """
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= largest
+    return float(value) if usable else None  # type: ignore[arg-type]
 
 
 def finite(value: object, default: float = 0.0) -> float:

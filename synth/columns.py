@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from synth.errors import nearest
+from synth.texts import require_plain
 from synth.validation import Frozen
 
 INT64 = (-(2**63), 2**63 - 1)
@@ -187,6 +188,7 @@ class CategoricalColumn(_Measurable):
     def _distinct(cls, categories: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(set(categories)) != len(categories):
             raise ValueError("categories repeat; name each once")
+        require_plain("categories", categories)
         return categories
 
 
@@ -201,6 +203,7 @@ class BooleanColumn(_Column):
     def _two(cls, tokens: tuple[str, str]) -> tuple[str, str]:
         if tokens[0] == tokens[1]:
             raise ValueError("tokens are equal; give false and true a text each")
+        require_plain("tokens", tokens)
         return tokens
 
 

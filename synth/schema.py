@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from synth.columns import BooleanColumn, Column, IdentifierColumn, TextColumn, is_measured
 from synth.constraints import Constraint, Formula, check
 from synth.errors import SchemaError, nearest
+from synth.texts import require_plain
 from synth.validation import Frozen, sentence
 
 FORMAT = 1
@@ -46,6 +47,12 @@ class Schema(Frozen):
         if dataset is not None and (not dataset.isprintable() or dataset != dataset.strip()):
             raise ValueError("dataset holds characters that do not print, or spaces at its ends; leave them out")
         return dataset
+
+    @field_validator("missing_values")
+    @classmethod
+    def _plain(cls, missing_values: tuple[str, ...]) -> tuple[str, ...]:
+        require_plain("missing_values", missing_values)
+        return missing_values
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

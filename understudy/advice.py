@@ -6,19 +6,18 @@ Airbnb's listings at epsilons from 0.01 to 1.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from synth.dp.schedule import Schedule
-from synth.generators.aim import Aim
+from synth.errors import JobError
 from synth.generators.base import Generator
-from synth.generators.independent import Independent
-from synth.generators.mst import Mst
 from synth.generators.outlook import Outlook, Planned, outlook
 from synth.generators.registry import generator
 from synth.schema import Schema
 from understudy.advice_reasons import DROWNED, against_aim, against_mst, for_aim, for_mst, limited, size
 from understudy.advice_warnings import Facts, warnings_of
+from understudy.job import SplitSpec
 
 MOST_SECONDS, LONGEST_SECONDS = 1800.0, 6 * 3600.0
 """A search by aim that takes longer is not recommended; a tree, which has no quicker stand-in, has more time."""
@@ -28,6 +27,8 @@ SMALLER_MODELS: tuple[Mapping[str, Any], ...] = ({"degree": 2}, {"degree": 2, "m
 """What is tried where aim takes too much: pairs only, then a smaller model of them."""
 COARSER = ({"n_bins": 16}, {"n_bins": 8})
 """What is tried where the pairs of a tree drown in noise: fewer codes."""
+HOLDOUT_SHARE = SplitSpec().holdout_share
+"""What a job keeps from every generator unless it says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Option:
     generator: Planned
     schedule: Schedule
     outlook: Outlook
+    train_share: float = 1.0
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -53,7 +55,8 @@ class Option:
     def with_settings(self, schema: Schema, settings: Mapping[str, Any]) -> "Option":
         """The same generator, set otherwise in what changes no noise, with an outlook of its own."""
         changed = self.generator.model_copy(update=dict(settings))
-        return Option(changed, self.schedule, outlook(changed, schema, schedule=self.schedule), settings)
+        found = outlook(changed, schema, schedule=self.schedule, train_share=self.train_share)
+        return Option(changed, self.schedule, found, self.train_share, settings)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Advice:
         options: the private generators as they come, and the recommendation where it is set otherwise.
         reasons: sentences for the choice.
         warnings: sentences on what to mind, and what would help.
+        holdout_share: of the units that the fit is taken not to see.
     """
 
     schema: Schema
@@ -77,13 +81,18 @@ class Advice:
     options: tuple[Option, ...]
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    holdout_share: float = HOLDOUT_SHARE
 
     @property
     def job_lines(self) -> tuple[str, ...]:
         """The recommendation as lines of a job file."""
         delta = {} if self.delta == "auto" else {"delta": self.delta}
         values = {"epsilon": self.epsilon, **delta, **self.chosen.settings}
+        # A job holds out something; without a holdout there is a fit, and no job.
+        said = self.holdout_share not in (0.0, HOLDOUT_SHARE)
+        split = ("[split]", f"holdout_share = {self.holdout_share}", "") if said else ()
         return (
+            *split,
             f"[generators.{self.chosen.name}]",
             *(f"{key} = {json.dumps(value)}" for key, value in values.items()),
         )
@@ -96,39 +105,53 @@ class Advice:
             "reasons": list(self.reasons),
             "warnings": list(self.warnings),
             "job": list(self.job_lines),
+            "holdout_share": self.holdout_share,
             "epsilon": self.epsilon,
             "delta": self.chosen.outlook.delta,
         }
 
 
-def advise(schema: Schema, epsilon: float, delta: float | Literal["auto"] = "auto") -> Advice:
+def advise(
+    schema: Schema,
+    epsilon: float,
+    delta: float | Literal["auto"] = "auto",
+    holdout_share: float = HOLDOUT_SHARE,
+) -> Advice:
     """The generator to fit under this schema and budget. Reads no row.
 
     Args:
         schema: declared, with n_units.
         epsilon: total, of one fit.
         delta: of the guarantee.
+        holdout_share: of the units that the fit does not see, in [0, 1).
 
     Raises:
         BudgetError: the schema is not declared or names no n_units, or the budget leaves no room.
         SchemaError: free text is kept, or nothing is there to learn.
-        JobError: epsilon is out of range.
+        JobError: epsilon or the share is out of range.
     """
-    made = [_option(generator(kind.name, epsilon=epsilon, delta=delta), schema) for kind in (Independent, Mst, Aim)]
+    if not 0 <= holdout_share < 1:
+        raise JobError(f"a holdout is a share in [0, 1): holdout_share={holdout_share:g}; choose one inside")
+    made = [
+        _option(generator(kind.name, epsilon=epsilon, delta=delta), schema, 1 - holdout_share)
+        for kind in get_args(Planned)
+    ]
     options = {option.name: option for option in made}
     chosen, reasons = _choice(options, schema)
     shown = list(options.values())
     if chosen.settings:
         shown.append(chosen)
-    facts = Facts(schema, epsilon, chosen.generator, chosen.outlook)
-    return Advice(schema, epsilon, delta, chosen, tuple(shown), tuple(reasons), tuple(warnings_of(facts)))
+    facts = Facts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share)
+    warnings = tuple(warnings_of(facts))
+    return Advice(schema, epsilon, delta, chosen, tuple(shown), tuple(reasons), warnings, holdout_share)
 
 
-def _option(chosen: Generator, schema: Schema) -> Option:
+def _option(chosen: Generator, schema: Schema, train_share: float) -> Option:
     assert isinstance(chosen, Planned)
     schedule = chosen.schedule(schema)
     assert schedule is not None
-    return Option(chosen, schedule, outlook(chosen, schema, schedule=schedule))
+    found = outlook(chosen, schema, schedule=schedule, train_share=train_share)
+    return Option(chosen, schedule, found, train_share)
 
 
 def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list[str]]:
@@ -164,5 +187,4 @@ def _first(options: Iterable[Option]) -> Option | None:
 
 
 def _plain(option: Option) -> dict[str, Any]:
-    found = asdict(option.outlook)
-    return {"settings": dict(option.settings), **found, "column": option.outlook.column}
+    return {"settings": dict(option.settings), **option.outlook.to_dict()}

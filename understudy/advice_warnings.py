@@ -31,6 +31,11 @@ class Facts:
     epsilon: float
     generator: Planned
     outlook: Outlook
+    train_share: float
+
+    def under(self, schema: Schema) -> Outlook:
+        """What to expect under another schema, all else alike."""
+        return outlook(self.generator, schema, train_share=self.train_share)
 
 
 def warnings_of(facts: Facts) -> Iterator[str]:
@@ -53,7 +58,8 @@ def _of_epsilon(facts: Facts) -> Iterator[str]:
 
 
 def _of_units(facts: Facts) -> Iterator[str]:
-    error, n_units = facts.outlook.column, facts.outlook.n_rows
+    error, n_units = facts.outlook.column, facts.schema.n_units
+    assert n_units is not None
     if error > LARGE_COLUMN_ERROR:
         wanted = n_units * error / LARGE_COLUMN_ERROR
         yield (
@@ -66,11 +72,11 @@ def _of_entity(facts: Facts) -> Iterator[str]:
     k = facts.schema.max_rows_per_unit
     if k > 1:
         halved = facts.schema.model_copy(update={"max_rows_per_unit": max(k // 2, 1)})
-        less = outlook(facts.generator, halved)
+        less = facts.under(halved)
         yield (
             f"max_rows_per_unit={k} makes noise {k} times as large as one row per entity would: a column has an "
             f"expected total variation of {facts.outlook.column:.2g}, and {less.column:.2g} at {max(k // 2, 1)}, "
-            "which uses fewer rows of each entity; errors are shares of n_units rows, as if each entity had one"
+            "which uses fewer rows of each entity; errors are shares of the rows that there are if each entity has one"
         )
 
 
@@ -79,7 +85,7 @@ def _of_measured(facts: Facts) -> Iterator[str]:
     if not measured:
         return
     share = min(DOMAIN_SHARE * len(measured), MOST_DOMAIN_SHARE)
-    declared = outlook(facts.generator, assumed(facts.schema))
+    declared = facts.under(assumed(facts.schema))
     yield (
         f"{_listed(measured)}: bounds or categories are to be measured, which takes {share:.0%} of the budget; "
         f"declared, a column's expected total variation would fall from {facts.outlook.column:.3g} to "

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import evaluate as measuring
 from evaluate.policy import Policy, load_policy
-from evaluate.result import Evaluation, EvaluationError
+from evaluate.result import Candidate, Evaluation, EvaluationError
 from synth.errors import JobError
+from synth.generators.base import Model
 from synth.generators.registry import load_model
 from synth.progress import Progress
 from synth.schema_file import read_schema
 from synth.table import conform, read_table
 from understudy import provenance
+from understudy.auditing import audit_model, disproved
 from understudy.plan import check_measures
 from understudy.policies import find_policy
+from understudy.seeds import child_seed
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Offer:
         seed: of every draw.
         measures: which to take; none: all.
         time_limit_s: seconds for each measure; none: no limit.
+        audit: whether the claim of the model, where it makes one, is audited on a public stand-in.
     """
 
     train: Path
@@ -40,6 +44,7 @@ class Offer:
     seed: int = 0
     measures: tuple[str, ...] | None = None
     time_limit_s: float | None = None
+    audit: bool = True
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -75,7 +80,21 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         {f"synthetic/{path.name}": path for path in names.values()},
         provenance.Said(warnings=unverified(offer)),
     )
-    return replace(evaluation, provenance=known)
+    candidates = evaluation.candidates
+    if model is not None and offer.audit:
+        candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
+    return replace(evaluation, candidates=candidates, provenance=known)
+
+
+def disputed(evaluation: Evaluation) -> tuple[str, ...]:
+    """A warning for each claim that its audit disproves."""
+    found = (disproved(candidate) for candidate in evaluation.candidates)
+    return tuple(sentence for sentence in found if sentence is not None)
+
+
+def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progress) -> Candidate:
+    seed = child_seed(offer.seed, "audit", candidate.name)
+    return audit_model(candidate, model, seed=seed, time_limit_s=offer.time_limit_s, progress=progress)
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from synth.output import whole_file
 from synth.split import Split
 from synth.table import read_table, write_table
 from understudy import provenance, reservations, stages
+from understudy.auditing import disproved
 from understudy.console import Console
 from understudy.exit_codes import DONE, VERDICTS
 from understudy.funds import releases
@@ -182,12 +183,11 @@ def _evaluate(plan: Plan, sides: Split, made: Mapping[str, Made], work: Work, co
 
 def _completed(plan: Plan, candidate: Candidate, made: Made) -> Candidate:
     """The candidate with what its making took, rows rejected where there are constraints, and what was expected."""
-    rejected = {} if made.rejected is None else {"rows_rejected_for_constraints": made.rejected}
     return replace(
         candidate,
         seconds={**made.seconds, **candidate.seconds},
-        generator={**candidate.generator, **rejected},
         expected=stages.expected(plan, candidate.name),
+        n_rejected_rows=made.rejected,
     )
 
 
@@ -196,12 +196,10 @@ def _audit(plan: Plan, candidate: Candidate, console: Console) -> Candidate:
     if candidate.name not in stages.audited(plan):
         return candidate
     with console.stage(f"audit {candidate.name}") as progress:
-        candidate, disproved = stages.audit(plan, candidate, progress)
-    if disproved:
-        console.warn(
-            f"the audit disproves the privacy statement of {candidate.name}: the noise protects less than its epsilon "
-            "promises; do not release anything that this version fitted under a budget"
-        )
+        candidate = stages.audit(plan, candidate, progress)
+    warning = disproved(candidate)
+    if warning is not None:
+        console.warn(warning)
     return candidate
 
 

@@ -1,8 +1,6 @@
 """The stages of a run, in order: the table of contents of the whole product."""
 
-import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,17 +8,16 @@ import pandas as pd
 import evaluate as measuring
 from evaluate.policy import Verdict
 from evaluate.policy import judge as judge_candidate
-from evaluate.privacy import audit as auditing
-from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result import Candidate, Evaluation
 from reports import write_html
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.errors import UnderstudyError
 from synth.generators.base import Model, PrivateGenerator
 from synth.generators.outlook import Planned, outlook
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table
+from understudy.auditing import Trial, audit_trial
 from understudy.plan import Plan
 from understudy.seeds import child_seed
 
@@ -93,26 +90,11 @@ def audited(plan: Plan) -> tuple[str, ...]:
     return tuple(plan.schedules) if plan.job.evaluation.audit else ()
 
 
-def audit(plan: Plan, candidate: Candidate, progress: Progress) -> tuple[Candidate, bool]:
-    """The candidate with the audit of its generator's claim, and whether that is disproved. No real row is read."""
-    chosen, started = plan.generators[candidate.name], time.perf_counter()
+def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
+    """The candidate with the audit of its generator's claim, or why there is none. No real row is read."""
+    chosen, seed = plan.generators[candidate.name], child_seed(plan.job.seed, "audit", candidate.name)
     assert isinstance(chosen, PrivateGenerator)
-    limits = [auditing.TIME_LIMIT_S, plan.job.evaluation.time_limit_s]
-    seed = child_seed(plan.job.seed, "audit", candidate.name)
-    try:
-        found = auditing.audit(
-            chosen, plan.schema, seed=seed, progress=progress, time_limit_s=min(s for s in limits if s is not None)
-        )
-    except UnderstudyError as error:
-        failure = Failure(auditing.MEASURE, "failed", str(error))
-        return replace(candidate, failures=(*candidate.failures, failure)), False
-    completed = replace(
-        candidate,
-        estimates=(*candidate.estimates, found.estimate),
-        audit=found.to_dict(),
-        seconds={**candidate.seconds, "privacy.audit": round(time.perf_counter() - started, 3)},
-    )
-    return completed, found.verdict == auditing.EXCEEDS
+    return audit_trial(candidate, Trial(chosen, plan.schema, seed, plan.job.evaluation.time_limit_s), progress)
 
 
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:

@@ -22,17 +22,14 @@ Wang 2018 (1805.06530), Theorem 8; without the Gaussian assumption Kairouz, Oh, 
 
 import math
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
-from evaluate.intervals import Rate, clopper_pearson
+from evaluate.intervals import clopper_pearson
+from evaluate.privacy.audit_result import Audit, AuditError
 from evaluate.privacy.audit_stand_in import N_CANARIES, N_COLUMNS, LogComplete, MeasurementLog, StandIn
-from evaluate.result import Estimate, EvaluationError
 from synth.dp.budget import Budget
 from synth.dp.calibration import resolve_delta
 from synth.dp.schedule import Schedule
@@ -51,82 +48,6 @@ TIME_LIMIT_S = 20.0
 SHORTCUTS = {"n_iterations": 1, "n_draws": 1_000}
 """Parameters of what follows the noise: it may be worse in an audit, and what it costs in privacy is nothing."""
 TIE = 1e-9
-MEASURE = "privacy.audit.excess"
-WITHIN, EXCEEDS = "within the claim", "exceeds the claim"
-
-
-class AuditError(EvaluationError):
-    """There is nothing to audit, or nothing that the audit understands; nothing is known."""
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What an audit found.
-
-    Attributes:
-        epsilon: claimed.
-        delta: claimed.
-        bound: epsilon is at least this at that delta, if the noise is Gaussian of any size.
-        distribution_free: the same without that assumption; lower.
-        confidence: probability with which each bound holds, at least.
-        n_trials: guesses made, half of them with the canary in the table.
-        false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
-        false_negatives: share of "out" where it was in, likewise.
-        ran_on: the table, in words.
-    """
-
-    epsilon: float
-    delta: float
-    bound: float
-    distribution_free: float
-    confidence: float
-    n_trials: int
-    false_positives: Rate
-    false_negatives: Rate
-    ran_on: str
-
-    @property
-    def verdict(self) -> str:
-        """Within the claim, or above it."""
-        return EXCEEDS if self.bound > self.epsilon else WITHIN
-
-    @property
-    def estimate(self) -> Estimate:
-        """By how much the bound exceeds the claim: what a rule is about."""
-        excess = self.bound - self.epsilon
-        note = f"the claim is disproved above 0, at {self.confidence:.1%} confidence; below 0 nothing is proved"
-        return Estimate(MEASURE, excess, self.n_trials, "lower", low=excess, high=excess, note=note)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The audit as plain data, with its verdict in words."""
-        return {**asdict(self), "verdict": self.verdict}
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "Audit":
-        """An audit from plain data.
-
-        Raises:
-            AuditError: the content is not an audit.
-        """
-        numbers = ("epsilon", "delta", "bound", "distribution_free", "confidence")
-        try:
-            found = Audit(
-                **{name: float(content[name]) for name in numbers},
-                n_trials=int(content["n_trials"]),
-                false_positives=_rate(content["false_positives"]),
-                false_negatives=_rate(content["false_negatives"]),
-                ran_on=str(content["ran_on"]),
-            )
-            if not all(math.isfinite(getattr(found, name)) for name in numbers):
-                raise ValueError
-            return found
-        except (KeyError, TypeError, ValueError) as error:
-            raise AuditError(f"the audit is damaged ({type(error).__name__}); evaluate again") from None
-
-
-def _rate(ends: Sequence[float]) -> Rate:
-    rate, low, high = ends
-    return float(rate), float(low), float(high)
 
 
 def audit(
@@ -242,18 +163,24 @@ def conclude(
     """
     epsilon, delta = claim
     wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
-    mu = float(special.ndtri(1 - wrong_in[2]) - special.ndtri(wrong_out[2]))
+    never = clopper_pearson(0, n_each, level=confidence)[1]
     return Audit(
         epsilon=epsilon,
         delta=delta,
-        bound=gaussian_epsilon(mu, delta),
+        bound=gaussian_epsilon(_mu(wrong_in[2], wrong_out[2]), delta),
         distribution_free=max(_free(wrong_in[2], wrong_out[2], delta), _free(wrong_out[2], wrong_in[2], delta)),
+        strongest=gaussian_epsilon(_mu(never, never), delta),
         confidence=confidence,
         n_trials=2 * n_each,
         false_positives=wrong_in,
         false_negatives=wrong_out,
         ran_on=ran_on,
     )
+
+
+def _mu(one: float, other: float) -> float:
+    """The mu that two error rates need at least of a Gaussian mechanism."""
+    return float(special.ndtri(1 - one) - special.ndtri(other))
 
 
 def _free(one: float, other: float, delta: float) -> float:

@@ -2,7 +2,8 @@
 
 Every column has the same codes, and every row holds one code throughout. Of each code there is a number of rows that no
 other code has, and one canary: a unit that is there or not. So whatever counts rows by some columns has one cell for
-each canary, and the counts say which.
+each canary, and the counts say which. Where a unit may have several rows, a canary has more than a fit may use: a fit
+that forgets the bound leaks more than it claims, and that shows.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from synth.schema import Schema, build_schema
 N_COLUMNS = 5
 N_CANARIES = 12
 """Canaries in one fit, and codes of a column; in cells of their own, they are as good as one canary in twelve fits."""
+EXCESS = 3
+"""Where a unit may have several rows, a canary has so many times as many as a fit may use of it."""
 UNIT = "unit"
 
 
@@ -55,13 +58,18 @@ class StandIn:
 
     @property
     def k(self) -> int:
-        """Rows of one canary: as many as one unit may have."""
+        """Rows of one canary that a fit may use."""
         return self.schema.max_rows_per_unit
+
+    @property
+    def n_brought(self) -> int:
+        """Rows of one canary in the table."""
+        return self.k if self.schema.entity is None else EXCESS * self.k
 
     @property
     def background(self) -> np.ndarray:
         """Rows of each code beside the canary's, shape (N_CANARIES,): no two alike, with a canary or without."""
-        return 2 * self.k * np.arange(1, N_CANARIES + 1)
+        return 2 * self.n_brought * np.arange(1, N_CANARIES + 1)
 
     def table(self, present: np.ndarray) -> pd.DataFrame:
         """The table with some of the canaries.
@@ -70,18 +78,22 @@ class StandIn:
             present: which, shape (N_CANARIES,), boolean.
         """
         codes = np.arange(N_CANARIES)
-        rows = np.concatenate([np.repeat(codes, self.background), np.repeat(codes[present], self.k)])
+        rows = np.concatenate([np.repeat(codes, self.background), np.repeat(codes[present], self.n_brought)])
         frame = pd.DataFrame({name: rows for name in self.schema.columns if name != UNIT})
         if self.schema.entity is not None:
             n = int(self.background.sum())
-            frame[UNIT] = np.concatenate([np.arange(n), np.repeat(n + codes[present], self.k)])
+            frame[UNIT] = np.concatenate([np.arange(n), np.repeat(n + codes[present], self.n_brought)])
         return frame
 
     def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
-        """How often a release counted each row; none where these cells do not hold the codes apart."""
-        expected = self.background + self.k * present
-        weight = float(counts.sum() / expected.sum())
-        return weight if np.allclose(counts[cells], weight * expected) else None
+        """How often a release counted each row; none where these cells do not hold the codes apart.
+
+        Of a canary any number of rows may be counted, of all the same: the bound on them is a part of what is audited.
+        """
+        causes = np.stack([self.background, present], axis=1).astype(float)
+        (weight, surplus), *_ = np.linalg.lstsq(causes, counts[cells].astype(float))
+        explained = np.allclose(causes @ [weight, surplus], counts[cells])
+        return float(weight) if explained and weight > 0 and (surplus > 0 or not present.any()) else None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from synth.constraints.expression import Expression, names, parse
+from synth.texts import require_plain
 from synth.validation import Frozen
 
 Value = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
@@ -60,6 +61,7 @@ class FixedCombinations(Frozen):
                     f"combination {place} holds a value that is no text, whole number, true or false; only these "
                     "can be listed"
                 )
+            require_plain(f"combination {place}", combination)
         return combinations
 
     @model_validator(mode="after")

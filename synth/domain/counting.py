@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -9,7 +10,11 @@ from numpy.typing import NDArray
 
 
 class Counts(Protocol):
-    """A table, as far as counting it goes: in memory, in a file or in a warehouse."""
+    """A table, as far as counting it goes."""
+
+    @property
+    def domain(self) -> Mapping[str, int]:
+        """Number of codes of each attribute, in the order of the columns."""
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
         """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
@@ -32,10 +37,14 @@ class CodedTable:
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
         """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
-        names = list(self.domain)
         shape = tuple(self.domain[name] for name in clique)
         joint = np.zeros(len(self.codes), dtype=np.int64)
         for name, size in zip(clique, shape, strict=True):
             joint *= size
-            joint += self.codes[:, names.index(name)]
+            joint += self._columns[name]
         return np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape)
+
+    @cached_property
+    def _columns(self) -> dict[str, NDArray[np.integer]]:
+        """The codes of each attribute side by side in memory: a column is read in many counts."""
+        return dict(zip(self.domain, np.ascontiguousarray(self.codes.T), strict=True))

@@ -53,10 +53,14 @@ class Attribute:
 
     @cached_property
     def impossible(self) -> np.ndarray:
-        """Codes that a synthetic value may not have: `other` unless it holds categories, `missing` where never."""
-        other = self.group[OTHER]
+        """Codes that a synthetic value may not have: `other` unless it holds categories, `missing` where never.
+
+        Where that would leave no code at all, categories of no mass are in `other`, and it is possible.
+        """
+        other, missing = self.group[OTHER], self.group[MISSING]
         codes = [] if self.mass[self.group == other].sum() > self.mass[OTHER] else [other]
-        return np.array(codes if self.column.missing else [*codes, self.group[MISSING]], dtype=np.int64)
+        codes += [] if self.column.missing else [missing]
+        return np.array(codes if len(codes) < self.size else [missing], dtype=np.int64)
 
     def cells(self, series: pd.Series) -> np.ndarray:
         """The cell of every value, shape (n,); total: outside bounds is clamped, an unknown category is `other`."""
@@ -112,6 +116,9 @@ class Attribute:
         mass = self.mass.copy()
         if self.size - 2 not in self.impossible:
             mass[OTHER] = 0.0
+            held = self.group == self.size - 2
+            if not mass[held].any():
+                mass[:OTHER][held[:OTHER]] = 1.0
         return aliases(self.group, mass)
 
     def labels(self) -> list[str]:

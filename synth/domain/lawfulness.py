@@ -16,9 +16,6 @@ from synth.domain import line
 
 NOISE = 1e-9
 """Relative difference that is an artifact of floating point."""
-LARGEST = 2.0**62
-"""Steps of a precision that are counted at most, either way: as many as int64 holds."""
-DAY = 24 * 3600 * 10**6
 Columns = Mapping[str, Column]
 
 
@@ -53,7 +50,7 @@ def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd
     made = exact if unit is None else np.rint(line.ratio(exact, unit))
     low, high = _limits(column, unit)
     outside = (made < low) | (made > high)
-    inside = np.clip(np.where(missing, 0.0, made), max(low, -LARGEST), min(high, LARGEST))
+    inside = np.clip(np.where(missing, 0.0, made), max(low, -line.LARGEST), min(high, line.LARGEST))
     series = line.values(inside if unit is None else inside.astype(np.int64), column, missing)
     return series, outside | (missing & (not column.missing))
 
@@ -73,7 +70,7 @@ def on_one_line(values: np.ndarray, column: Column) -> np.ndarray:
         values: positions on the column's own line: days for dates, microseconds for times.
         column: the kind.
     """
-    return np.asarray(values * (DAY if isinstance(column, DateColumn) else 1))
+    return np.asarray(values * (line.DAY if isinstance(column, DateColumn) else 1))
 
 
 def canonical(values: Sequence[Any], column: Column) -> pd.Series:
@@ -85,12 +82,12 @@ def canonical(values: Sequence[Any], column: Column) -> pd.Series:
 
 
 def _out_of_order(frame: pd.DataFrame, constraint: Inequality, columns: Columns) -> np.ndarray:
-    low, high = (_on_one_line(frame, name, columns) for name in constraint.columns)
+    low, high = (_comparable(frame, name, columns) for name in constraint.columns)
     # Comparing with NaN is false: the constraint holds where either is missing.
     return np.asarray(low >= high if constraint.strict else low > high)
 
 
-def _on_one_line(frame: pd.DataFrame, name: str, columns: Columns) -> np.ndarray:
+def _comparable(frame: pd.DataFrame, name: str, columns: Columns) -> np.ndarray:
     column: Any = columns[name]
     return on_one_line(line.positions(frame[name], column), column)
 

@@ -11,7 +11,10 @@ from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn,
 LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
 _EPOCH = dt.datetime(1970, 1, 1)
-_DAY = 24 * 3600 * 10**6
+DAY = 24 * 3600 * 10**6
+"""Microseconds of one."""
+LARGEST = 2.0**62
+"""Steps of a precision that are counted at most, either way: as many as int64 holds."""
 
 
 def positions(series: pd.Series, column: LineColumn) -> np.ndarray:
@@ -23,7 +26,7 @@ def positions(series: pd.Series, column: LineColumn) -> np.ndarray:
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     stamps = instants(series, column)
     micros = stamps.astype(np.int64)
-    line = micros / (_DAY if isinstance(column, DateColumn) else 1)
+    line = micros / (DAY if isinstance(column, DateColumn) else 1)
     return np.where(np.isnat(stamps), np.nan, line)
 
 
@@ -84,8 +87,7 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
         return np.asarray(np.clip(edges[cells] + rng.random(len(cells)) * np.diff(edges)[cells], low, high))
     whole = np.ceil(ratio(edges, unit))
     first, last = whole[:-1], np.maximum(whole[:-1], whole[1:] - 1)
-    limit = 2.0**62
-    starts, ends = (np.clip(edge, -limit, limit).astype(np.int64) for edge in (first, last))
+    starts, ends = (np.clip(edge, -LARGEST, LARGEST).astype(np.int64) for edge in (first, last))
     if np.array_equal(starts, ends):
         return np.asarray(starts[cells])
     return np.asarray(rng.integers(starts[cells], ends[cells], endpoint=True))
@@ -116,7 +118,7 @@ def values(counts: np.ndarray, column: LineColumn, missing: np.ndarray) -> pd.Se
 
 
 def _times(counts: np.ndarray, column: DateColumn | DatetimeColumn, missing: np.ndarray) -> pd.Series:
-    unit = _DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
+    unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
     low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in column.bounds)
     stamps = np.clip(counts * unit, low, high).astype("datetime64[us]")
     stamps[missing] = np.datetime64("NaT")
@@ -143,7 +145,7 @@ def label(low: float, high: float, column: LineColumn) -> str:
 
 def _shown(count: int, column: LineColumn) -> str:
     if isinstance(column, DateColumn | DatetimeColumn):
-        unit = _DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
+        unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
         moment = _EPOCH + dt.timedelta(microseconds=count * unit)
         return moment.date().isoformat() if isinstance(column, DateColumn) else moment.isoformat(sep=" ")
     decimals = column.decimals if isinstance(column, RealColumn | WeightColumn) else 0

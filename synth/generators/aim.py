@@ -19,6 +19,7 @@ from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rh
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
+from synth.generators.one_way import COLUMNS
 from synth.generators.search import CELLS_A_MB, Search
 from synth.generators.structural_zeros import structural_zeros
 from synth.marginals import MarkovRandomField, Measurement, Workload
@@ -26,14 +27,13 @@ from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-COLUMNS = "one-way histograms of the columns"
 N_STAGES = 3
 """The noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand."""
 GROWTH = 2.0
 """A round of one stage costs so many times what one of the stage before cost."""
 ROUNDS, ROUNDS_POWER = 1.25, 0.35
 """Rounds are so many times this power of the signal: units of privacy in standard deviations of the noise of a release
-that costs everything. On Adult that is 12, 27 and 60 rounds at epsilon 0.1, 1 and 10."""
+that costs everything. On Adult that is 12, 26 and 56 rounds at epsilon 0.1, 1 and 10."""
 LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
 
 
@@ -73,7 +73,7 @@ class Aim(PrivateGenerator):
 
     name: ClassVar[str] = "aim"
     degree: Literal[2, 3] = Field(default=3, description="Most columns of one marginal.")
-    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into at most.")
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     max_model_mb: float = Field(default=4.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     max_cells: int = Field(default=20_000, ge=100, description="Cells of one marginal at most.")
     rounds: int | None = Field(default=None, ge=1, le=1000, description="Marginals to measure; none: by the budget.")
@@ -82,7 +82,7 @@ class Aim(PrivateGenerator):
     )
     columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for single columns.")
     choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left for choices.")
-    n_draws: int = Field(default=30_000, ge=100, description="Rows drawn from the model to score what to measure.")
+    n_draws: int = Field(default=100_000, ge=100, description="Rows at most drawn to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")
 
     def plan(self, schema: Schema) -> Plan:
@@ -162,7 +162,9 @@ class Aim(PrivateGenerator):
         model, measurements = self._search(fit, search, one_way, np.random.default_rng(seed), progress)
         progress("estimating the distribution", None)
         model = search.estimate(measurements, model, self.n_iterations)
-        return MarginalModel(self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares)
+        return MarginalModel(
+            self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
+        )
 
     def _search(
         self, fit: Fit, search: Search, one_way: Sequence[Measurement], rng: np.random.Generator, progress: Progress

@@ -13,7 +13,7 @@ import numpy as np
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
 from synth.generators.mst import Mst
-from synth.generators.search import CELLS_A_MB, ITERATIONS, MOST_CANDIDATES
+from synth.generators.search import CELLS_A_MB, ITERATIONS, LEAST_DRAWS, MOST_CANDIDATES
 
 CALIBRATION_S = 0.1
 """Pricing one line of the books until the noise is found."""
@@ -98,16 +98,16 @@ def cost_of(generator: PrivateGenerator, n_events: int, work: Work) -> Cost:
     if isinstance(generator, Aim) and work.n_marginals:
         more = _of_aim(generator, work)
     elif isinstance(generator, Mst) and work.n_marginals:
-        more = _of_mst(work)
+        more = _of_mst(generator, work)
     return Cost(seconds + more.seconds, memory + more.memory_mb)
 
 
-def _of_mst(work: Work) -> Cost:
+def _of_mst(generator: Mst, work: Work) -> Cost:
     """Every pair scored once, a tree of them measured, one estimation."""
     per_pair = ANSWER_S_A_COLUMN * work.n_columns + COUNTING_S_A_ROW * work.n_rows + CLIQUE_S
     typical = _mean_cells(work.pairs)
     scoring = len(work.pairs) * (per_pair + CLIQUE_S_A_CELL * typical)
-    tree_cells = work.n_marginals * typical
+    tree_cells = min(work.n_marginals * typical, generator.max_model_mb * CELLS_A_MB)
     steps = _steps_s(TREE_STEPS, work.n_columns + work.n_marginals, tree_cells)
     return Cost(scoring + _noise_s(work.n_marginals, tree_cells) + steps, MODEL_COPIES * tree_cells / CELLS_A_MB)
 
@@ -122,15 +122,14 @@ def _of_aim(generator: Aim, work: Work) -> Cost:
     cells = _mean_cells([*work.pairs, *work.triples])
     cliques = d + rounds / 2
     model_cells = _model_cells(generator, work, cells)
-    a_candidate = (
-        JUNCTION_S_A_CLIQUE * cliques + COUNTING_S_A_ROW * generator.n_draws + CLIQUE_S + CLIQUE_S_A_CELL * cells
-    )
-    a_round = candidates * a_candidate + generator.n_draws * d * SAMPLING_S_A_CELL
+    n_draws = min(max(work.n_rows, LEAST_DRAWS), generator.n_draws)
+    a_candidate = JUNCTION_S_A_CLIQUE * cliques + COUNTING_S_A_ROW * n_draws + CLIQUE_S + CLIQUE_S_A_CELL * cells
+    a_round = candidates * a_candidate + n_draws * d * SAMPLING_S_A_CELL
     a_round += _steps_s(ITERATIONS, cliques, model_cells / 2)
     seconds = rounds * a_round + candidates * work.n_rows * COUNTING_S_A_ROW
     seconds += _noise_s(rounds, rounds * cells) + _steps_s(LAST_STEPS, d + rounds, model_cells)
     counted = candidates * cells
-    return Cost(seconds, (MODEL_COPIES * generator.max_model_mb * CELLS_A_MB + counted) / CELLS_A_MB)
+    return Cost(seconds, MODEL_COPIES * generator.max_model_mb + counted / CELLS_A_MB)
 
 
 def _model_cells(generator: Aim, work: Work, cells: float) -> float:

@@ -11,23 +11,22 @@ from synth.dp.events import gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import start
+from synth.generators.one_way import COLUMNS
 from synth.marginals import estimate
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-
-HISTOGRAMS = "one-way histograms of the columns"
 
 
 class Independent(PrivateGenerator):
     """One noisy histogram per column; rows are drawn column by column."""
 
     name: ClassVar[str] = "independent"
-    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into at most.")
+    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
 
     def plan(self, schema: Schema) -> Plan:
         """All of it for the histograms."""
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
-        return lambda rho: [gaussian_of_rho(HISTOGRAMS, rho, count=n_columns, sensitivity=k)]
+        return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k)]
 
     def fit(
         self,
@@ -49,8 +48,8 @@ class Independent(PrivateGenerator):
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
-        discretizer, measurements = fit.columns(
-            HISTOGRAMS, self.n_bins, lambda done: progress("measuring columns", done)
-        )
+        discretizer, measurements = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
         distribution = estimate(discretizer.sizes, measurements)
-        return MarginalModel(self.name, fit.schema, fit.statement(), n_rows, discretizer, distribution, shares)
+        return MarginalModel(
+            self.name, fit.schema, fit.statement(), n_rows, discretizer, distribution, shares, self.parameters()
+        )

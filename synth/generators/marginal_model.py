@@ -32,6 +32,7 @@ class MarginalModel:
         discretizer: codes to values.
         distribution: over the codes of the learned columns.
         entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
+        parameters: the generator's, as plain data: public, they let anyone audit its claim; none: not known.
     """
 
     name: str
@@ -41,6 +42,7 @@ class MarginalModel:
     discretizer: Discretizer
     distribution: MarkovRandomField
     entity_shares: tuple[float, ...] | None = None
+    parameters: Mapping[str, Any] | None = None
 
     def sample(
         self,
@@ -92,6 +94,7 @@ class MarginalModel:
             "discretizer": self.discretizer.to_plain(),
             "distribution": description,
             "entity_shares": self.entity_shares,
+            "parameters": self.parameters,
         }
         save_model(path, content, arrays, self.schema, self.statement)
 
@@ -109,7 +112,9 @@ class MarginalModel:
             ModelError: a part is missing or contradicts another; nothing was loaded.
         """
         try:
-            shares = content["entity_shares"]
+            shares, parameters = content["entity_shares"], content.get("parameters")
+            if not isinstance(parameters, dict | None):
+                raise TypeError
             return cls(
                 name=content["generator"],
                 schema=schema,
@@ -118,6 +123,7 @@ class MarginalModel:
                 discretizer=Discretizer.from_plain(content["discretizer"], schema),
                 distribution=MarkovRandomField.from_arrays(content["distribution"], arrays),
                 entity_shares=None if shares is None else tuple(shares),
+                parameters=parameters,
             )
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None

@@ -3,8 +3,7 @@
 Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, ClassVar
 
@@ -12,24 +11,23 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from synth.domain.counting import CodedTable
+from synth.domain.counting import CodedTable, Counts
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
+from synth.generators.one_way import COLUMNS
+from synth.generators.search import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.generators.structural_zeros import structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
+from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-COLUMNS, CHOICES, PAIRS = (
-    "one-way histograms of the columns",
-    "choices of column pairs",
-    "two-way marginals of the tree",
-)
+CHOICES, PAIRS = "choices of column pairs", "two-way marginals of the tree"
 SHARES_TOLERANCE = 1e-6
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -38,8 +36,9 @@ class Mst(PrivateGenerator):
     """Maximum spanning tree of noisy two-way marginals."""
 
     name: ClassVar[str] = "mst"
-    n_bins: int = Field(default=32, ge=2, le=1000, description="Codes that a number or time is merged into at most.")
+    n_bins: int = Field(default=32, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
+    max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the estimation at most.")
 
     # DEVIATES: the paper spends a third on each. Choices need less: on Adult at epsilon 1 the mean total variation of
@@ -90,34 +89,59 @@ class Mst(PrivateGenerator):
         shares, n_rows = fit.entity_shares()
         discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
         table = CodedTable(discretizer.sizes, discretizer.encode(fit.train))
-        zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self.max_cells)
+        zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
         measurements = list(one_way)
         if len(table.domain) > 1:
-            tree = self._choose_tree(fit, table, estimate(table.domain, one_way, zeros=zeros), progress)
+            apart = estimate(table.domain, one_way, zeros=zeros)
+            tree = self._choose_tree(fit, table, apart, [zero.attributes for zero in zeros], progress)
             measurements += self._measure_pairs(fit, table, tree, progress)
         progress("estimating the distribution", None)
         model = estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros)
-        return MarginalModel(self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares)
+        return MarginalModel(
+            self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
+        )
 
-    def _choose_tree(self, fit: Fit, table: CodedTable, model: MarkovRandomField, progress: Progress) -> list[Clique]:
-        """The edges of a spanning tree, each chosen among the pairs that would join two parts."""
+    @property
+    def _max_model_cells(self) -> float:
+        return self.max_model_mb * CELLS_A_MB
+
+    def _choose_tree(
+        self, fit: Fit, table: Counts, model: MarkovRandomField, held: Sequence[Clique], progress: Progress
+    ) -> list[Clique]:
+        """The edges of a spanning tree, each chosen among the pairs that would join two parts.
+
+        Together with the cliques of the structural zeros, which the model holds anyway, they may close loops: a pair
+        that would make the model too large is left out, which is public.
+        """
         choices, pairs = fit.event(CHOICES), fit.event(PAIRS)
         assert isinstance(choices, SelectionEvent)
         assert isinstance(pairs, GaussianEvent)
         candidates, scores = self._score(table, model, pairs, progress)
         tree: list[Clique] = []
-        part = {name: index for index, name in enumerate(table.domain)}
         while True:
-            open_pairs = np.flatnonzero([part[a] != part[b] for a, b in candidates])
+            open_pairs = np.flatnonzero(self._open(table.domain, held, tree, candidates))
             if len(open_pairs) == 0:
                 return tree
             chosen = open_pairs[fit.budget.choose(scores[open_pairs], fit.schema.max_rows_per_unit, choices)]
-            a, b = candidates[chosen]
-            tree.append((a, b))
-            part = {name: part[a] if of == part[b] else of for name, of in part.items()}
+            tree.append(candidates[chosen])
+
+    def _open(
+        self, domain: Mapping[str, int], held: Sequence[Clique], tree: Sequence[Clique], pairs: Sequence[Clique]
+    ) -> list[bool]:
+        """Which pairs join two parts of the tree and leave the model within its limit; public."""
+        part, linked = pieces(domain, tree), pieces(domain, [*held, *tree])
+        cells = cells_with_one_more(domain, [*held, *tree])
+        room = self._max_model_cells - cells(())
+
+        def fits(a: str, b: str) -> bool:
+            if linked[a] != linked[b]:
+                return domain[a] * domain[b] <= room
+            return cells((a, b)) <= self._max_model_cells
+
+        return [part[a] != part[b] and fits(a, b) for a, b in pairs]
 
     def _score(
-        self, table: CodedTable, model: MarkovRandomField, pairs: GaussianEvent, progress: Progress
+        self, table: Counts, model: MarkovRandomField, pairs: GaussianEvent, progress: Progress
     ) -> tuple[list[Clique], np.ndarray]:
         """Public candidate pairs and how far independence is from each: one unit moves a score by at most k."""
         candidates: list[Clique] = [
@@ -128,15 +152,13 @@ class Mst(PrivateGenerator):
             expected = model.marginal(clique)
             # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
             # is public, and keeps the tree from large tables that noise would fill.
-            penalty = math.sqrt(2 / math.pi) * pairs.sigma * expected.size
+            penalty = MEAN_ABSOLUTE * pairs.sigma * expected.size
             scores[index] = np.abs(table.counts(clique) - expected).sum() - penalty
             if index % 50 == 0:
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores
 
-    def _measure_pairs(
-        self, fit: Fit, table: CodedTable, tree: list[Clique], progress: Progress
-    ) -> Iterator[Measurement]:
+    def _measure_pairs(self, fit: Fit, table: Counts, tree: list[Clique], progress: Progress) -> Iterator[Measurement]:
         event = fit.event(PAIRS)
         assert isinstance(event, GaussianEvent)
         for index, clique in enumerate(tree):

@@ -15,6 +15,8 @@ from synth.dp.events import GaussianEvent
 from synth.marginals import Measurement
 from synth.schema import Schema
 
+COLUMNS = "one-way histograms of the columns"
+"""What a statement calls them."""
 RARE = 3.0
 """A category whose noisy count is below this many standard deviations of its noise is merged into `other`."""
 IMPOSSIBLE_SIGMA = 0.1
@@ -36,7 +38,7 @@ def measure_columns(
         schema: declared, for a private fit.
         event: the release of one histogram; its `count` is the number of columns.
         budget: charged once a column.
-        n_bins: codes that numbers and times are merged into at most, where no bins are declared.
+        n_bins: codes that numbers and times are merged into, about, where no bins are declared.
         tell: told the share done.
     """
     attributes, measurements = [], []

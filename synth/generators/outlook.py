@@ -21,9 +21,10 @@ from synth.errors import BudgetError
 from synth.generators.aim import Aim
 from synth.generators.costs import Work, cost_of
 from synth.generators.independent import Independent
-from synth.generators.mst import COLUMNS, Mst
+from synth.generators.mst import Mst
+from synth.generators.one_way import COLUMNS
 from synth.generators.overhead import SIZES, domain_event_name
-from synth.generators.search import CELLS_A_MB
+from synth.generators.search import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.schema import Schema
 
 Planned = Independent | Mst | Aim
@@ -32,8 +33,6 @@ ASSUMED_CATEGORIES = 20
 """Categories that a column whose list is not declared is taken to have."""
 BEYOND_CODES = 2
 """`other` and `missing`."""
-_MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
-"""Of a Gaussian with a standard deviation of 1."""
 _LISTED_COLUMNS = 40
 """Columns that triples are looked for among; of a wider table an even selection stands for all."""
 
@@ -62,7 +61,7 @@ class Outlook:
         epsilon: that the schedule claims.
         delta: of the guarantee.
         n_rows: rows that the fit is taken to see, a public number.
-        sizes: codes of each modeled column, at most.
+        sizes: codes of each modeled column, about.
         columns: expected total variation of each modeled column.
         tree: the median pair of the spanning tree with the fewest cells; none where no pair is measured.
         pair: the median pair of those that may be measured; none where no pair is.
@@ -168,7 +167,7 @@ def _combinations_of(sizes: Mapping[str, int], degree: int) -> list[tuple[int, .
 
 
 def _domain(generator: Planned, schema: Schema) -> tuple[dict[str, int], dict[str, int]]:
-    """Fine cells and codes of each column: numbers and times are merged into `n_bins` at most."""
+    """Fine cells and codes of each column: numbers and times are merged into about `n_bins`."""
     cells, sizes = {}, {}
     for attribute in Discretizer.by_schema(assumed(schema)).attributes:
         merged = attribute.edges is not None and not getattr(attribute.column, "bins", ())
@@ -199,9 +198,7 @@ def _allowed(generator: Planned, marginals: Sequence[tuple[int, ...]]) -> list[t
     """Those that a generator's limits on cells let it measure."""
     if isinstance(generator, Independent):
         return []
-    limit: float = generator.max_cells
-    if isinstance(generator, Aim):
-        limit = min(limit, generator.max_model_mb * CELLS_A_MB)
+    limit = min(generator.max_cells, generator.max_model_mb * CELLS_A_MB)
     return [codes for codes in marginals if math.prod(codes) <= limit]
 
 
@@ -222,7 +219,7 @@ def _noise(codes: tuple[int, ...] | None, sigma: float, n_rows: int) -> Noise | 
 
 def _error(total_sigma: float, n_rows: int) -> float:
     """Half of the expected absolute noise over all cells, as a share of the rows; at most 1."""
-    return min(_MEAN_ABSOLUTE * total_sigma / (2 * n_rows), 1.0)
+    return min(MEAN_ABSOLUTE * total_sigma / (2 * n_rows), 1.0)
 
 
 def _column_error(sigma: float, size: int, n_cells: int, n_rows: int) -> float:

@@ -39,7 +39,7 @@ def generator_class(name: str) -> type[Generator]:
     return found
 
 
-def generator(name: str, **parameters: Any) -> Generator:
+def generator(name: str, /, **parameters: Any) -> Generator:
     """A generator's specification.
 
     Raises:

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from synth.domain.counting import CodedTable
+from synth.domain.counting import CodedTable, Counts
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, Workload, estimate, sample
 from synth.marginals.factor import shape_of
 from synth.marginals.junction_tree import cells_with_one_more
@@ -16,6 +16,10 @@ CELLS_A_MB = 1e6 / 8
 """A cell is a float64."""
 MOST_CANDIDATES = 3_000
 """Where the workload holds more, cliques of three are considered only where two of their attributes are joined."""
+LEAST_DRAWS = 30_000
+"""Rows that are drawn from a model to score candidates, also where the table has fewer."""
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
+"""Of a Gaussian with a standard deviation of 1."""
 ITERATIONS, TOLERANCE, LAST_TOLERANCE = 30, 1e-4, 1e-5
 """Steps of an estimation that starts where the last one ended, and the relative gain under which it stops."""
 
@@ -30,17 +34,16 @@ class Search:
         zeros: structural zeros that the model has room for.
         max_cells: cells of one marginal at most.
         max_model_cells: cells of the model's tables at most, once the whole budget is used.
-        n_draws: rows that stand for a model while candidates are scored: rounded, so that hardly any error is added
-            within its cliques.
+        n_draws: rows at most that stand for a model where it does not know a candidate's marginal at once.
     """
 
-    table: CodedTable
+    table: Counts
     workload: Workload
     zeros: tuple[Factor, ...]
     max_cells: int
     max_model_cells: float
     n_draws: int
-    _counted: dict[Clique, np.ndarray] = field(default_factory=dict, repr=False)
+    _counted: dict[Clique, np.ndarray] = field(init=False, default_factory=dict, repr=False)
 
     def counts(self, clique: Clique) -> np.ndarray:
         """*Sensitive*. The exact counts of a clique, shaped by it; counted once."""
@@ -88,8 +91,11 @@ class Search:
     ) -> np.ndarray:
         """*Sensitive*. How much measuring each candidate would gain: one row moves a score by at most 1.
 
-        The error of the model is an L1 distance of counts, which one row moves by at most 1; the expected error of the
-        measurement is public, and weights are at most 1.
+        The error of the model is an L1 distance of counts, which one row moves by at most 1; what is taken off, the
+        expected error of the measurement and that of drawing, is public, and weights are at most 1.
+
+        DEVIATES: the paper computes every marginal of the model. Here rows drawn from it stand for those that no clique
+        of its tree holds, as many as the table has where that is affordable; their expected error is taken off.
 
         Args:
             model: the model so far.
@@ -99,14 +105,19 @@ class Search:
 
         Source: McKenna et al. 2022 (2201.12677), equation 1.
         """
-        rows = CodedTable(self.table.domain, sample(model, self.n_draws, rng, even=False))
-        scale = model.total / self.n_draws
+        n_draws = round(min(max(model.total, LEAST_DRAWS), self.n_draws))
+        rows = CodedTable(self.table.domain, sample(model, n_draws, rng, even=False))
+        scale = model.total / n_draws
         scores = np.empty(len(candidates))
         for index, clique in enumerate(candidates):
             exact = self.counts(clique)
-            # DEVIATES: rows drawn from the model stand for its marginal, where the paper computes it: post-processing.
-            error = np.abs(exact - scale * rows.counts(clique)).sum()
-            scores[index] = self.workload.weight(clique) * (error - math.sqrt(2 / math.pi) * sigma * exact.size)
+            if model.tree.home(clique) is not None:
+                expected, drawing = np.asarray(model.marginal(clique)), 0.0
+            else:
+                drawn = rows.counts(clique)
+                expected, drawing = np.asarray(scale * drawn), scale * float(np.sqrt(drawn).sum())
+            error = np.abs(exact - expected).sum() - MEAN_ABSOLUTE * (drawing + sigma * exact.size)
+            scores[index] = self.workload.weight(clique) * error
         return scores
 
     def estimate(

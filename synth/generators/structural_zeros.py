@@ -4,7 +4,7 @@ Held at zero in the model, they spare it the mass that noise would put there, an
 rejected. They come from public things alone: the constraints, and codes that were released.
 
 Only what codes can tell is held here: a code covers several cells, and a pair of codes stays open where any values
-within it keep the constraint. Formulas, constraints on formula columns, and tables of more than `MAX_CELLS` cells have
+within it keep the constraint. Formulas, constraints on formula columns, and tables of more than `MOST_CELLS` cells have
 no zeros; rejection alone serves them.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 from synth.constraints import FixedCombinations, Inequality
 from synth.domain import Discretizer, line
 from synth.domain.discretizer import MISSING, OTHER, Attribute
-from synth.domain.lawfulness import LARGEST, canonical, on_one_line
+from synth.domain.lawfulness import canonical, on_one_line
 from synth.marginals import Factor
 from synth.schema import Schema
 
-MAX_CELLS = 1_000_000
+MOST_CELLS = 1_000_000
 """Cells of one factor at most."""
 
 
@@ -40,7 +40,7 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
         if not isinstance(constraint, Inequality | FixedCombinations) or not attributes.keys() >= {*constraint.columns}:
             continue
         of = [attributes[name] for name in constraint.columns]
-        if math.prod(attribute.size for attribute in of) > MAX_CELLS:
+        if math.prod(attribute.size for attribute in of) > MOST_CELLS:
             continue
         open_codes = (
             _ordered(constraint, of[0], of[1]) if isinstance(constraint, Inequality) else _listed(constraint, of)
@@ -80,7 +80,7 @@ def _extent(attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
 def _places(drawn: np.ndarray, column: Any) -> np.ndarray:
     """Where values that `line.draw` may give come to lie on the line of comparisons, rounded as values are."""
     if line.step(column) is not None:
-        drawn = np.clip(drawn, -LARGEST, LARGEST).astype(np.int64)
+        drawn = np.clip(drawn, -line.LARGEST, line.LARGEST).astype(np.int64)
     values = line.values(drawn, column, np.zeros(len(drawn), dtype=bool))
     return on_one_line(line.positions(values, column), column)
 

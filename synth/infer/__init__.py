@@ -31,7 +31,8 @@ def infer_schema(frame: pd.DataFrame, *, target: str | None = None, entity: str 
         entity: column that names the unit of privacy.
 
     Raises:
-        TableError: a column mixes types, holds infinite values, or has no usable name; nothing was proposed.
+        TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name; nothing
+            was proposed.
         SchemaError: the target or the entity is not a column that can be one; nothing was proposed.
 
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories

@@ -11,6 +11,7 @@ from synth.errors import TableError
 from synth.infer import numbers, times
 from synth.infer.facts import Facts
 from synth.infer.identifiers import template_of
+from synth.texts import is_plain
 
 FEW = 20
 """So many distinct texts are categories in any table."""
@@ -23,7 +24,7 @@ def propose(about: Facts) -> Column:
     """The proposed kind of a column, with its bounds or categories.
 
     Raises:
-        TableError: it mixes types, or holds infinite values.
+        TableError: it mixes types, holds infinite values, or has categories that no schema can list.
     """
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
@@ -54,7 +55,17 @@ def _listed(about: Facts) -> Column:
         raise TableError(
             f"categories must be all texts or all whole numbers: column={about.name!r} has others; convert it first"
         )
-    return CategoricalColumn(categories=tuple(levels), ordered=about.ordered, **about.common("object"))
+    return _categorical(about, levels, ordered=about.ordered)
+
+
+def _categorical(about: Facts, values: list[Any], *, ordered: bool) -> Column:
+    if not all(is_plain(value) for value in values if isinstance(value, str)):
+        # No schema lists such a text, and a fit without a budget refuses the table: better said here.
+        raise TableError(
+            f"a category holds neither a NUL character nor half a surrogate pair: column={about.name!r} has texts that "
+            "do; replace them in the table, or drop the column"
+        )
+    return CategoricalColumn(categories=tuple(values), ordered=ordered, **about.common("object"))
 
 
 def _of_text(about: Facts) -> Column:
@@ -80,7 +91,7 @@ def _of_plain_text(about: Facts) -> Column:
         return IdentifierColumn(template=template, **about.common("object"))
     few = distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
     if few or about.role == "target":
-        return CategoricalColumn(categories=tuple(sorted(about.present)), **about.common("object"))
+        return _categorical(about, sorted(about.present), ordered=False)
     if about.named_identifier:
         return IdentifierColumn(template=template, drop=template is None, **about.common("object"))
     return TextColumn(drop=True, **about.common("object"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from synth.errors import ModelError
 from synth.marginals.beliefs import place, propagate
 from synth.marginals.factor import Array, Clique, Factor, finite_peak
 from synth.marginals.loss import Fit, MarginalLoss
@@ -47,7 +48,8 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
         A model whose potentials are on the measured cliques (and on the warm start's that no measurement covers).
 
     Raises:
-        ValueError: a measurement or the warm start does not fit the domain; nothing was estimated.
+        ValueError: a measurement, a zero or the warm start does not fit the domain; nothing was estimated.
+        ModelError: the zeros together leave nothing that may be; nothing was estimated.
 
     Source: McKenna et al. 1901.09136, algorithm 1 (proximal estimation with the entropic mirror map).
     """
@@ -55,6 +57,11 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
     rows = estimate_total(measurements) if total is None else total
     start = _with_zeros(_starting_factors(domain, merged, warm_start), zeros, domain)
     model = MarkovRandomField(domain, start, rows)
+    if zeros and not model.beliefs.marginals[0].any():
+        raise ModelError(
+            f"structural zeros leave something that may be, and these {len(zeros)} leave nothing: no row can keep all "
+            "constraints; correct one of them"
+        )
     if not merged:
         return model
     descent = _Descent.begin(model, merged)
@@ -180,6 +187,8 @@ def _with_zeros(factors: Sequence[Factor], zeros: Sequence[Factor], domain: Mapp
     found = {factor.attributes: factor for factor in factors}
     position = {name: index for index, name in enumerate(domain)}
     for zero in zeros:
+        if not set(zero.attributes) <= domain.keys():
+            raise ValueError(f"a structural zero names attributes of the domain: attributes={zero.attributes}")
         clique = tuple(sorted(zero.attributes, key=position.__getitem__))
         ordered = Factor(clique, zero.aligned(clique))
         found[clique] = found[clique] + ordered if clique in found else ordered

@@ -127,25 +127,66 @@ def cells_with_one_more(domain: Mapping[str, int], cliques: Iterable[Clique]) ->
     (11, 21, 30)
     """
     sizes, around = list(domain.values()), _surroundings(domain, cliques)
-    costs = {index: _cells(sizes, mask) for index, mask in enumerate(around)}
+    costs = [_cells(sizes, mask) for mask in around]
     position = {name: index for index, name in enumerate(domain)}
+    parts = _pieces(around)
+    part_of = {index: number for number, part in enumerate(parts) for index in part}
+    part_cells = [_eliminated_cells(sizes, around, {index: costs[index] for index in part}) for part in parts]
+    total = sum(part_cells)
 
     def cells(clique: Clique) -> int:
-        joined, joined_costs = list(around), dict(costs)
+        joined = list(around)
         whole = sum(1 << position[name] for name in clique)
+        touched = sorted({part_of[position[name]] for name in clique})
+        joined_costs = {index: costs[index] for part in touched for index in parts[part]}
         for name in clique:
             index = position[name]
             joined[index] |= whole
             joined_costs[index] = _cells(sizes, joined[index])
-        return sum(n_cells for _, n_cells in _eliminate(sizes, joined, joined_costs))
+        untouched = total - sum(part_cells[part] for part in touched)
+        return untouched + _eliminated_cells(sizes, joined, joined_costs)
 
     return cells
+
+
+def pieces(domain: Mapping[str, int], cliques: Iterable[Clique]) -> dict[str, int]:
+    """The number of the connected piece of the graph that each attribute lies in.
+
+    >>> pieces({"a": 2, "b": 3, "c": 5}, [("a", "c")])
+    {'a': 0, 'c': 0, 'b': 1}
+    """
+    names = list(domain)
+    found = _pieces(_surroundings(domain, cliques))
+    return {names[index]: number for number, piece in enumerate(found) for index in piece}
+
+
+def _pieces(around: Sequence[int]) -> list[list[int]]:
+    """The connected pieces of the graph; eliminating one leaves the others as they are."""
+    found, seen = [], 0
+    for index in range(len(around)):
+        if seen >> index & 1:
+            continue
+        piece, grown = 0, 1 << index
+        while grown != piece:
+            fresh, piece = grown & ~piece, grown
+            while fresh:
+                grown |= around[(fresh & -fresh).bit_length() - 1]
+                fresh &= fresh - 1
+        seen |= piece
+        found.append([other for other in range(len(around)) if piece >> other & 1])
+    return found
+
+
+def _eliminated_cells(sizes: Sequence[int], around: Sequence[int], costs: dict[int, int]) -> int:
+    """Cells of the maximal cliques over the attributes that have a cost, which it uses up."""
+    return sum(n_cells for _, n_cells in _eliminate(sizes, list(around), costs))
 
 
 def _eliminate(sizes: Sequence[int], around: list[int], costs: dict[int, int]) -> list[tuple[int, int]]:
     """Maximal cliques and their cells; sets of attributes are whole numbers, one bit an attribute.
 
-    Uses up what it is given: for each attribute itself and its neighbors, and the cells of these together.
+    Uses up what it is given: for each attribute itself and its neighbors, and (for those to eliminate) the cells of
+    these together.
 
     Sets as numbers: a search for the next marginal asks this for a thousand trees a second. A clique lies within an
     earlier one where it is what that one left when its attribute was taken out; no other can hold it.

@@ -3,21 +3,21 @@
 from collections.abc import Iterable, Mapping
 
 from synth.marginals.factor import Factor
-from synth.marginals.junction_tree import junction_tree
+from synth.marginals.junction_tree import cells_with_one_more
 
 
 def affordable(zeros: Iterable[Factor], domain: Mapping[str, int], max_cells: float) -> tuple[Factor, ...]:
-    """The structural zeros that fit together into a tree of at most `max_cells` cells, first come first served.
+    """The structural zeros that add at most `max_cells` cells to a model of lone attributes, first come first served.
 
     Args:
         zeros: factors that are ``-inf`` where the distribution is zero, 0 elsewhere.
         domain: number of codes of each attribute.
-        max_cells: cells that the cliques of the zeros may take, those of lone attributes aside.
+        max_cells: cells that the junction tree may have beyond one for each code.
     """
     held: list[Factor] = []
-    alone = junction_tree(domain, []).n_cells
+    alone = sum(domain.values())
     for zero in zeros:
-        cliques = [factor.attributes for factor in (*held, zero)]
-        if junction_tree(domain, cliques).n_cells <= max_cells + alone:
+        cells = cells_with_one_more(domain, [factor.attributes for factor in held])
+        if cells(zero.attributes) <= max_cells + alone:
             held.append(zero)
     return tuple(held)

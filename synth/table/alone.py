@@ -17,6 +17,7 @@ from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn, Int
 from synth.table import moments
 from synth.table.given import Given, from_arrow, look, text_codes
 from synth.table.kinds import holds_whole_numbers
+from synth.texts import is_plain
 
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
 _LARGEST_EXPONENT = 400
@@ -118,15 +119,8 @@ def _text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | Non
 
 def _plain_text(cell: Any, missing_texts: frozenset[str]) -> str | None:
     text = str(cell)
-    if (
-        text in missing_texts or "\0" in text
-    ):  # to pandas, what follows a NUL is nothing: rows would be taken for others
-        return None
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair is no text
-        return None
-    return text
+    # To pandas, what follows a NUL is nothing: rows would be taken for others.
+    return None if text in missing_texts or not is_plain(text) else text
 
 
 def _truth(cell: bool, column: Column) -> str:

@@ -15,6 +15,7 @@ from synth.table.faults import UNREADABLE, Fault, words
 from synth.table.given import look
 from synth.table.kinds import holds_whole_numbers, read
 from synth.table.presenting import dtype_trouble
+from synth.texts import is_plain
 
 Outside = Literal["refuse", "clamp"]
 _NONE = type(None)
@@ -165,7 +166,9 @@ def _known_texts(series: pd.Series, column: Column, missing_texts: frozenset[str
     if not {type(cell) for cell in cells} <= {str, _NONE}:  # first of all: anything else may not even be compared
         return None
     distinct = set(cells.tolist())
-    if not distinct <= {*column.categories, None} - missing_texts:
+    # A text that is missing when read alone is missing here too, whatever stands beside it.
+    known = {category for category in column.categories if isinstance(category, str) and is_plain(category)}
+    if not distinct <= {*known, None} - missing_texts:
         return None
     return pd.isna(cells) if None in distinct else np.zeros(len(cells), dtype=bool)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table.conforming import readable
-from synth.table.reading import check_suffix, is_index
+from synth.table.reading import check_place, is_index, no_header, no_table, not_utf8
 
 _BOM = "\ufeff"
 
@@ -26,19 +26,17 @@ def read_header(path: str | Path) -> tuple[str, ...]:
         TableError: the file is not there, or has no header that can be read.
     """
     path = Path(path)
-    suffix, place = check_suffix(path), f"path={str(path)!r}"
-    if "\0" in str(path):
-        raise TableError(f"a path holds no NUL character: {place} does; check the name")
+    suffix, place = check_place(path), f"path={str(path)!r}"
     try:
         return _of_parquet(path) if suffix == ".parquet" else _of_csv(path, suffix)
     except FileNotFoundError:
-        raise TableError(f"there is no table at {place}; check the name") from None
+        raise no_table(path) from None
     except (OSError, EOFError, zlib.error):
         raise TableError(f"the header of the table at {place} cannot be read; check the file and its rights") from None
     except UnicodeDecodeError:
-        raise TableError(f"a CSV file must be UTF-8 text: {place} is in another encoding; save it as UTF-8") from None
+        raise not_utf8(place) from None
     except (csv.Error, StopIteration):
-        raise TableError(f"a CSV file needs a header row of names: {place} has none; add one") from None
+        raise no_header(place) from None
 
 
 def check_header(path: str | Path, schema: Schema) -> None:

@@ -22,6 +22,7 @@ from synth.table.faults import Fault
 from synth.table.given import Given
 from synth.table.numeric import integers, reals_of
 from synth.table.temporal import times
+from synth.texts import is_plain
 
 
 def read(given: Given, column: Column, *, clamp: bool) -> Read:
@@ -102,18 +103,10 @@ def _forced_texts(given: Given, clamp: bool) -> tuple[np.ndarray, Faults]:
 
 
 def _take_unwritable(values: np.ndarray) -> np.ndarray:
-    """Which texts no file can hold, since they hold half a surrogate pair; they are taken out."""
-    flags = np.fromiter((v is not None and not _is_writable(v) for v in values), dtype=bool, count=len(values))
+    """Which texts no list of categories can name, for a NUL or half a surrogate pair; they are taken out."""
+    flags = np.fromiter((v is not None and not is_plain(v) for v in values), dtype=bool, count=len(values))
     values[flags] = None
     return flags
-
-
-def _is_writable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _outside(values: np.ndarray, categories: Iterable[Any]) -> np.ndarray:

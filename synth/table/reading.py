@@ -31,15 +31,13 @@ def read_table(path: str | Path, schema: Schema | None = None, *, outside: Outsi
         TableError: the file is not there, is not a table, or does not fit the schema; no cell value is told.
     """
     path = Path(path)
-    suffix = check_suffix(path)
-    if "\0" in str(path):
-        raise TableError(f"a path holds no NUL character: path={str(path)!r} does; check the name")
+    suffix = check_place(path)
     try:
         frame = _parquet(path) if suffix == ".parquet" else _csv(path, suffix)
     except IsADirectoryError:
         raise TableError(f"a table must be a file: path={str(path)!r} is a folder; name a file in it") from None
     except FileNotFoundError:
-        raise TableError(f"there is no table at path={str(path)!r}; check the name") from None
+        raise no_table(path) from None
     except PermissionError:
         raise TableError(f"the table at path={str(path)!r} may not be read; change its permissions") from None
     except OSError:
@@ -51,6 +49,18 @@ def read_table(path: str | Path, schema: Schema | None = None, *, outside: Outsi
     if len(frame) == 0:
         raise TableError(f"a table needs at least one row: path={str(path)!r} has no rows; add some")
     return frame if schema is None else conform(frame, schema, outside=outside)
+
+
+def check_place(path: Path) -> str:
+    """The suffix that says how to read a table.
+
+    Raises:
+        TableError: it is none of those known, or the path is none that a file can have.
+    """
+    suffix = check_suffix(path)
+    if "\0" in str(path):
+        raise TableError(f"a path holds no NUL character: path={str(path)!r} does; check the name")
+    return suffix
 
 
 def check_suffix(path: Path) -> str:
@@ -104,15 +114,24 @@ def _header(content: bytes, place: str) -> list[str]:
     try:
         return next(row for row in csv.reader(stream) if row)
     except UnicodeDecodeError:
-        raise _not_utf8(place) from None
+        raise not_utf8(place) from None
     except csv.Error:
-        raise TableError(
-            f"a CSV file needs a header row of names: {place} has none that can be read; add one"
-        ) from None
+        raise no_header(place) from None
 
 
-def _not_utf8(place: str) -> TableError:
+def no_table(path: Path) -> TableError:
+    """There is no file."""
+    return TableError(f"there is no table at path={str(path)!r}; check the name")
+
+
+def not_utf8(place: str) -> TableError:
+    """A CSV file is in another encoding."""
     return TableError(f"a CSV file must be UTF-8 text: {place} is in another encoding; save it as UTF-8")
+
+
+def no_header(place: str) -> TableError:
+    """A CSV file's first row is none of names."""
+    return TableError(f"a CSV file needs a header row of names: {place} has none that can be read; add one")
 
 
 def _parsed(content: bytes, n_columns: int, place: str) -> Any:
@@ -141,7 +160,7 @@ def _parsed(content: bytes, n_columns: int, place: str) -> Any:
             raise TableError(f"every row of a CSV file needs as many fields as its header: {place} has one with more "
                              "or fewer; quote fields that hold commas, and complete short rows") from None  # fmt: skip
         if "UTF8" in str(error):
-            raise _not_utf8(place) from None
+            raise not_utf8(place) from None
         raise TableError(
             f"a CSV file must have rows of comma-separated fields: {place} has not; export it anew"
         ) from None

@@ -11,7 +11,7 @@ from synth.errors import JobError
 
 SHIPPED = Path(__file__).parents[2] / "understudy" / "policies"
 NAMES = ("internal", "partner", "public")
-AUC, VALID = "privacy.membership.auc", "validity.rows"
+AUC, VALID, AUDIT = "privacy.membership.auc", "validity.rows", "privacy.audit.excess"
 
 
 def policy_of(*rules: Rule) -> Policy:
@@ -213,12 +213,16 @@ HONEST = {
     "pairs.association.kept": (0.95, 1.0, 1.05),
     "validity.rows": (0.999, 1.0, 1.0), "utility.gap.boosting": (-0.01, 0.0, 0.01),
 }  # fmt: skip
+AUDITED = {AUDIT: (-1.0, -1.0, -1.0)}
+"""What an audit gives where there is a claim."""
 PROMISE = {"epsilon": 1.0, "delta": 1e-6, "private": True}
 
 
-def known(statement: dict[str, object] | None = None, **changed: tuple[float, float, float]) -> Candidate:
-    figures = {**HONEST, **{name.replace("__", "."): interval for name, interval in changed.items()}}
-    return candidate(*(estimate(*interval, measure=name) for name, interval in figures.items()), statement=statement)
+def known(statement: dict[str, object] | None = None, **changed: tuple[float, float, float] | None) -> Candidate:
+    audited = {} if statement is None else AUDITED
+    figures = {**HONEST, **audited, **{name.replace("__", "."): interval for name, interval in changed.items()}}
+    found = (estimate(*interval, measure=name) for name, interval in figures.items() if interval is not None)
+    return candidate(*found, statement=statement)
 
 
 def failed(subject: Candidate, name: str) -> set[str]:
@@ -257,12 +261,24 @@ def test_a_claim_that_an_audit_disproves_fails_whatever_else_is_good(name: str) 
     assert failed(known(PROMISE, privacy__audit__excess=(-1.5, -1.5, -1.5)), name) == set()
 
 
-def test_a_rule_about_an_audit_applies_where_one_was_tried() -> None:
-    strict = policy_of(rule(VALID, 0.9), rule("privacy.audit.excess", 0.0))
+def test_a_rule_about_an_audit_applies_where_there_is_a_claim_or_an_audit() -> None:
+    strict = policy_of(rule(VALID, 0.9), rule(AUDIT, 0.0))
     valid = estimate(0.95, 0.97, 0.99, VALID)
     assert [f.rule.measure for f in judge(candidate(valid), strict).findings] == [VALID]
-    broken = judge(candidate(valid, Failure("privacy.audit.excess", "failed", "it broke")), strict)
-    assert broken.verdict == "INCONCLUSIVE"
+    broken = Failure(AUDIT, "failed", "it broke")
+    for statement in (None, PROMISE):
+        assert judge(candidate(valid, broken, statement=statement), strict).verdict == "INCONCLUSIVE"
+        assert judge(candidate(valid, estimate(-1, -1, -1, AUDIT), statement=statement), strict).verdict == "PASS"
+        assert judge(candidate(valid, estimate(1, 1, 1, AUDIT), statement=statement), strict).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_claim_that_was_not_audited_never_passes(name: str) -> None:
+    verdict = judge(known(PROMISE, privacy__audit__excess=None), load_policy(SHIPPED / f"{name}.toml"))
+    assert verdict.verdict == "INCONCLUSIVE"
+    (open_one,) = (f for f in verdict.findings if f.outcome != "PASS")
+    assert (open_one.rule.measure, open_one.rule.severity) == (AUDIT, "fail")
+    assert "It was not run" in open_one.reason
 
 
 @pytest.mark.parametrize("name", NAMES)

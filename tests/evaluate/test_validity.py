@@ -155,7 +155,10 @@ def test_a_row_that_breaks_a_constraint_is_invalid_though_each_of_its_values_is_
     broken = found["validity.constraint", ("price", "age")]
     assert broken.value == pytest.approx(0.96)
     assert broken.reference == 1.0
-    assert broken.note == "2 of 50 rows break the constraint that 'price' is at most 'age'."
+    assert broken.note == (
+        "2 of 50 rows break the constraint that 'price' is at most 'age', or hold a value in its columns that the schema "
+        "does not allow."
+    )
     assert found["validity.constraint", ("color", "member")].value == pytest.approx(0.96)
     assert {e.value for (measure, _), e in found.items() if measure == "validity.column"} == {1.0}
 
@@ -165,3 +168,34 @@ def test_a_table_that_breaks_kinds_and_constraints_alike_is_judged_to_the_end() 
     rows.loc[3, ["age", "color"]] = ["forty", "violet"]
     rows.loc[4, "price"] = np.inf
     assert _judged(rows)["validity.rows", ()].value == pytest.approx(0.96)
+
+
+@pytest.mark.parametrize(
+    ("column", "bad", "subjects"),
+    [
+        ("age", 5, [("price", "age")]),
+        ("age", "forty", [("price", "age")]),
+        ("age", None, [("price", "age")]),
+        ("price", 1e6, [("price", "age")]),
+        ("price", np.inf, [("price", "age")]),
+        ("color", "violet", [("color", "member")]),
+        ("color", None, [("color", "member")]),
+        ("member", "perhaps", [("color", "member")]),
+        ("key", "no key", []),
+    ],
+)
+def test_a_row_with_a_value_that_no_column_allows_keeps_no_constraint_on_it(
+    column: str, bad: Any, subjects: list[tuple[str, ...]]
+) -> None:
+    rows = _lawful_rows(50)
+    rows[column] = rows[column].astype(object)
+    rows.loc[[3, 7], column] = bad
+    found = _judged(rows)
+    for subject in [("price", "age"), ("color", "member")]:
+        assert found["validity.constraint", subject].value == pytest.approx(0.96 if subject in subjects else 1.0)
+
+
+def test_a_value_that_may_be_missing_keeps_every_constraint() -> None:
+    rows = _lawful_rows(50)
+    rows.loc[[3, 7], "price"] = np.nan
+    assert _judged(rows)["validity.constraint", ("price", "age")].value == 1.0

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from evaluate.policy import Verdict, judge, load_policy
+from evaluate.privacy.audit import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 
 COLUMNS: dict[str, list[str] | int] = {
@@ -244,6 +246,15 @@ def shipped_verdicts(evaluation: Evaluation, policy: str = "internal") -> tuple[
 @pytest.fixture(scope="session")
 def evaluation() -> Evaluation:
     return sample_evaluation()
+
+
+@pytest.fixture(scope="session")
+def audited(evaluation: Evaluation) -> Evaluation:
+    """The same with the one claim audited, so that it can pass."""
+    found = conclude((0.9987, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
+    first, *others = evaluation.candidates
+    first = replace(first, audit=found.to_dict(), estimates=(*first.estimates, found.estimate))
+    return replace(evaluation, candidates=(first, *others))
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from evaluate.policy import Verdict
-from evaluate.privacy.audit import MEASURE, Audit, conclude
-from evaluate.result import Candidate, Evaluation
+from evaluate.privacy.audit import conclude
+from evaluate.privacy.audit_result import MEASURE, Audit
+from evaluate.result import Candidate, Evaluation, Failure
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
-from reports.limits import LEFT_OUT, NOT_AUDITED, limits_of
+from reports.limits import AUDIT_FAILED, LEFT_OUT, NOT_AUDITED, limits_of
 from reports.readings import reading
 
 WITHIN = conclude((1.0, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
@@ -87,6 +88,19 @@ def test_the_limits_say_what_an_audit_leaves_out(evaluation: Evaluation) -> None
     assert LEFT_OUT in audited
     assert NOT_AUDITED not in audited
     assert not {NOT_AUDITED, LEFT_OUT} & set(limits_of(evaluation.candidates[1]).power)
+
+
+def test_an_audit_that_failed_is_told_from_one_that_was_not_asked_for(evaluation: Evaluation) -> None:
+    private = evaluation.candidates[0]
+    failure = Failure(MEASURE, "failed", "there was nothing to audit")
+    tried = replace(private, failures=(*private.failures, failure))
+    said = limits_of(tried).power
+    assert AUDIT_FAILED in said
+    assert not {NOT_AUDITED, LEFT_OUT} & set(said)
+    page = render_html(replace(evaluation, candidates=(tried, *evaluation.candidates[1:])))
+    assert "audit failed" in page
+    assert "not audited" not in page
+    assert "audit failed" not in render_html(evaluation)
 
 
 def test_evaluations_with_and_without_an_audit_are_read_back(evaluation: Evaluation) -> None:

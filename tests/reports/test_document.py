@@ -39,8 +39,8 @@ def test_reasons_of_a_fail_begin_with_what_failed(evaluation: Evaluation, verdic
         assert len(outcomes) <= 5
 
 
-def test_reasons_of_a_pass_are_its_closest_calls(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
-    ruling = compose(evaluation, verdicts=verdicts_of(evaluation)).sections[0].rulings[0]
+def test_reasons_of_a_pass_are_its_closest_calls(audited: Evaluation, verdicts_of: Verdicts) -> None:
+    ruling = compose(audited, verdicts=verdicts_of(audited)).sections[0].rulings[0]
     assert ruling.words == "RELEASE"
     assert ruling.reasons[0].rule.measure == "pairs.association.kept"
 

@@ -5,14 +5,16 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from evaluate.policy import Verdict
+from evaluate.policy import Policy, Rule, Verdict, judge
 from evaluate.result import Candidate, Evaluation, Failure
 from reports import render_html, write_html
+from synth.dp.budget import CAVEATS
 from synth.errors import OutputError
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
@@ -49,12 +51,12 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(evaluation: Evaluation, verdicts_of: Verdicts) -> str:
-    return render_html(evaluation, verdicts=verdicts_of(evaluation), title="A census", release="mst")
+def page(audited: Evaluation, verdicts_of: Verdicts) -> str:
+    return render_html(audited, verdicts=verdicts_of(audited), title="A census", release="mst")
 
 
-def test_the_same_evaluation_gives_the_same_page(page: str, evaluation: Evaluation, verdicts_of: Verdicts) -> None:
-    again = Evaluation.from_json(evaluation.to_json())
+def test_the_same_evaluation_gives_the_same_page(page: str, audited: Evaluation, verdicts_of: Verdicts) -> None:
+    again = Evaluation.from_json(audited.to_json())
     assert render_html(again, verdicts=verdicts_of(again), title="A census", release="mst") == page
 
 
@@ -68,6 +70,7 @@ def test_the_verdict_comes_first_in_words_for_every_candidate(page: str) -> None
     cover = text[: text.index("Side by side")]
     for words in ("RELEASE", "DO NOT RELEASE", "MORE EVIDENCE NEEDED", "Named for release by the job", "internal"):
         assert words in cover
+    assert cover.replace("DO NOT RELEASE", "").count("RELEASE") == 1
     assert cover.count("No formal guarantee") == 2
 
 
@@ -229,3 +232,16 @@ def _luminance(color: str) -> float:
     channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_caveats_reasons_and_failures_are_whole_sentences(audited: Evaluation) -> None:
+    first, *others = audited.candidates
+    assert first.statement is not None
+    assert max(len(caveat) for caveat in CAVEATS) > 200
+    failure = Failure("columns.chi2", "failed", f"{'for a reason, ' * 20}it ended; do it again")
+    first = replace(first, statement={**first.statement, "caveats": CAVEATS}, failures=(failure,))
+    rule = Rule(measure="validity.rows", limit=0.9, why=f"{'because, ' * 30}in the end")
+    policy = Policy(name="test", version=1, audience="nobody", rules=(rule,))
+    page = Page(render_html(replace(audited, candidates=(first, *others)), verdicts=[judge(first, policy)])).text
+    for sentence in (*CAVEATS, failure.message, rule.why):
+        assert sentence in page

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from synth.columns import IntegerColumn, RealColumn
 from synth.domain import MAX_CELLS, Discretizer
+from synth.domain.discretizer import regroup
 from synth.domain.grid import public_grid
 from synth.schema import Schema, build_schema
 
@@ -163,3 +164,13 @@ def test_a_discretizer_comes_back_from_plain_data(schema: Schema, frame: pd.Data
     discretizer = Discretizer.by_quantiles(schema, frame)
     again = Discretizer.from_plain(discretizer.to_plain(), schema)
     np.testing.assert_array_equal(again.encode(frame), discretizer.encode(frame))
+
+
+def test_where_every_category_is_in_other_without_any_mass_they_are_drawn_evenly() -> None:
+    schema = one({"kind": "categorical", "categories": ["a", "b", "c"]})
+    public = Discretizer.by_schema(schema).attributes[0]
+    # The column is never missing, and all that noise left is values beyond the declared ones.
+    merged = regroup(public, np.full(3, -1), np.array([0.0, 0.0, 0.0, 500.0, 0.0]))
+    drawn = merged.values(np.zeros(3000, dtype=np.int64), np.random.default_rng(0))
+    assert drawn.value_counts().between(900, 1100).all()
+    assert sorted(drawn.unique()) == ["a", "b", "c"]

@@ -212,6 +212,16 @@ def test_a_column_without_one_kind_is_refused(frame: pd.DataFrame, rule: str) ->
         infer_schema(frame)
 
 
+@pytest.mark.parametrize("text", ["y\0z", "\ud800"])
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_a_text_that_nobody_reads_is_proposed_as_no_category(text: str, dtype: Any) -> None:
+    frame = pd.DataFrame({"x": pd.Series(["x", text] * 20, dtype=object).astype(dtype), "y": [1, 2] * 20})
+    for target in (None, "x"):
+        with pytest.raises(TableError, match="neither a NUL character nor half a surrogate pair: column='x'") as refused:
+            infer_schema(frame, target=target)
+        assert ascii(text) not in str(refused.value)
+
+
 def test_a_role_that_is_no_column_names_the_nearest() -> None:
     with pytest.raises(SchemaError, match="did you mean 'income'"):
         infer_schema(pd.DataFrame({"income": [1, 2]}), target="incme")
@@ -231,7 +241,7 @@ def test_decimals_are_the_fewest_that_express_all_values() -> None:
 
 
 CELLS = [
-    st.text(max_size=6),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6),
     st.integers(-(2**63), 2**63 - 1).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.dates().map(str),

@@ -46,6 +46,7 @@ EXAMPLE = {
 DECLARED = "status = 'declared'\n"
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+LISTED = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 MISSING = st.fixed_dictionaries({}, optional={"missing": st.booleans(), "drop": st.booleans(), "dtype": NAMES})
 
@@ -61,9 +62,9 @@ def _kind(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict
 COLUMNS = st.one_of(
     _kind("integer", bounds=_pair(st.integers(-(2**63), 2**63 - 1)), scale=st.sampled_from(["linear", "log"])),
     _kind("real", bounds=_pair(FLOATS), decimals=st.none() | st.integers(0, 17)),
-    _kind("categorical", categories=st.lists(NAMES, unique=True, max_size=5), ordered=st.booleans()),
+    _kind("categorical", categories=st.lists(LISTED, unique=True, max_size=5), ordered=st.booleans()),
     _kind("categorical", categories=st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=5)),
-    _kind("boolean", tokens=st.lists(NAMES, unique=True, min_size=2, max_size=2)),
+    _kind("boolean", tokens=st.lists(LISTED, unique=True, min_size=2, max_size=2)),
     _kind("date", bounds=_pair(st.dates())),
     _kind("datetime", bounds=_pair(st.datetimes()), timezone=st.sampled_from([None, "mixed", "Europe/Paris"])),
     _kind("identifier", template=NAMES),
@@ -137,6 +138,9 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
         (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
         (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
         (DECLARED + "[columns.a]\nkind = 'boolean'\ntokens = ['x', 'x']\n", "tokens are equal"),
+        (DECLARED + '[columns.a]\nkind = "categorical"\ncategories = ["x", "y\\u0000z"]\n', r"categories holds 'y\x00z'"),
+        (DECLARED + '[columns.a]\nkind = "boolean"\ntokens = ["no", "\\u0000"]\n', r"columns.a.tokens: tokens holds '\x00'"),
+        (DECLARED + 'missing_values = ["\\u0000"]\n[columns.a]\nkind = "text"\n', r"missing_values holds '\x00'"),
         ("status = 'declared'\nn_units = 0\n[columns.a]\nkind = 'text'\n", "n_units=0"),
     ],
 )
@@ -147,6 +151,21 @@ def test_a_faulty_schema_file_gets_one_sentence(text: str, rule: str, tmp_path: 
         read_schema(path)
     assert rule in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["\0", "y\0z", "\ud800", "a\udfff", "\0" * 200])
+@pytest.mark.parametrize("key", ["categories", "tokens", "missing_values"])
+def test_a_text_that_nobody_reads_is_no_public_value(key: str, text: str) -> None:
+    column: dict[str, Any] = {"kind": "boolean", "tokens": ["no", text]} if key == "tokens" else {"kind": "categorical"}
+    if key == "categories":
+        column["categories"] = ["x", text]
+    elif key == "missing_values":
+        column["categories"] = ["x"]
+    content = {"status": "declared", "columns": {"a": column}, **({key: [text]} if key == "missing_values" else {})}
+    with pytest.raises(SchemaError, match="NUL character or half a surrogate pair is read as missing; leave it out") as no:
+        build_schema(content)
+    assert str(no.value).isprintable()
+    assert len(str(no.value)) < 300
 
 
 def test_a_domain_that_nobody_wrote_is_not_written_either() -> None:

@@ -1,12 +1,14 @@
 """`understudy advise`: from public facts alone, with reasons, and never by a row of the table."""
 
 import gzip
+import json
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+import tomli_w
 
 from synth.generators.aim import Aim
 from synth.generators.outlook import outlook
@@ -56,7 +58,7 @@ def test_a_tiny_table_gets_columns_on_their_own_and_a_warning() -> None:
 
 def test_pairs_that_drown_with_many_bins_get_fewer_and_the_outlook_says_so() -> None:
     numbers = {f"n{i}": {"kind": "integer", "bounds": [0, 200]} for i in range(8)}
-    found = advise(schema_of(1, 14_000, columns=numbers), 0.1)
+    found = advise(schema_of(1, 17_500, columns=numbers), 0.1)
     assert recommended(found) == "mst"
     assert set(found.chosen.settings) == {"n_bins"}
     tree, plain = found.chosen.outlook.tree, found.options[1].outlook.tree
@@ -148,6 +150,9 @@ def test_json_has_every_option_with_its_outlook(workspace: "Workspace") -> None:
         ({"status": "inferred"}, ("--epsilon", 1), "a private fit needs a declared schema"),
         ({"n_units": 0}, ("--epsilon", 1), "n_units"),
         ({}, ("--epsilon", 1, "--delta", 0.5), "delta=0.5 must lie in"),
+        ({}, ("--epsilon", 1, "--delta", "small"), "delta"),
+        ({}, ("--epsilon", 1, "--holdout-share", 1), "holdout_share=1"),
+        ({}, ("--epsilon", 1, "--holdout-share", -0.1), "holdout_share=-0.1"),
         ({}, ("--epsilon", 0), "epsilon"),
         ({}, ("--epsilon", 1000), "epsilon"),
         ({}, (), "--epsilon"),
@@ -161,6 +166,49 @@ def test_what_cannot_be_advised_on_is_one_sentence(
     assert ran.exit_code == 2
     assert said in ran.stderr
     assert ran.stderr.strip().count("\n") <= 1
+
+
+def test_the_expectation_is_that_of_a_run_with_the_same_holdout(workspace: "Workspace") -> None:
+    """By default that of a job that says nothing of its split."""
+    generators = {"independent": {"epsilon": 3.0}}
+    for split, options in (({}, ()), ({"split": {"holdout_share": 0.5}}, ("--holdout-share", 0.5))):
+        job = workspace.folder / "job.toml"
+        job.write_text(
+            tomli_w.dumps(
+                {
+                    "table": {"path": "table.csv", "schema": "schema.toml"},
+                    "generators": generators,
+                    "evaluation": {"measures": ["validity"], "audit": False},
+                    **split,
+                }
+            ),
+            encoding="utf-8",
+        )
+        out = workspace.folder / f"out{len(split)}"
+        assert workspace.run("run", job, "--out", out).exit_code == 0
+        expected = json.loads((out / "evaluation.json").read_text())["candidates"][0]["expected"]
+        advised = run(workspace, "--epsilon", 3, *options, "--json").json["options"][0]
+        assert {name: advised[name] for name in ("column", "n_rows", "seconds")} == {
+            name: expected[name] for name in ("column", "n_rows", "seconds")
+        }
+
+
+def test_a_holdout_that_a_job_has_to_be_told_of_is_among_its_lines() -> None:
+    lines = advise(schema_of(10, 50_000), 1.0, holdout_share=0.3).job_lines
+    content = tomllib.loads("\n".join(lines))
+    assert content["split"] == {"holdout_share": 0.3}
+    assert set(content["generators"]) == {"aim"}
+    for share in (0.0, 0.2):
+        assert advise(schema_of(10, 50_000), 1.0, holdout_share=share).job_lines[0] == "[generators.aim]"
+
+
+def test_delta_is_a_number_or_auto(workspace: "Workspace") -> None:
+    plain, auto, given = (
+        run(workspace, "--epsilon", 1, *more, "--json").json for more in ((), ("--delta", "auto"), ("--delta", "1e-7"))
+    )
+    assert plain == auto
+    assert given["delta"] == 1e-7 < auto["delta"]
+    assert "delta = 1e-07" in given["job"]
 
 
 def test_a_schema_without_units_says_how_to_add_them(workspace: "Workspace") -> None:

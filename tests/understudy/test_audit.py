@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from evaluate.privacy.audit import EXCEEDS, WITHIN
-from evaluate.privacy.audit_stand_in import StandIn
-from evaluate.result import Evaluation, Failure
+from evaluate.privacy.audit import N_FITS
+from evaluate.privacy.audit_result import EXCEEDS, WITHIN
+from evaluate.privacy.audit_stand_in import N_CANARIES, StandIn
+from evaluate.result import Candidate, Evaluation, Failure
 from synth.dp.mechanisms import SystemNoise
+from synth.errors import ModelError
+from synth.generators.registry import load_model
 
 FAST = ["validity", "fidelity.columns"]
 MEASURE = "privacy.audit.excess"
@@ -67,11 +71,15 @@ def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Any, monkeypa
     assert "DO NOT RELEASE" in cover
 
 
-def test_a_job_can_do_without_and_the_report_says_so(workspace: Any) -> None:
-    _, evaluation, report, outcomes = run(workspace, audit=False)
+def test_a_job_can_do_without_and_then_its_claims_never_pass(workspace: Any) -> None:
+    ran, evaluation, report, outcomes = run(workspace, audit=False)
     assert evaluation.candidates[0].audit is None
-    assert MEASURE not in outcomes["independent"]
+    assert evaluation.candidates[0].find(MEASURE) is None
+    assert outcomes["independent"][MEASURE] == "INCONCLUSIVE"
+    assert MEASURE not in outcomes["exact"]
+    assert ran.exit_code != 0
     assert "not audited" in report
+    assert "It was not run, so nothing is known." in report
 
 
 def test_an_audit_that_fails_leaves_the_rest_and_is_inconclusive(
@@ -83,4 +91,108 @@ def test_an_audit_that_fails_leaves_the_rest_and_is_inconclusive(
     assert isinstance(found, Failure)
     assert evaluation.candidates[0].find("validity.rows") is not None
     assert outcomes["independent"][MEASURE] == "INCONCLUSIVE"
-    assert "not audited" in report
+    assert "audit failed" in report
+    assert "not audited" not in report
+
+
+@pytest.fixture
+def fitted(workspace: Any) -> Any:
+    """A model with a claim, and a table of it beside the two sides of the real one."""
+    folder = workspace.folder
+    schema = ("--schema", folder / "schema.toml")
+    table = pd.read_csv(folder / "table.csv")
+    for name, rows in (("train", table[:500]), ("holdout", table[500:])):
+        rows.to_csv(folder / f"{name}.csv", index=False)
+    fit = ("fit", folder / "train.csv", *schema, "--generator", "independent", "--epsilon", 3)
+    assert workspace.run(*fit, "--out", folder / "model").exit_code == 0
+    sample = ("sample", folder / "model", "--rows", 300, "--seed", 1, "--out", folder / "made.csv")
+    assert workspace.run(*sample).exit_code == 0
+    return workspace
+
+
+def offered(workspace: Any, *more: object) -> tuple[Any, Candidate, str]:
+    """What `evaluate` said of the table, what it wrote, and the outcome of the rule about the audit."""
+    folder = workspace.folder
+    ran = workspace.run(
+        "evaluate", "--train", folder / "train.csv", "--holdout", folder / "holdout.csv", "--synthetic",
+        folder / "made.csv", "--schema", folder / "schema.toml", "--measure", "validity", *more,
+        "--out", folder / "evaluation.json",
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.stderr
+    judged = workspace.run("gate", folder / "evaluation.json", "--policy", "public", "--json").json
+    outcomes = {f["rule"]["measure"]: f["outcome"] for f in judged["candidates"][0]["findings"]}
+    (found,) = Evaluation.from_json((folder / "evaluation.json").read_text()).candidates
+    return ran, found, outcomes.get(MEASURE, "")
+
+
+def test_a_table_that_is_offered_with_its_model_has_its_claim_audited(fitted: Any) -> None:
+    ran, found, outcome = offered(fitted, "--model", fitted.folder / "model")
+    assert outcome == "PASS"
+    assert found.audit is not None
+    assert found.audit["verdict"] == WITHIN
+    assert found.audit["epsilon"] == pytest.approx(found.statement["epsilon"], rel=0.01)  # type: ignore[index]
+    assert found.audit["delta"] == found.statement["delta"]  # type: ignore[index]
+    assert "disproves" not in ran.stderr
+
+
+def test_an_offered_claim_that_is_disproved_is_said_at_once(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+        return _gaussian(self, values, sigma / 2)
+
+    monkeypatch.setattr(SystemNoise, "gaussian", half)
+    ran, _, outcome = offered(fitted, "--model", fitted.folder / "model")
+    assert outcome == "FAIL"
+    assert "the audit disproves the privacy statement of made" in ran.stderr
+
+
+def test_the_time_limit_of_an_evaluation_is_that_of_its_audit_too(fitted: Any) -> None:
+    _, found, _ = offered(fitted, "--model", fitted.folder / "model", "--time-limit-s", 0.05)
+    assert found.audit is not None
+    assert found.audit["n_trials"] < N_FITS * N_CANARIES
+    assert found.seconds["privacy.audit"] < 5
+
+
+def test_a_claim_without_its_audit_is_inconclusive_where_the_audit_was_declined(fitted: Any) -> None:
+    _, found, outcome = offered(fitted, "--model", fitted.folder / "model", "--no-audit")
+    assert outcome == "INCONCLUSIVE"
+    assert found.find(MEASURE) is None
+
+
+def test_a_table_without_a_model_has_no_claim_and_no_rule_about_its_audit(fitted: Any) -> None:
+    _, found, outcome = offered(fitted)
+    assert outcome == ""
+    assert found.audit is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"parameters": None}, "this one holds none"),
+        ({"parameters": {"epsilon": None}}, "its parameters name none"),
+        ({"parameters": {"epsilon": 30.0}}, "its parameters are for epsilon=30"),
+        ({"parameters": {"epsilon": 3.0, "delta": 1e-9}}, "at delta=1e-09"),
+        ({"parameters": {"epsilon": 3.0, "n_bin": 8}}, "n_bin"),
+        ({"parameters": {"epsilon": 3.0, "name": "mst"}}, "name"),
+    ],
+)
+def test_a_model_whose_claim_cannot_be_audited_is_inconclusive_and_says_why(
+    fitted: Any, changes: dict[str, Any], said: str
+) -> None:
+    path = fitted.folder / "model" / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    _, found, outcome = offered(fitted, "--model", fitted.folder / "model")
+    failure = found.find(MEASURE)
+    assert outcome == "INCONCLUSIVE"
+    assert isinstance(failure, Failure)
+    assert said in failure.message
+
+
+def test_a_model_from_before_parameters_were_saved_is_loaded_and_has_none(fitted: Any) -> None:
+    path = fitted.folder / "model" / "model.json"
+    content = json.loads(path.read_text())
+    assert content.pop("parameters")["epsilon"] == 3.0
+    path.write_text(json.dumps(content))
+    assert load_model(fitted.folder / "model").parameters is None
+    path.write_text(json.dumps({**content, "parameters": [3.0]}))
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(fitted.folder / "model")

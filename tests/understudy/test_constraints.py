@@ -67,9 +67,12 @@ def test_a_run_keeps_the_constraints_and_says_what_they_cost(constrained: Any) -
     assert not (drawn["age"] > drawn["income"]).any()
     evaluation = json.loads((folder / "out" / "evaluation.json").read_text(encoding="utf-8"))
     assert evaluation["schema"]["constraints"][0]["low"] == "age"
-    rejected = evaluation["candidates"][0]["generator"]["rows_rejected_for_constraints"]
+    rejected = evaluation["candidates"][0]["n_rejected_rows"]
     assert f"independent: {rejected:,} rows" in ran.stdout + ran.stderr
-    assert "rows rejected for constraints" in (folder / "out" / "report.html").read_text(encoding="utf-8")
+    assert "rows_rejected_for_constraints" not in evaluation["candidates"][0]["generator"]
+    assert f"rows rejected for constraints: {rejected:,}" in (folder / "out" / "report.html").read_text(
+        encoding="utf-8"
+    )
     found = [e for e in evaluation["candidates"][0]["estimates"] if e["measure"] == "validity.constraint"]
     assert [(e["subject"], e["value"]) for e in found] == [(["age", "income"], 1.0)]
 

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import SchemaFile, Table, console_of
+from understudy.cli.options import SchemaFile, Table, console_of, scalar
+from understudy.exit_codes import DONE
 
 if TYPE_CHECKING:
     from understudy.advice import Advice, Option
@@ -24,7 +25,14 @@ def advise(
     schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Of one fit, in total.", show_default=False)],
     delta: Annotated[
-        float | None, typer.Option(help="Of the guarantee.", show_default="min(1e-6, n_units^-1.2)")
+        str, typer.Option(help='Of the guarantee: a number, or "auto", which is min(1e-6, n_units^-1.2).')
+    ] = "auto",
+    holdout_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of units that the fit will not see; 0 for a fit of the whole table.",
+            show_default="that of a job",
+        ),
     ] = None,
 ) -> int:
     """Say which private generator suits a schema and a budget, with which settings, what to expect of it, and why.
@@ -34,22 +42,24 @@ def advise(
     """
     from synth.schema_file import read_schema
     from synth.table.header import check_header
+    from understudy.advice import HOLDOUT_SHARE
     from understudy.advice import advise as ask
 
     console = console_of(ctx)
     declared = read_schema(schema)
     check_header(table, declared)
     with console.stage("price the generators"):
-        advice = ask(declared, epsilon, "auto" if delta is None else delta)
+        advice = ask(declared, epsilon, scalar(delta), HOLDOUT_SHARE if holdout_share is None else holdout_share)
     _show(advice, console)
-    console.result({**advice.to_dict(), "exit_code": 0})
-    return 0
+    console.result({**advice.to_dict(), "exit_code": DONE})
+    return DONE
 
 
 def _show(advice: "Advice", console: "Console") -> None:
     console.say("Expected total variation from noise alone; what a model leaves out comes on top of it.")
     headings = ("generator", "column", "tree", "pair", "measured", "time", "MB")
     console.table(headings, [_row(option, advice) for option in advice.options])
+    console.say(f"Held out from the fit: a share of {advice.holdout_share:g} of the units (--holdout-share).")
     console.say("tree: a pair of the tree with the fewest cells; pair: a typical one; measured: columns + marginals.")
     console.say(f"Recommended at epsilon={advice.epsilon:g}, delta={advice.chosen.outlook.delta:.3g}:")
     for line in ("", *advice.job_lines, ""):

@@ -38,32 +38,39 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     schema: SchemaFile,
     out: OutFile,
     model: Annotated[
-        Path | None, typer.Option(help="The model the table came from: gives the privacy statement.")
+        Path | None,
+        typer.Option(help="The model the table came from: gives the privacy statement, whose claim is audited."),
     ] = None,
     seed: SeedOption = 0,
     measure: Annotated[list[str] | None, typer.Option(help="Only this measure; may be repeated.")] = None,
     time_limit_s: Annotated[
         float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure.")
     ] = None,
+    audit: Annotated[
+        bool, typer.Option(help="Audit the model's claim on a public stand-in; without, no rule about it passes.")
+    ] = True,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from synth.output import check_writable, whole_file
-    from understudy.offered import Offer, measure_offer, unverified
+    from understudy.offered import Offer, disputed, measure_offer, unverified
 
     console = console_of(ctx)
     check_writable(out)
-    offer = Offer(train, holdout, tuple(synthetic), schema, model, seed, tuple(measure or ()) or None, time_limit_s)
+    asked = tuple(measure or ()) or None
+    offer = Offer(train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit)
     for sentence in unverified(offer):
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
+    for sentence in disputed(evaluation):
+        console.warn(sentence)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
     console.say(f"Evaluation: {out}")
-    names = [c.name for c in evaluation.candidates]
-    console.result({"evaluation": str(out), "candidates": names, "warnings": list(unverified(offer))})
+    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *disputed(evaluation)]
+    console.result({"evaluation": str(out), "candidates": names, "warnings": warned})
     return 0
 
 

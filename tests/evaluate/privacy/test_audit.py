@@ -12,28 +12,34 @@ from scipy import stats
 
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy import audit as auditing
-from evaluate.privacy.audit import EXCEEDS, WITHIN, Audit, AuditError, audit, conclude, gaussian_epsilon
+from evaluate.privacy.audit import audit, conclude, gaussian_epsilon
+from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
 from evaluate.privacy.audit_stand_in import N_CANARIES, MeasurementLog, Release, StandIn
 from synth.domain import Discretizer
 from synth.dp import budget, mechanisms
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import SystemNoise
-from synth.generators import registry
+from synth.generators import measuring, registry
 from synth.generators.base import PrivateGenerator
 from synth.schema import Schema, build_schema
 
 GENERATORS = ("independent", "mst")
+MANY_FITS = 320
+"""Noise has no seed: with so many fits half the noise is missed far less often than once in a thousand audits."""
 _release, _gaussian, _encode = mechanisms.release, SystemNoise.gaussian, Discretizer.encode
 
 
 def schema_of(k: int = 1) -> Schema:
-    columns: dict[str, Any] = {"a": {"kind": "boolean"}}
-    content: dict[str, Any] = {"status": "declared", "n_units": 1_000, "columns": columns}
     if k > 1:
-        columns["who"] = {"kind": "identifier", "bounds": [0, 999]}
-        content |= {"entity": "who", "max_rows_per_unit": k}
-    return build_schema(content)
+        return entities(k)
+    return build_schema({"status": "declared", "n_units": 1_000, "columns": {"a": {"kind": "boolean"}}})
+
+
+def entities(k: int) -> Schema:
+    columns = {"a": {"kind": "boolean"}, "who": {"kind": "identifier", "bounds": [0, 999]}}
+    content = {"status": "declared", "n_units": 1_000, "columns": columns}
+    return build_schema({**content, "entity": "who", "max_rows_per_unit": k})
 
 
 def generator(name: str, epsilon: float | None = 3.0) -> PrivateGenerator:
@@ -62,10 +68,28 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_contribution_bound_that_is_forgotten_is_found(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "bound_contributions", lambda rows, schema: rows)
+    assert audit(generator("mst"), entities(k), n_fits=60, time_limit_s=None).verdict == EXCEEDS
+
+
+@pytest.mark.parametrize(("epsilon", "n_fits"), [(1.0, 1), (40.0, 160)])
+def test_an_audit_that_would_miss_the_absence_of_all_noise_says_so(
+    epsilon: float, n_fits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*FAULTS["no noise"])
+    found = audit(generator("independent", epsilon), schema_of(), n_fits=n_fits, time_limit_s=None)
+    assert found.verdict == TOO_WEAK
+    assert found.bound == pytest.approx(found.strongest)
+    assert found.estimate.low is found.estimate.high is None
+    assert "too weak" in (found.estimate.note or "")
+
+
 @pytest.mark.parametrize(("name", "fault"), [*(("independent", fault) for fault in FAULTS), ("mst", "half the noise")])
 def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*FAULTS[fault])
-    found = audit(generator(name), schema_of(), time_limit_s=None)
+    found = audit(generator(name), schema_of(), n_fits=MANY_FITS, time_limit_s=None)
     assert found.verdict == EXCEEDS
     assert found.estimate.value > 0
     assert found.bound > found.distribution_free
@@ -73,16 +97,19 @@ def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytes
 
 @pytest.mark.parametrize(("name", "k"), [("independent", 1), ("independent", 4), ("mst", 4)])
 def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
-    found = audit(generator(name), schema_of(k), time_limit_s=None)
+    found = audit(generator(name), schema_of(k), n_fits=MANY_FITS, time_limit_s=None)
     assert found.verdict == WITHIN
-    assert 0.8 < found.bound < 3.0  # and it comes near enough to the claim to say something
+    # And it comes near enough to the claim to say something: about 2.1 with a standard error of 0.2, so that either end
+    # lies more than four of them away.
+    assert 1.2 < found.bound < 3.0
     assert f"{k} row" in found.ran_on
 
 
 def test_rounds_that_follow_from_earlier_ones_are_audited_alike() -> None:
-    found = audit(generator("aim"), schema_of(), n_fits=12, time_limit_s=None)
+    found = audit(generator("aim"), schema_of(), n_fits=60, time_limit_s=None)
     assert found.verdict == WITHIN
-    assert max(found.false_positives[0], found.false_negatives[0]) < 0.6
+    # Guessing gives 0.5; both rates are about 0.37, and their mean has a standard error of 0.018.
+    assert (found.false_positives[0] + found.false_negatives[0]) / 2 < 0.46
 
 
 @pytest.mark.slow
@@ -107,7 +134,7 @@ def test_ten_of_ten_audits_are_right(name: str, fault: str | None, monkeypatch: 
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_claim_at_either_end_of_the_scale_raises_no_alarm(epsilon: float, k: int) -> None:
     # At 30 noise is smaller than a count, and its whole numbers tie.
-    assert audit(generator("independent", epsilon), schema_of(k), n_fits=100).verdict == WITHIN
+    assert audit(generator("independent", epsilon), schema_of(k), n_fits=100).verdict != EXCEEDS
 
 
 def test_rows_of_an_entity_that_are_not_bounded_by_their_noise_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +157,7 @@ def test_rows_counted_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         stand_in.weight(r.exact, np.flatnonzero(r.exact)[np.argsort(r.exact[r.exact > 0])], present)
         for r in log.releases
     ]
-    assert weights == [1.0] * 5 + [2.0] * 4
+    assert weights == pytest.approx([1.0] * 5 + [2.0] * 4)
 
 
 def test_the_error_rates_are_those_of_the_noise() -> None:

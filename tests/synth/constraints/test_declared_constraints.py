@@ -82,6 +82,8 @@ def inequality(low: str, high: str) -> dict[str, Any]:
         (combinations(combinations=[["three", 1, True]]), ["combination 0 has 'three'", "'grade' cannot hold"]),
         (combinations(combinations=[["one", 101, True]]), ["combination 0 has 101", "'age' cannot hold"]),
         (combinations(combinations=[["one", True, True]]), ["combination 0 has True", "'age' cannot hold"]),
+        (combinations(combinations=[["one", 1, True], ["a\0b", 1, True]]), ["combination 1 holds", r"'a\x00b'", "NUL"]),
+        (combinations(combinations=[["\ud800", 1, True]]), ["combination 0 holds", r"'\ud800'", "surrogate"]),
         (combinations(combinations=[["one", 1, 1]]), ["combination 0 has 1", "'ill' cannot hold"]),
         (combinations(columns=["grade", "net", "ill"]), ["'net' is of kind real", "categorical, boolean or integer"]),
         (combinations(columns=["town", "age", "ill"]), ["'town' is to be measured", "measure = true"]),

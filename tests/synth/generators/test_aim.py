@@ -149,6 +149,7 @@ def test_what_may_be_measured_next_does_not_depend_on_the_rows() -> None:
 
 
 def test_a_fit_that_was_cut_short_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    n_draws = 4 + 2 * 6  # columns; a choice and a marginal in each round
     generator, schema, frame = Aim(epsilon=1.0, rounds=6), schema_of(4), parity(2000)
     schedule = generator.schedule(schema)
     assert schedule is not None
@@ -156,13 +157,16 @@ def test_a_fit_that_was_cut_short_goes_on_as_if_it_had_not_been(tmp_path: Path) 
     with Journal(whole) as journal:
         expected = generator.fit(frame, schema, budget=Budget(schedule, journal=journal)).sample(100, seed=1)
     lines = whole.read_bytes().splitlines(keepends=True)
-    for n_left in (0, len(lines) // 3, len(lines) - 2, len(lines)):
-        part = tmp_path / f"part{n_left}"
-        part.write_bytes(b"".join(lines[:n_left]))
+    assert len(lines) == 2 * n_draws  # each is begun, then there
+    for n_left in (0, 10, 11, len(lines) - 2, len(lines)):
+        part, left = tmp_path / f"part{n_left}", b"".join(lines[:n_left])
+        part.write_bytes(left)
         with Journal(part) as journal:
-            n_persisted = journal.n_persisted
+            assert journal.n_persisted == n_left // 2
+            assert len(journal.lost) == n_left % 2
             found = generator.fit(frame, schema, budget=Budget(schedule, journal=journal)).sample(100, seed=1)
-        assert n_persisted <= 4 + 12
+        assert part.read_bytes().startswith(left)
+        assert len(part.read_bytes().splitlines()) == len(lines) + n_left % 2  # a lost draw is begun once more
         if n_left == len(lines):
             pd.testing.assert_frame_equal(found, expected)
 
@@ -191,10 +195,10 @@ def test_fixed_combinations_leave_next_to_nothing_to_reject(generator: Mst | Aim
     frame = pd.DataFrame({"level": [f"level {index}" for index in level], "number": level + 1, "other": noise})
     made = generator.fit(frame, schema).sample(5000, seed=0)
     assert (made["level"].str.removeprefix("level ").astype(int) + 1 == made["number"]).all()
-    assert made.attrs["rejected"] < 50
+    assert made.attrs["rejected"] < 10
     bare = schema.model_copy(update={"constraints": ()})
     unheld = generator.fit(frame, bare).sample(5000, seed=0)
-    assert (unheld["level"].str.removeprefix("level ").astype(int) + 1 != unheld["number"]).sum() > 50
+    assert (unheld["level"].str.removeprefix("level ").astype(int) + 1 != unheld["number"]).sum() > 10  # mst: 87, +- 22
 
 
 def test_injected_noise_gives_the_same_model_twice() -> None:

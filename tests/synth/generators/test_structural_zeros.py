@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.domain import Discretizer, line
 from synth.domain.discretizer import MISSING, OTHER, Attribute, categories, regroup
 from synth.domain.lawfulness import broken
+from synth.errors import ModelError
 from synth.generators import structural_zeros as module
+from synth.generators.aim import Aim
+from synth.generators.mst import Mst
 from synth.generators.structural_zeros import structural_zeros
 from synth.schema import Schema, build_schema
 
@@ -191,8 +195,41 @@ def test_a_table_too_large_to_hold_and_a_constraint_that_leaves_nothing_have_no_
     content = {"status": "declared", "columns": columns, "constraints": [constraint]}
     schema = build_schema(content)
     assert found(schema, Discretizer.by_schema(schema)) is not None
-    monkeypatch.setattr(module, "MAX_CELLS", 7 * 9 - 1)
+    monkeypatch.setattr(module, "MOST_CELLS", 7 * 9 - 1)
     assert found(schema, Discretizer.by_schema(schema)) is None
     monkeypatch.undo()
     never = build_schema({**content, "columns": {**columns, "b": {"kind": "integer", "bounds": [0, 4]}}})
     assert found(never, Discretizer.by_schema(never)) is None
+
+
+def chained(n_columns: int) -> Schema:
+    """Numbers of which each is at most the next."""
+    names = [f"c{index}" for index in range(n_columns)]
+    columns = {name: {"kind": "integer", "bounds": [0, 29]} for name in names}
+    ordered = [{"kind": "inequality", "low": low, "high": high} for low, high in itertools.pairwise(names)]
+    return build_schema({"status": "declared", "n_units": 1000, "columns": columns, "constraints": ordered})
+
+
+def test_pairs_that_would_close_too_large_a_loop_with_the_zeros_are_not_measured() -> None:
+    schema = chained(6)
+    values = np.sort(np.random.default_rng(0).integers(0, 30, (1000, 6)), axis=1)
+    # The last column follows the first: the pair that matters most closes the longest loop.
+    values[:, 5] = np.clip(values[:, 0] + 20, values[:, 4], 29)
+    train = pd.DataFrame(values, columns=list(schema.columns))
+    limit_mb = 0.1
+    model = Mst(epsilon=20.0, max_model_mb=limit_mb).fit(train, schema)
+    assert len(model.distribution.potentials) > 6
+    assert 8e-6 * model.distribution.tree.n_cells <= limit_mb
+    sampled = model.sample(500, seed=0)
+    assert (sampled.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
+
+
+def test_constraints_that_no_row_can_keep_are_refused_before_anything_is_chosen() -> None:
+    columns = {name: {"kind": "boolean"} for name in ("a", "b", "c")}
+    listed = [(["a", "b"], [[True, True]]), (["a", "c"], [[False, True]])]
+    constraints = [{"kind": "fixed_combinations", "columns": of, "combinations": rows} for of, rows in listed]
+    schema = build_schema({"status": "declared", "n_units": 100, "columns": columns, "constraints": constraints})
+    train = pd.DataFrame({name: np.ones(100, dtype=bool) for name in columns})
+    for generator in (Mst(epsilon=1.0), Aim(epsilon=1.0)):
+        with pytest.raises(ModelError, match="no row can keep all constraints"):
+            generator.fit(train, schema)

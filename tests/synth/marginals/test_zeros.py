@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from synth.errors import ModelError
 from synth.marginals import Factor, Measurement, estimate
 from synth.marginals.factor import Clique
 from synth.marginals.zeros import affordable
@@ -47,3 +48,15 @@ def test_zeros_that_do_not_fit_are_left_out_and_later_ones_that_do_are_kept() ->
     pair, triple, other = closed(("a", "b"), (0, 0)), closed(("a", "b", "c"), (0, 0, 0)), closed(("c",), (0,))
     assert affordable([pair, triple, other], DOMAIN, max_cells=10) == (pair, other)
     assert affordable([pair, triple, other], DOMAIN, max_cells=100) == (pair, triple, other)
+
+
+def test_zeros_that_together_leave_nothing_are_refused() -> None:
+    first, rest = closed(("a", "b"), (0, 0), (0, 1), (0, 2)), closed(("a", "c"), *[(1, code) for code in range(4)])
+    for measurements in ([], [Measurement(("a",), np.array([50.0, 50.0]), 1.0)]):
+        with pytest.raises(ModelError, match="these 2 leave nothing"):
+            estimate(DOMAIN, measurements, total=100.0, zeros=[first, rest])
+
+
+def test_a_zero_on_an_unknown_attribute_is_refused() -> None:
+    with pytest.raises(ValueError, match="'z'"):
+        estimate(DOMAIN, [], total=10.0, zeros=[Factor(("z",), np.array([0.0, -np.inf]))])

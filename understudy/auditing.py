@@ -1,0 +1,123 @@
+"""The audit of a claim, in a run and outside one: what a candidate gains by it, or why it could not be made."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from evaluate.privacy.audit_result import EXCEEDS, MEASURE, AuditError
+from evaluate.result import Candidate, Failure
+from synth.dp.calibration import resolve_delta
+from synth.dp.statement import PrivacyStatement
+from synth.errors import UnderstudyError
+from synth.generators.base import Model, PrivateGenerator
+from synth.generators.marginal_model import MarginalModel
+from synth.generators.registry import generator
+from synth.progress import Progress
+from synth.schema import Schema
+
+SECONDS = "privacy.audit"
+"""What the time of an audit goes by among a candidate's seconds."""
+CALIBRATED = 0.05
+"""How far below its target a claim may lie, as a share of it: noise is calibrated to the target from below."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an audit is made of; all of it public.
+
+    Attributes:
+        generator: with the epsilon and delta that are claimed.
+        schema: gives the unit, k and n_units.
+        seed: of which canaries are in; never of the noise.
+        time_limit_s: of the audit, where it is less than an audit's own; none: that.
+    """
+
+    generator: PrivateGenerator
+    schema: Schema
+    seed: int
+    time_limit_s: float | None = None
+
+
+def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candidate:
+    """The candidate with the audit of its claim, or with the reason why there is none. No real row is read.
+
+    Args:
+        candidate: whose claim it is.
+        trial: what to audit.
+        progress: told the share done.
+    """
+    from evaluate.privacy import audit as auditing
+
+    started, limits = time.perf_counter(), (auditing.TIME_LIMIT_S, trial.time_limit_s)
+    limit_s = min(limit for limit in limits if limit is not None)
+    try:
+        found = auditing.audit(trial.generator, trial.schema, seed=trial.seed, progress=progress, time_limit_s=limit_s)
+    except UnderstudyError as error:
+        return _not_audited(candidate, error)
+    return replace(
+        candidate,
+        estimates=(*candidate.estimates, found.estimate),
+        audit=found.to_dict(),
+        seconds={**candidate.seconds, SECONDS: round(time.perf_counter() - started, 3)},
+    )
+
+
+def audit_model(
+    candidate: Candidate, model: Model, *, seed: int, time_limit_s: float | None, progress: Progress
+) -> Candidate:
+    """The candidate with the audit of its model's claim, made with the generator and parameters of the model's fit.
+
+    Args:
+        candidate: whose table is said to come from the model.
+        model: saved by a fit.
+        seed: of which canaries are in; never of the noise.
+        time_limit_s: as in `Trial`.
+        progress: told the share done.
+    """
+    if model.statement is None:
+        return candidate
+    try:
+        trial = Trial(_generator_of(model, model.statement), model.schema, seed, time_limit_s)
+    except UnderstudyError as error:
+        return _not_audited(candidate, error)
+    return audit_trial(candidate, trial, progress)
+
+
+def disproved(candidate: Candidate) -> str | None:
+    """A warning where an audit disproves the claim; else none."""
+    if candidate.audit is None or candidate.audit.get("verdict") != EXCEEDS:
+        return None
+    return (
+        f"the audit disproves the privacy statement of {candidate.name}: the noise protects less than its epsilon "
+        "promises; do not release anything that this version fitted under a budget"
+    )
+
+
+def _generator_of(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
+    """The specification that a model was fitted by.
+
+    Raises:
+        AuditError: the model does not tell it, or it is of another claim than the statement's.
+        JobError: the parameters are none of the generator's.
+    """
+    parameters = model.parameters if isinstance(model, MarginalModel) else None
+    if not isinstance(parameters, Mapping):
+        raise AuditError(
+            "a model's claim is audited by its generator's parameters, and this one holds none; fit it again"
+        )
+    found = generator(model.name, **parameters)
+    if not isinstance(found, PrivateGenerator) or found.epsilon is None:
+        raise AuditError("the model claims an epsilon and its parameters name none; fit it again")
+    target = (found.epsilon, resolve_delta(found.delta, model.schema))
+    claimed = math.isclose(statement.epsilon, target[0], rel_tol=CALIBRATED)
+    if not claimed or not math.isclose(statement.delta, target[1], rel_tol=1e-6):
+        raise AuditError(
+            f"the model claims epsilon={statement.epsilon:g} at delta={statement.delta:g}, and its parameters are for "
+            f"epsilon={target[0]:g} at delta={target[1]:g}; fit it again"
+        )
+    return found
+
+
+def _not_audited(candidate: Candidate, error: UnderstudyError) -> Candidate:
+    return replace(candidate, failures=(*candidate.failures, Failure(MEASURE, "failed", str(error))))
