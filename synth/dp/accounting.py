@@ -22,6 +22,7 @@ import numpy as np
 from scipy import special
 
 from synth.dp.curve import ORDERS, RdpCurve
+from synth.dp.discrete_gaussian import discrete_gaussian_loss
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 
 FINENESS = 100
@@ -166,7 +167,7 @@ def _loss(event: Event, interval: float) -> Any:
         case LaplaceEvent():
             return pld.from_laplace_mechanism(event.scale, event.sensitivity, **grid)
         case GaussianEvent(whole=True):
-            return pld.from_discrete_gaussian_mechanism(event.sigma, int(event.sensitivity), **grid)
+            return discrete_gaussian_loss(event.sigma, int(event.sensitivity), interval)
         case GaussianEvent():
             return pld.from_gaussian_mechanism(event.sigma, event.sensitivity, **grid)
         case SubsampledGaussianEvent():

@@ -12,8 +12,16 @@ from synth.schema import Schema
 
 TOLERANCE = 1e-3
 """How far below the target epsilon a calibrated plan may end, as a share of it; it never ends above."""
-LEAST_RHO = 1e-14
-"""Where the search for a cost ends: no plan has one so small."""
+LEAST_DELTA = 1e-12
+"""The smallest delta that is accounted for.
+
+Compositions are convolved in double precision, and what is lost there is below this. Against the exact curve of
+Gaussian noise, epsilon is within 0.06% at 1e-12, off by 0.3% at 1e-13 and by up to 2.5% at 3e-15, to either side; below
+that it is infinite for every plan.
+"""
+LEAST_SHARE, MOST_GROWTH, MOST_STEPS = 1e-4, 4.0, 60
+"""The search for a cost ends below this share of where it starts, grows by this factor at most, and takes so many
+steps at most."""
 EPSILON_RANGE = (1e-3, 100.0)
 
 
@@ -30,7 +38,7 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
         delta: target.
 
     Raises:
-        BudgetError: epsilon is outside what can be calibrated; nothing was drawn.
+        BudgetError: epsilon or delta is outside what can be calibrated; nothing was drawn.
 
     >>> from synth.dp.events import gaussian_of_rho
     >>> schedule = calibrate(lambda rho: [gaussian_of_rho("counts", rho, count=1, sensitivity=1)], 1.0, 1e-6)
@@ -41,6 +49,8 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
         raise BudgetError(
             f"epsilon={epsilon:g} is outside [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]; choose one inside"
         )
+    if not delta >= LEAST_DELTA:
+        raise _too_small(delta)
     low = _largest_rho(lambda rho: epsilon_pld(plan(rho), delta), epsilon, approximate_rho(epsilon, delta))
     if low is None:
         raise BudgetError(
@@ -56,28 +66,38 @@ def _largest_rho(epsilon_of: Callable[[float], float], target: float, start: flo
     """About the largest rho whose epsilon is at most the target; none where every rho is above it.
 
     Epsilon is close to a power of rho (1/2 where it is small, 1 where it is large), so the next guess is where the
-    power through the last two points meets the target, kept within what is known of both sides.
+    power through the last two points meets the target, kept within what is known of both sides. Where epsilon is
+    infinite at one rho and finite at a smaller one, the last finite one is looked for halfway between them.
     """
     low, high, rho, power = 0.0, math.inf, start, 0.5
     before: tuple[float, float] | None = None
-    while rho > LEAST_RHO:
+    for _ in range(MOST_STEPS):
         reached = epsilon_of(rho)
         if target * (1 - TOLERANCE) <= reached <= target:
             return rho
         low, high = (rho, high) if reached < target else (low, rho)
+        if low == 0 and high < LEAST_SHARE * start:
+            return None
         if 0 < high - low <= TOLERANCE / 10 * high < math.inf:  # a step of the plan, not of epsilon
             return low
         if 0 < reached < math.inf:
-            if before is not None and before[0] != rho and before[1] != reached:
-                power = math.log(reached / before[1]) / math.log(rho / before[0])
+            power = _power((rho, reached), before, power)
             before = (rho, reached)
             aim = target * (1 - TOLERANCE / 2)
-            rho *= (aim / reached) ** (1 / min(max(power, 0.3), 1.5))
+            rho *= min((aim / reached) ** (1 / power), MOST_GROWTH)
         else:
             rho = high / 4
-        if not low < rho < high:
+        if not low < rho < high or (math.isinf(reached) and low > 0):
             rho = 2 * low if math.isinf(high) else (low + high) / 2
     return low or None
+
+
+def _power(now: tuple[float, float], before: tuple[float, float] | None, power: float) -> float:
+    """The power of rho that epsilon follows between two points; the one given where they tell none."""
+    if before is None or before[0] == now[0] or before[1] == now[1]:
+        return power
+    found = math.log(now[1] / before[1]) / math.log(now[0] / before[0])
+    return min(max(found, 0.3), 1.5)
 
 
 def approximate_rho(epsilon: float, delta: float) -> float:
@@ -93,7 +113,7 @@ def resolve_delta(delta: float | Literal["auto"], schema: Schema) -> float:
     """The delta to use: "auto" is min(1e-6, n_units^-1.2).
 
     Raises:
-        BudgetError: delta is not in (0, 1/(10 n_units)].
+        BudgetError: delta is not in (0, 1/(10 n_units)], or below `LEAST_DELTA`, the least that can be accounted for.
 
     >>> from synth.schema import build_schema
     >>> content = {"status": "declared", "n_units": 6366, "columns": {"a": {"kind": "boolean"}}}
@@ -101,15 +121,31 @@ def resolve_delta(delta: float | Literal["auto"], schema: Schema) -> float:
     1e-06
     """
     n_units = require_declared(schema)
+    if 1 / (10 * n_units) < LEAST_DELTA:
+        raise BudgetError(
+            f"n_units={n_units} needs a delta below {LEAST_DELTA:g}, and the accountant resolves none; declare the "
+            "number of units that the table may hold"
+        )
     if delta == "auto":
         automatic: float = min(1e-6, float(n_units) ** -1.2)
+        if automatic < LEAST_DELTA:
+            raise _too_small(automatic)
         return automatic
+    if 0.0 < delta < LEAST_DELTA:
+        raise _too_small(delta)
     if not 0.0 < delta <= 1 / (10 * n_units):
         raise BudgetError(
             f"delta={delta:g} must lie in (0, 1/(10 n_units)] = (0, {1 / (10 * n_units):.3g}], "
             'since a larger one may publish whole rows; use delta = "auto"'
         )
     return delta
+
+
+def _too_small(delta: float) -> BudgetError:
+    return BudgetError(
+        f"delta={delta:.3g} is smaller than the accountant resolves; set delta to {LEAST_DELTA:g} or more, up to "
+        "1/(10 n_units)"
+    )
 
 
 def require_declared(schema: Schema) -> int:

@@ -7,9 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from synth.marginals.beliefs import Beliefs
-from synth.marginals.factor import Array, axes_beside, broadcast_shape
+from synth.marginals.factor import Array, Clique
 from synth.marginals.junction_tree import JunctionTree
 from synth.marginals.measurement import Measurement
+from synth.marginals.projections import Projections
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,11 +46,11 @@ class MarginalLoss:
 
     def __call__(self, beliefs: Beliefs) -> Fit:
         """How the beliefs fit."""
+        tables = {home: found.down(beliefs.marginals[home]) for home, found in self._projections.items()}
         loss, marginals, gradients = 0.0, [], []
-        for measurement, (home, axes, _), precision in zip(
-            self.measurements, self._homes, self._precisions, strict=True
-        ):
-            marginal = np.add.reduce(beliefs.marginals[home], axis=axes) * self.total
+        for measurement, home, precision in zip(self.measurements, self._homes, self._precisions, strict=True):
+            table = tables[home][self._projections[home].index[measurement.clique]]
+            marginal = table * self.total
             residual = np.asarray(marginal - measurement.values)
             gradient = residual * precision
             loss += 0.5 * float(np.vdot(residual, gradient))
@@ -59,23 +60,28 @@ class MarginalLoss:
 
     def spread(self, gradients: Sequence[Array]) -> dict[int, Array]:
         """The gradients added up over the tree's cliques that are their homes, by index of the clique."""
-        spread: dict[int, Array] = {}
-        for gradient, (home, _, shape) in zip(gradients, self._homes, strict=True):
-            table = gradient.reshape(shape)
-            spread[home] = spread[home] + table if home in spread else table
-        return spread
+        parts: dict[int, dict[Clique, Array]] = {home: {} for home in self._projections}
+        for measurement, home, gradient in zip(self.measurements, self._homes, gradients, strict=True):
+            parts[home][measurement.clique] = gradient
+        return {home: self._projections[home].up(part) for home, part in parts.items()}
 
     @cached_property
-    def _homes(self) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    def _homes(self) -> list[int]:
         homes = []
         for measurement in self.measurements:
             home = self.tree.home(measurement.clique)
             if home is None:
                 raise ValueError(f"a measurement needs a clique that holds it: clique={measurement.clique}")
-            axes = axes_beside(self.tree.cliques[home], measurement.clique)
-            shape = broadcast_shape(measurement.clique, measurement.values.shape, self.tree.cliques[home])
-            homes.append((home, axes, shape))
+            homes.append(home)
         return homes
+
+    @cached_property
+    def _projections(self) -> dict[int, Projections]:
+        """How the measured marginals come from the tables of the tree's cliques, by index of the clique."""
+        held: dict[int, list[Clique]] = {}
+        for measurement, home in zip(self.measurements, self._homes, strict=True):
+            held.setdefault(home, []).append(measurement.clique)
+        return {home: Projections.of(self.tree.domain, self.tree.cliques[home], found) for home, found in held.items()}
 
     @cached_property
     def _precisions(self) -> list[Array]:

@@ -11,7 +11,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table.conforming import readable
-from synth.table.reading import check_place, is_index, no_header, no_table, not_utf8
+from synth.table.reading import check_place, header_names, is_index, no_header, no_table, not_utf8
 
 _BOM = "\ufeff"
 
@@ -28,7 +28,7 @@ def read_header(path: str | Path) -> tuple[str, ...]:
     path = Path(path)
     suffix, place = check_place(path), f"path={str(path)!r}"
     try:
-        return _of_parquet(path) if suffix == ".parquet" else _of_csv(path, suffix)
+        return _of_parquet(path) if suffix == ".parquet" else _of_csv(path, suffix, place)
     except FileNotFoundError:
         raise no_table(path) from None
     except (OSError, EOFError, zlib.error):
@@ -48,11 +48,11 @@ def check_header(path: str | Path, schema: Schema) -> None:
     readable(pd.DataFrame([], columns=pd.Index(read_header(path), dtype=object), dtype=object), schema)
 
 
-def _of_csv(path: Path, suffix: str) -> tuple[str, ...]:
+def _of_csv(path: Path, suffix: str, place: str) -> tuple[str, ...]:
     # Latin-1 stands for the bytes as they are, so that rows behind the header need not even be text.
     opened = gzip.open if suffix == ".csv.gz" else open
     with opened(path, "rt", encoding="latin-1", newline="") as stream:
-        return tuple(next(row for row in csv.reader(_lines(stream)) if row))
+        return tuple(header_names(_lines(stream), place))
 
 
 def _lines(stream: Iterable[str]) -> Iterator[str]:

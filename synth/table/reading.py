@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def _csv(path: Path, suffix: str) -> pd.DataFrame:
     header = _header(content, place)
     table = _parsed(content, len(header), place)
     names = [table.column(i)[0].as_py() or "" for i in range(table.num_columns)]
+    _refuse_line_breaks(names, place)
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise TableError(f"a CSV file separates fields by commas: {place} has one column only; convert its separators")
     columns = [from_arrow(table.column(i).slice(1)) for i in range(table.num_columns)]
@@ -112,11 +114,39 @@ def _header(content: bytes, place: str) -> list[str]:
     """The fields of the first row."""
     stream = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
     try:
-        return next(row for row in csv.reader(stream) if row)
+        return header_names(stream, place)
     except UnicodeDecodeError:
         raise not_utf8(place) from None
-    except csv.Error:
+    except (csv.Error, StopIteration):
         raise no_header(place) from None
+
+
+def header_names(lines: Iterable[str], place: str) -> list[str]:
+    """The fields of the first line that is not empty; a quote left open in it would make names of rows.
+
+    Args:
+        lines: of the file, each with its end; those after the header are not asked for.
+        place: of the file, for messages.
+
+    Raises:
+        TableError: a quote is not closed within the line; nothing of it is told.
+        StopIteration: every line is empty.
+        csv.Error: the line is none of fields.
+    """
+    for line in lines:
+        names = next(csv.reader([line if line.endswith(("\n", "\r")) else f"{line}\n"]))
+        if names:
+            _refuse_line_breaks(names, place)
+            return names
+    raise StopIteration
+
+
+def _refuse_line_breaks(names: Iterable[str], place: str) -> None:
+    if any(mark in name for name in names for mark in "\n\r"):
+        raise TableError(
+            f"every quote in the header of a CSV file must be closed in its line: {place} has one that is not; close "
+            "it, and take line breaks out of the names of columns"
+        )
 
 
 def no_table(path: Path) -> TableError:

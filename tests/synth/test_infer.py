@@ -217,7 +217,9 @@ def test_a_column_without_one_kind_is_refused(frame: pd.DataFrame, rule: str) ->
 def test_a_text_that_nobody_reads_is_proposed_as_no_category(text: str, dtype: Any) -> None:
     frame = pd.DataFrame({"x": pd.Series(["x", text] * 20, dtype=object).astype(dtype), "y": [1, 2] * 20})
     for target in (None, "x"):
-        with pytest.raises(TableError, match="neither a NUL character nor half a surrogate pair: column='x'") as refused:
+        with pytest.raises(
+            TableError, match="neither a NUL character nor half a surrogate pair: column='x'"
+        ) as refused:
             infer_schema(frame, target=target)
         assert ascii(text) not in str(refused.value)
 

@@ -138,8 +138,14 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
         (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
         (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
         (DECLARED + "[columns.a]\nkind = 'boolean'\ntokens = ['x', 'x']\n", "tokens are equal"),
-        (DECLARED + '[columns.a]\nkind = "categorical"\ncategories = ["x", "y\\u0000z"]\n', r"categories holds 'y\x00z'"),
-        (DECLARED + '[columns.a]\nkind = "boolean"\ntokens = ["no", "\\u0000"]\n', r"columns.a.tokens: tokens holds '\x00'"),
+        (
+            DECLARED + '[columns.a]\nkind = "categorical"\ncategories = ["x", "y\\u0000z"]\n',
+            r"categories holds 'y\x00z'",
+        ),
+        (
+            DECLARED + '[columns.a]\nkind = "boolean"\ntokens = ["no", "\\u0000"]\n',
+            r"columns.a.tokens: tokens holds '\x00'",
+        ),
         (DECLARED + 'missing_values = ["\\u0000"]\n[columns.a]\nkind = "text"\n', r"missing_values holds '\x00'"),
         ("status = 'declared'\nn_units = 0\n[columns.a]\nkind = 'text'\n", "n_units=0"),
     ],
@@ -162,7 +168,9 @@ def test_a_text_that_nobody_reads_is_no_public_value(key: str, text: str) -> Non
     elif key == "missing_values":
         column["categories"] = ["x"]
     content = {"status": "declared", "columns": {"a": column}, **({key: [text]} if key == "missing_values" else {})}
-    with pytest.raises(SchemaError, match="NUL character or half a surrogate pair is read as missing; leave it out") as no:
+    with pytest.raises(
+        SchemaError, match="NUL character or half a surrogate pair is read as missing; leave it out"
+    ) as no:
         build_schema(content)
     assert str(no.value).isprintable()
     assert len(str(no.value)) < 300

@@ -13,7 +13,8 @@ import tomli_w
 from synth.generators.aim import Aim
 from synth.generators.outlook import outlook
 from synth.schema import Schema, build_schema
-from synth.table.header import read_header
+from synth.table import read_table
+from synth.table.header import check_header, read_header
 from understudy.advice import MOST_SECONDS, Advice, advise
 from understudy.advice_reasons import DROWNED
 
@@ -228,10 +229,43 @@ def test_a_header_that_does_not_fit_is_refused(workspace: "Workspace", table: An
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
 def test_a_header_is_that_of_the_table(tmp_path: Path, name: str) -> None:
-    frame = pd.DataFrame({"a b": [1, 2], "c,d": ["x", "y"], 'e"\nf': [1.0, 2.0]})
+    frame = pd.DataFrame({"a b": [1, 2], "c,d": ["x", "y"], 'e" f': [1.0, 2.0]})
     path = tmp_path / name
     frame.to_parquet(path) if name.endswith("parquet") else frame.to_csv(path, index=False)
-    assert read_header(path) == ("a b", "c,d", 'e"\nf')
+    assert read_header(path) == ("a b", "c,d", 'e" f')
+
+
+OPEN = [
+    b'a,"b\n1,s3cret\n', b'a,"b\n1,s3cret"\n2,3\n', b'"a,b\r\n1,s3cret\r\n', b'a,"b\r1,s3cret"\r', b'\n\na,"b\n1,s3cret',
+    b'"a\n1,s3cret",b\n3,4\n', b'a,"b',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", OPEN, ids=range(len(OPEN)))
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_quote_left_open_in_the_header_makes_no_name_of_a_row(tmp_path: Path, content: bytes, packed: bool) -> None:
+    from synth.errors import TableError
+
+    path = tmp_path / ("open.csv.gz" if packed else "open.csv")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    for read in (read_header, read_table, lambda place: check_header(place, schema_of(2, 100))):
+        with pytest.raises(TableError, match="must be closed") as refused:
+            read(path)
+        assert "s3cret" not in str(refused.value)
+
+
+def test_no_command_tells_a_row_that_an_open_quote_swallows(workspace: "Workspace") -> None:
+    (workspace.folder / "table.csv").write_bytes(b'age,"sex\n17,s3cret"\n18,s3cret\n')
+    schema, table = workspace.write_schema(), workspace.folder / "table.csv"
+    workspace.write_job()
+    for arguments in (
+        ("advise", "--schema", schema, "--table", table, "--epsilon", 1),
+        ("run", workspace.folder / "job.toml"),
+        ("schema", "infer", table),
+    ):
+        ran = workspace.run(*arguments)
+        assert ran.exit_code == 2, arguments
+        assert "s3cret" not in ran.stdout + ran.stderr, arguments
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbfa,b\r\n1,2\r\n", b"a,b\r1,2\r", b"\n\na,b\n1,2", b"a,b"])

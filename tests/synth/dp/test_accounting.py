@@ -1,20 +1,22 @@
 """The books: closed forms, an independent accountant, and calibration that inverts accounting."""
 
 import math
+from typing import Any
 
 import dp_accounting
 import dp_accounting.rdp
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
-from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 from synth.dp.accounting import epsilon_pld, epsilon_rdp, rdp_curve, selection_delta
-from synth.dp.calibration import calibrate, resolve_delta
+from synth.dp.calibration import LEAST_DELTA, Plan, calibrate, resolve_delta
 from synth.dp.curve import ORDERS, RdpFilter
+from synth.dp.discrete_gaussian import discrete_gaussian_loss
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -25,7 +27,7 @@ from synth.dp.events import (
     gaussian_of_rho,
 )
 from synth.errors import BudgetError
-from synth.schema import build_schema
+from synth.schema import Schema, build_schema
 
 
 def analytic_gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
@@ -200,6 +202,108 @@ def test_calibration_inverts_accounting_from_below(epsilon: float) -> None:
 def test_an_epsilon_that_cannot_be_met_is_refused(epsilon: float) -> None:
     with pytest.raises(BudgetError, match="epsilon="):
         calibrate(lambda rho: [gaussian_of_rho("a", rho, count=1, sensitivity=1)], epsilon, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "sensitivity", "interval"),
+    [(3.3, 1, 1e-3), (17.5, 3, 1e-4), (2.0, 5, 1e-3), (300.0, 1, 1e-5), (300.0, 2, 1e-6), (5000.3, 7, 1e-6)],
+)
+def test_the_loss_of_the_discrete_gaussian_is_that_of_dp_accounting(
+    sigma: float, sensitivity: int, interval: float
+) -> None:
+    theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(
+        sigma, sensitivity, value_discretization_interval=interval, use_connect_dots=True
+    )
+    ours = discrete_gaussian_loss(sigma, sensitivity, interval)
+    epsilons = np.linspace(-6, 6, 25) * sensitivity / sigma + sensitivity**2 / (2 * sigma**2)
+    assert np.allclose(ours.get_delta_for_epsilon(epsilons), theirs.get_delta_for_epsilon(epsilons), 1e-9, 1e-14)
+
+
+@pytest.mark.parametrize(("sigma", "sensitivity"), [(0.33, 3), (1.1, 1000), (10.0, 40)])
+def test_the_loss_of_a_shift_by_several_sigma_is_bounded_as_its_definition_says(sigma: float, sensitivity: int) -> None:
+    reach = math.ceil(30 * sigma) + 2 * sensitivity
+    points = np.arange(-reach, reach + 1)
+    logs = [-((points - shift) ** 2) / (2 * sigma**2) for shift in (0, sensitivity)]
+    one, other = (log - special.logsumexp(log) for log in logs)
+    loss = discrete_gaussian_loss(sigma, sensitivity, 1e-3)
+    for epsilon in (0.5, 1.0, 1.5) * np.array(sensitivity**2 / (2 * sigma**2)):
+        delta = np.exp(one[one > other + epsilon]).sum() - np.exp(epsilon + other[one > other + epsilon]).sum()
+        assert loss.get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=2e-2, abs=1e-12)
+        assert loss.get_delta_for_epsilon(epsilon) >= delta * (1 - 1e-9)
+
+
+def of_entities(n_columns: int, k: int, rounds: int) -> Plan:
+    """Histograms, choices and marginals of entities with k rows each."""
+
+    def plan(rho: float) -> list[Event]:
+        events: list[Event] = [gaussian_of_rho("sizes", 0.05 * rho, count=1, sensitivity=1)]
+        events.append(gaussian_of_rho("columns", 0.25 * rho, count=n_columns, sensitivity=k))
+        for part in range(rounds):
+            share = 0.7 * rho / 2**part if part == rounds - 1 else 0.7 * rho / 2 ** (part + 1)
+            events.append(SelectionEvent.of_rho(f"choice {part}", 0.1 * share, 1))
+            events.append(gaussian_of_rho(f"pairs {part}", 0.9 * share, count=1, sensitivity=k))
+        return events
+
+    return plan
+
+
+@pytest.mark.parametrize("delta", [1e-6, LEAST_DELTA])
+@pytest.mark.parametrize("epsilon", [0.001, 1.0, 50.0, 99.9])
+@pytest.mark.parametrize(("n_columns", "k"), [(1, 1), (1, 1000), (60, 3), (1000, 1)])
+def test_odd_plans_are_calibrated_to_the_target_as_well(n_columns: int, k: int, epsilon: float, delta: float) -> None:
+    k = min(k, 20) if epsilon < 0.01 else k  # noise of many millions is a matter of seconds
+    schedule = calibrate(of_entities(n_columns, k, 3), epsilon, delta)
+    assert epsilon * 0.999 <= schedule.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("delta", [9e-13, 4e-15, 1e-20, 5e-324])
+def test_a_delta_that_double_precision_loses_is_refused_before_any_search(delta: float) -> None:
+    def plan(rho: float) -> list[Event]:
+        raise AssertionError("searched")
+
+    with pytest.raises(BudgetError, match="smaller than the accountant resolves; set delta to 1e-12 or more"):
+        calibrate(plan, 1.0, delta)
+    columns = {"a": {"kind": "boolean"}}
+    with pytest.raises(BudgetError, match="smaller than the accountant resolves"):
+        resolve_delta(delta, build_schema({"status": "declared", "n_units": 100, "columns": columns}))
+
+
+@pytest.mark.parametrize("delta", ["auto", 1e-12, 1e-14])
+def test_more_units_than_any_delta_protects_are_refused(delta: Any) -> None:
+    def schema(n_units: int) -> Schema:
+        return build_schema({"status": "declared", "n_units": n_units, "columns": {"a": {"kind": "boolean"}}})
+
+    assert resolve_delta("auto", schema(9 * 10**9)) >= LEAST_DELTA
+    with pytest.raises(BudgetError, match="n_units="):
+        resolve_delta(delta, schema(2 * 10**11))
+    with pytest.raises(BudgetError, match="set delta to 1e-12"):
+        resolve_delta("auto", schema(5 * 10**10))
+    assert resolve_delta(1e-12, schema(5 * 10**10)) == 1e-12
+
+
+@pytest.mark.parametrize("share", [0.9, 0.3, 0.01])
+def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Infinite from some cost on, though the target would allow more: it is neither missed by far nor looked for long.
+    full = calibrate(of_entities(1, 1, 1), 1.0, 1e-6).rho or 0.0
+    asked = []
+
+    def cut(events: list[Event], delta: float) -> float:
+        rho = sum(event.rho for event in events)  # type: ignore[misc]
+        asked.append(rho)
+        return math.inf if rho > share * full else epsilon_pld(events, delta)
+
+    monkeypatch.setattr("synth.dp.calibration.epsilon_pld", cut)
+    found = calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
+    assert found.rho == pytest.approx(share * full, rel=1e-3)
+    assert len(asked) < 30
+
+
+def test_a_plan_without_any_finite_epsilon_is_refused_after_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("synth.dp.calibration.epsilon_pld", lambda events, delta: asked.append(1) or math.inf)
+    with pytest.raises(BudgetError, match="leaves no room"):
+        calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
+    assert len(asked) < 12
 
 
 def test_delta_auto_follows_the_number_of_units_and_a_careless_delta_is_refused() -> None:

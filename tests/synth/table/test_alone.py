@@ -201,10 +201,14 @@ def test_taking_out_any_row_moves_no_other(name: str, base: int, form: str) -> N
 
 
 @pytest.mark.parametrize("name", ["integer", "real", "text", "codes", "boolean"])
-@pytest.mark.parametrize("dtype", ["uint64", "Int64", "UInt64", "Float64", "boolean", "float32", "int8", "Sparse[float64]"])
+@pytest.mark.parametrize(
+    "dtype", ["uint64", "Int64", "UInt64", "Float64", "boolean", "float32", "int8", "Sparse[float64]"]
+)
 def test_taking_out_any_row_of_a_typed_column_moves_no_other(name: str, dtype: str) -> None:
     values: list[Any] = [1, 0, 1]
-    values += {"uint64": [2**64 - 1], "UInt64": [2**64 - 1, None], "Int64": [None], "Float64": [1.5, None]}.get(dtype, [])
+    values += {"uint64": [2**64 - 1], "UInt64": [2**64 - 1, None], "Int64": [None], "Float64": [1.5, None]}.get(
+        dtype, []
+    )
     values += {"boolean": [None], "float32": [0.1, np.nan], "Sparse[float64]": [np.nan, 0.5]}.get(dtype, [])
     taking_out_a_row_moves_no_other(values, schema_of(name), lambda rows: pd.Series(rows, dtype=dtype))
 

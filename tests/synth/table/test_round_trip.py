@@ -45,8 +45,8 @@ def _assert_survives(frame: pd.DataFrame, schema: Schema, folder: Path) -> pd.Da
 @given(values=st.lists(st.none() | TEXT, min_size=1, max_size=20).filter(any))
 def test_texts_of_any_characters_survive(values: list, tmp_path: Path) -> None:
     known = sorted({value for value in values if value is not None})
-    schema = _schema(**{"a,\n\"b'": {"kind": "categorical", "categories": known, "missing": True}})
-    made = _assert_survives(pd.DataFrame({"a,\n\"b'": pd.Series(values, dtype=object)}), schema, tmp_path)
+    schema = _schema(**{"a, \"b'": {"kind": "categorical", "categories": known, "missing": True}})
+    made = _assert_survives(pd.DataFrame({"a, \"b'": pd.Series(values, dtype=object)}), schema, tmp_path)
     assert made.iloc[:, 0].tolist() == values
 
 
