@@ -64,7 +64,9 @@ class Audit:
         """By how much the bound exceeds the claim: what a rule is about."""
         excess = self.bound - self.epsilon
         if self.verdict == TOO_WEAK:
-            note = f"too weak to say: {self.n_trials:,} trials show no bound above {self.strongest:.3g} without any noise"
+            note = (
+                f"too weak to say: {self.n_trials:,} trials show no bound above {self.strongest:.3g} without any noise"
+            )
             return Estimate(MEASURE, excess, self.n_trials, "lower", note=note)
         note = f"the claim is disproved above 0, at {self.confidence:.1%} confidence; below 0 nothing is proved"
         return Estimate(MEASURE, excess, self.n_trials, "lower", low=excess, high=excess, note=note)

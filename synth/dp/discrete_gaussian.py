@@ -33,7 +33,8 @@ def discrete_gaussian_loss(sigma: float, sensitivity: int, interval: float) -> A
     reach = math.ceil(REACH * sigma) + sensitivity
     noise = DiscreteGaussianPrivacyLoss(sigma, sensitivity=sensitivity, truncation_bound=reach)
     grid = _grid(sigma, sensitivity, interval, reach)
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, noise.get_delta_for_epsilon(grid * interval))
+    with np.errstate(over="ignore"):  # neighbors far apart share no mass, which is what one over infinity says
+        pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, noise.get_delta_for_epsilon(grid * interval))
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
@@ -43,5 +44,6 @@ def _grid(sigma: float, sensitivity: int, interval: float, reach: int) -> np.nda
     highest = (reach - 0.5 * sensitivity) * step
     if step <= 1:  # no grid point lies apart from all losses
         return np.arange(math.floor(-highest), math.ceil(highest) + 1)
-    losses = -highest + step * np.arange(2 * reach - sensitivity + 1)
+    points = np.arange(reach - sensitivity, -reach - 1, -1)
+    losses = sensitivity * (-0.5 * sensitivity - points) / sigma**2 / interval
     return np.unique(np.concatenate([np.floor(losses), np.ceil(losses)]).astype(np.int64))

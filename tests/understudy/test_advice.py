@@ -236,8 +236,8 @@ def test_a_header_is_that_of_the_table(tmp_path: Path, name: str) -> None:
 
 
 OPEN = [
-    b'a,"b\n1,s3cret\n', b'a,"b\n1,s3cret"\n2,3\n', b'"a,b\r\n1,s3cret\r\n', b'a,"b\r1,s3cret"\r', b'\n\na,"b\n1,s3cret',
-    b'"a\n1,s3cret",b\n3,4\n', b'a,"b',
+    b'a,"b\n1,s3cret\n', b'a,"b\n1,s3cret"\n2,3\n', b'"a,b\r\n1,s3cret\r\n', b'a,"b\r1,s3cret"\r',
+    b'\n\na,"b\n1,s3cret', b'"a\n1,s3cret",b\n3,4\n', b'a,"b',
 ]  # fmt: skip
 
 

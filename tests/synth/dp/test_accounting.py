@@ -228,7 +228,7 @@ def test_the_loss_of_a_shift_by_several_sigma_is_bounded_as_its_definition_says(
     loss = discrete_gaussian_loss(sigma, sensitivity, 1e-3)
     for epsilon in (0.5, 1.0, 1.5) * np.array(sensitivity**2 / (2 * sigma**2)):
         delta = np.exp(one[one > other + epsilon]).sum() - np.exp(epsilon + other[one > other + epsilon]).sum()
-        assert loss.get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=2e-2, abs=1e-12)
+        assert loss.get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=3e-2, abs=1e-12)
         assert loss.get_delta_for_epsilon(epsilon) >= delta * (1 - 1e-9)
 
 
@@ -300,7 +300,12 @@ def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkey
 
 def test_a_plan_without_any_finite_epsilon_is_refused_after_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("synth.dp.calibration.epsilon_pld", lambda events, delta: asked.append(1) or math.inf)
+
+    def nowhere(events: list[Event], delta: float) -> float:
+        asked.append(events)
+        return math.inf
+
+    monkeypatch.setattr("synth.dp.calibration.epsilon_pld", nowhere)
     with pytest.raises(BudgetError, match="leaves no room"):
         calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
     assert len(asked) < 12
