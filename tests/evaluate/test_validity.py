@@ -156,8 +156,8 @@ def test_a_row_that_breaks_a_constraint_is_invalid_though_each_of_its_values_is_
     assert broken.value == pytest.approx(0.96)
     assert broken.reference == 1.0
     assert broken.note == (
-        "2 of 50 rows break the constraint that 'price' is at most 'age', or hold a value in its columns that the schema "
-        "does not allow."
+        "2 of 50 rows break the constraint that 'price' is at most 'age', or hold a value in its columns that the "
+        "schema does not allow."
     )
     assert found["validity.constraint", ("color", "member")].value == pytest.approx(0.96)
     assert {e.value for (measure, _), e in found.items() if measure == "validity.column"} == {1.0}
