@@ -208,6 +208,11 @@ def test_an_error_in_the_middle_keeps_what_was_fitted_and_no_output(workspace: A
     assert "fit" not in [line.split()[0] for line in again.stderr.splitlines()]
 
 
+def heed_interrupts() -> None:
+    """A shell that runs the tests in the background has told its children to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_number: int, code: int) -> None:
     workspace.write_table(table(60_000, 1))
@@ -217,6 +222,7 @@ def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_nu
     process = subprocess.Popen(
         [sys.executable, "-m", "understudy", "run", "job.toml", "--out", "out"],
         cwd=workspace.folder, stderr=subprocess.PIPE, text=True, env={**os.environ},
+        preexec_fn=heed_interrupts,
     )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:
