@@ -228,8 +228,9 @@ def test_constraints_that_no_row_can_keep_are_refused_before_anything_is_chosen(
     columns = {name: {"kind": "boolean"} for name in ("a", "b", "c")}
     listed = [(["a", "b"], [[True, True]]), (["a", "c"], [[False, True]])]
     constraints = [{"kind": "fixed_combinations", "columns": of, "combinations": rows} for of, rows in listed]
-    schema = build_schema({"status": "declared", "n_units": 100, "columns": columns, "constraints": constraints})
-    train = pd.DataFrame({name: np.ones(100, dtype=bool) for name in columns})
-    for generator in (Mst(epsilon=1.0), Aim(epsilon=1.0)):
+    schema = build_schema({"status": "declared", "n_units": 10_000, "columns": columns, "constraints": constraints})
+    # Both values are frequent, so that no noise merges them into one code, which would keep both constraints.
+    train = pd.DataFrame({name: np.arange(10_000) % 2 == 0 for name in columns})
+    for generator in (Mst(epsilon=10.0), Aim(epsilon=10.0)):
         with pytest.raises(ModelError, match="no row can keep all constraints"):
             generator.fit(train, schema)
