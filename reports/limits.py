@@ -21,7 +21,7 @@ AUDIT_FAILED = (
 )
 LEFT_OUT = (
     "The audit of the measurement log tests Gaussian noise on counts of a public stand-in. It does not test choices, "
-    "rows per entity, measured domains, or anything that this table alone would bring out."
+    "the histogram of rows per entity, measured domains, or anything that this table alone would bring out."
 )
 
 

@@ -13,8 +13,8 @@ Gaussian mechanism with mu below mu_low = Phi^-1(1 - FPR) - Phi^-1(FNR) allows t
 epsilon: the bound. A bound above the claim disproves it, at the stated confidence; one below it proves nothing beyond
 that no fault of this kind was found.
 
-What is left out: choices (their noise is no Gaussian), rows per entity, measured domains. A true bound, then, but one
-that a fault in those parts alone does not move.
+What is left out: choices (their noise is no Gaussian), the histogram of rows per entity, measured domains. A true
+bound, then, but one that a fault in those parts alone does not move.
 
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4; Balle &
 Wang 2018 (1805.06530), Theorem 8; without the Gaussian assumption Kairouz, Oh, Viswanath 2015 (1311.0776).
