@@ -107,7 +107,7 @@ def _used(fund: Fund, work: Work, label: str, journal: Journal) -> LedgerNote:
     if fund.ledger.reservation(token).state == "reserved":
         fund.ledger.use(token)
     for record in journal.lost:
-        event = event_of(record.what, record.mechanism, record.noise, 1)
+        event = event_of(record.what, record.mechanism, record.noise, record.count)
         fund.ledger.charge(token, f"lost and drawn again: {record.what}"[:MAX_WORDS], rdp_curve([event]))
     return fund.ledger.note(token)
 

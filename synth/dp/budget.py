@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
+from synth.dp.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    SelectionEvent,
+    StabilityEvent,
+    SubsampledGaussianEvent,
+)
 from synth.dp.journal import Journal
 from synth.dp.mechanisms import Noise, SystemNoise, Value, name_stable, release, select
 from synth.dp.schedule import Schedule
 from synth.dp.statement import LedgerNote, PrivacyStatement
+from synth.dp.steps import Steps
 from synth.errors import BudgetError
 from synth.schema import Schema
 
@@ -23,6 +31,13 @@ CAVEATS = (
     "Checking the table against its schema, evaluating and the internal report read real rows outside this guarantee.",
     "Choosing to publish because exact measures came out well is a release that this guarantee does not cover.",
 )
+
+
+STEPS_CAVEAT = (
+    "Noise of DP-SGD is drawn in double precision by a generator keyed by the operating system; what floating point "
+    "arithmetic itself might give away of a sum is not ruled out."
+)
+LIBRARIES = ("dp-accounting", "opendp", "numpy")
 
 
 class Budget:
@@ -93,12 +108,31 @@ class Budget:
         """
         return list(self._draw(event, lambda: name_stable(counts, event, self._noise)))
 
-    def _draw(self, event: Event, draw: Callable[[], Any]) -> Any:
+    @property
+    def is_resumable(self) -> bool:
+        """Whether a journal keeps what is drawn, so that work cut short may go on."""
+        return self._journal is not None
+
+    def step(self, event: SubsampledGaussianEvent, n_steps: int, work: Callable[[Steps], str]) -> str:
+        """What a stretch of DP-SGD steps left; spends so many of the event's releases.
+
+        Args:
+            event: one of the schedule's.
+            n_steps: how many steps.
+            work: takes the steps' draws and does them all; it returns the digest of what it left on the disk. It is not
+                called where a journal says that an earlier start did this stretch.
+
+        Raises:
+            BudgetError: the event is not in the schedule, or has no so many releases left; nothing was drawn.
+        """
+        return str(self._draw(event, lambda: work(Steps(event, n_steps, self._noise)), n_steps))
+
+    def _draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
         planned = sum(e.count for e in self.schedule.events if e == event)
-        if self._spent[event] >= planned:
+        if self._spent[event] + n_releases > planned:
             raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
-        self._spent[event] += 1
-        return draw() if self._journal is None else self._journal.once(event.record(), draw)
+        self._spent[event] += n_releases
+        return draw() if self._journal is None else self._journal.once(event.record(), draw, n_releases)
 
     def statement(self, schema: Schema) -> PrivacyStatement:
         """What the schedule promises, whether or not all of it was drawn.
@@ -107,6 +141,8 @@ class Budget:
             schema: declared; names the unit and `n_units`.
         """
         assert schema.n_units is not None
+        steps = any(isinstance(event, SubsampledGaussianEvent) for event in self.schedule.events)
+        libraries = (*LIBRARIES, "torch") if steps else LIBRARIES
         return PrivacyStatement(
             epsilon=self.schedule.epsilon,
             delta=self.schedule.delta,
@@ -116,8 +152,8 @@ class Budget:
             accountant="PLD (dp-accounting)",
             epsilon_rdp=self.schedule.epsilon_rdp,
             events=tuple(event.record() for event in self.schedule.events),
-            versions={name: metadata.version(name) for name in ("dp-accounting", "opendp", "numpy")},
+            versions={name: metadata.version(name) for name in libraries},
             ledger=self._ledger,
-            caveats=CAVEATS,
+            caveats=(*CAVEATS, STEPS_CAVEAT) if steps else CAVEATS,
             private=self._noise.private,
         )

@@ -9,12 +9,15 @@ begun and whose value is not there is *lost*: somebody may have seen it, and it 
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
 from synth.dp.statement import EventRecord
 from synth.errors import BudgetError
+
+_Draw = tuple[EventRecord, int]
+"""Of what event a draw is, and how many of its releases."""
 
 
 class Journal:
@@ -34,7 +37,7 @@ class Journal:
             BudgetError: the file is no journal; nothing was drawn.
         """
         self._path = path
-        self._values: list[tuple[EventRecord, Any]] = []
+        self._values: list[tuple[_Draw, Any]] = []
         self._next = 0
         self._lost: list[EventRecord] = []
         whole = self._read() if path.exists() else 0
@@ -50,32 +53,33 @@ class Journal:
 
     @property
     def lost(self) -> tuple[EventRecord, ...]:
-        """Draws begun earlier whose values never reached the disk, each one release of its event."""
+        """Draws begun earlier whose values never reached the disk; the count of each is that draw's own releases."""
         return tuple(self._lost)
 
-    def once(self, record: EventRecord, draw: Callable[[], Any]) -> Any:
+    def once(self, record: EventRecord, draw: Callable[[], Any], n_releases: int = 1) -> Any:
         """The value of the next draw: the one on disk where there is one, else drawn, written and given.
 
         Args:
             record: of the event; the same in the same place when the fit is repeated.
             draw: gives a noisy value as plain data (numbers, texts, lists of them).
+            n_releases: how many of the event's releases the draw is.
 
         Raises:
             BudgetError: the value on disk belongs to another event; nothing was drawn.
         """
         if self._next < len(self._values):
             kept, value = self._values[self._next]
-            if kept != record:
+            if kept != (record, n_releases):
                 raise BudgetError(
-                    f"the journal of an earlier start holds {kept.what!r} where {record.what!r} is due, so the work "
+                    f"the journal of an earlier start holds {kept[0].what!r} where {record.what!r} is due, so the work "
                     "is not the same; start anew (what was drawn stays spent)"
                 )
             self._next += 1
             return value
-        self._append({"begun": asdict(record)})
+        self._append({"begun": asdict(record), "releases": n_releases})
         value = draw()
         self._append({"value": value})
-        self._values.append((record, value))
+        self._values.append(((record, n_releases), value))
         self._next += 1
         return value
 
@@ -103,7 +107,7 @@ class Journal:
         """Take in what is there; the length of its whole lines in bytes, for a line cut short never happened."""
         content = self._path.read_bytes()
         whole = content.rfind(b"\n") + 1
-        begun: EventRecord | None = None
+        begun: _Draw | None = None
         try:
             for line in content[:whole].splitlines():
                 part = dict(json.loads(line))
@@ -111,8 +115,8 @@ class Journal:
                     self._values.append((begun, part["value"]))
                     begun = None
                     continue
-                self._lost += [] if begun is None else [begun]
-                begun = EventRecord(**part["begun"]) if "begun" in part else None
+                self._lost += _lost(begun)
+                begun = (EventRecord(**part["begun"]), int(part.get("releases", 1))) if "begun" in part else None
                 if begun is None and part.get("settled") == len(self._lost):
                     self._lost = []
                 elif begun is None:
@@ -122,8 +126,12 @@ class Journal:
                 f"path={str(self._path)!r} is not a journal of draws, or a damaged one; remove the unfinished work and "
                 "start anew (what was drawn stays spent)"
             ) from None
-        self._lost += [] if begun is None else [begun]
+        self._lost += _lost(begun)
         return whole
+
+
+def _lost(begun: _Draw | None) -> list[EventRecord]:
+    return [] if begun is None else [replace(begun[0], count=begun[1])]
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,9 +2,17 @@
 
 Noise is OpenDP's samplers on the operating system's randomness, or an injected generator in tests. Whole numbers get
 discrete noise, reals the continuous kind, which OpenDP samples exactly and rounds once.
+
+The many numbers of DP-SGD are noised in double precision by a generator with a key from the operating system: exact
+samplers would take minutes where this takes milliseconds. What floating point can give away of a sum (Mironov 2012) is
+then not ruled out, and the statement says so.
 """
 
-from collections.abc import Mapping
+import math
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -30,11 +38,22 @@ class Noise(Protocol):
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """The index of the largest score after Gumbel noise of the given scale."""
 
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The values as float64 with Gaussian noise in each: of many numbers at a time, in floating point."""
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """A Poisson sample: the units that are in it, each with that probability on its own; ascending int64."""
+
 
 class SystemNoise:
     """OpenDP's samplers, seeded by the operating system: no seed reaches them."""
 
     private = True
+
+    @cached_property
+    def _generator(self) -> np.random.Generator:
+        """A counter-based generator whose key nobody knows and nothing keeps."""
+        return np.random.Generator(np.random.Philox(key=secrets.randbits(128), counter=secrets.randbits(256)))
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """Source: Canonne, Kamath, Steinke 2020; exact sampling, no floating point in the noise."""
@@ -55,6 +74,14 @@ class SystemNoise:
         space = dp.vector_domain(dp.atom_domain(T="f64", nan=False)), dp.linf_distance(T="f64", monotonic=False)
         measurement = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=float(scale))
         return int(measurement(scores.astype(np.float64).tolist()))
+
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """Source: Philox of Salmon et al. 2011 and numpy's ziggurat, keyed by the operating system."""
+        return np.asarray(values + self._generator.normal(0.0, sigma, size=values.shape))
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """From the operating system's own random bytes, so that no sample tells of another."""
+        return poisson_sample(n_units, sampling_rate, _system_uniforms)
 
 
 class InjectedNoise:
@@ -77,6 +104,14 @@ class InjectedNoise:
         """Gumbel noise."""
         return int(np.argmax(scores + self._rng.gumbel(0.0, scale, size=scores.shape)))
 
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """Gaussian noise."""
+        return np.asarray(values + self._rng.normal(0.0, sigma, size=values.shape))
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """A Poisson sample."""
+        return poisson_sample(n_units, sampling_rate, lambda n: 1.0 - self._rng.random(n))
+
 
 class NoNoise:
     """Exact answers: for fits without epsilon, which promise nothing."""
@@ -94,6 +129,14 @@ class NoNoise:
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """The largest score."""
         return int(np.argmax(scores))
+
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The values themselves."""
+        return values.astype(np.float64)
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """A Poisson sample: which rows a step of training sees is random with noise or without."""
+        return poisson_sample(n_units, sampling_rate, _system_uniforms)
 
 
 def release(exact: np.ndarray, event: GaussianEvent | LaplaceEvent, noise: Noise) -> np.ndarray:
@@ -134,6 +177,37 @@ def name_stable(counts: Mapping[Value, int], event: StabilityEvent, noise: Noise
     values = sorted(counts)
     noisy = noise.gaussian(np.array([counts[value] for value in values], dtype=np.int64), event.sigma)
     return [value for value, count in zip(values, noisy.tolist(), strict=True) if count >= event.threshold]
+
+
+def poisson_sample(n_units: int, sampling_rate: float, uniforms: Callable[[int], np.ndarray]) -> np.ndarray:
+    """The units that are in a Poisson sample, ascending int64: the gaps between them are geometric.
+
+    Args:
+        n_units: units there are.
+        sampling_rate: probability of each, in (0, 1].
+        uniforms: gives so many independent numbers in (0, 1].
+
+    >>> poisson_sample(4, 1.0, np.ones).tolist()
+    [0, 1, 2, 3]
+    """
+    if sampling_rate == 1:
+        return np.arange(n_units)
+    likely = sampling_rate * n_units
+    block = math.ceil(likely + 6 * math.sqrt(likely)) + 10
+    parts, last = [], -1
+    while last < n_units:
+        # A gap of this size or more lies beyond any table; cut off before it becomes a whole number.
+        gaps = np.minimum(np.log(uniforms(block)) / math.log1p(-sampling_rate), float(n_units))
+        parts.append(last + np.cumsum(gaps.astype(np.int64) + 1))
+        last = int(parts[-1][-1])
+    found = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+    return found[found < n_units]
+
+
+def _system_uniforms(n: int) -> np.ndarray:
+    """Numbers in (0, 1], with 53 random bits each."""
+    bits = np.frombuffer(os.urandom(8 * n), dtype=np.uint64) >> np.uint64(11)
+    return (bits + np.uint64(1)) / 2.0**53
 
 
 def _vector_of(values: np.ndarray) -> tuple[Any, type[np.generic]]:

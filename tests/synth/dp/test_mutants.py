@@ -379,7 +379,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ),
     (
         "noise drawn again on a second start",
-        (Journal, "once", lambda self, record, draw: draw()),
+        (Journal, "once", lambda self, record, draw, n_releases: draw()),
         persisted_noise_is_never_drawn_again,
     ),
 )
