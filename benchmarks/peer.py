@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class PeerRun:
         sample_s: seconds to sample as many rows as it was given.
         versions: of its packages.
         failure: why there is no table; none where there is one.
+        facts: numbers that it tells of its fit.
     """
 
     synthetic: pd.DataFrame | None = None
@@ -50,6 +51,7 @@ class PeerRun:
     sample_s: float | None = None
     versions: dict[str, str] | None = None
     failure: str | None = None
+    facts: dict[str, float] = field(default_factory=dict)
 
 
 def run_peer(name: str, adult: Adult, privacy: tuple[float, float], seed: int, limit_s: float) -> PeerRun:

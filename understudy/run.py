@@ -140,11 +140,12 @@ def _fit(plan: Plan, label: str, sides: Split, work: Work, console: Console) -> 
     if model is None:
         started, warned = time.perf_counter(), len(work.warnings)
         with console.stage(f"fit {label}") as progress, reservations.budget(plan, work, label) as budget:
-            model = stages.fit(plan, label, sides.train, budget, progress)
+            model = stages.fit(plan, label, sides.train, budget, work.training(label), progress)
         for sentence in work.warnings[warned:]:
             console.warn(sentence)
         # Before the model: where that is, these are too.
         work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}})
+        work.keep_log(label)
         unsaved = _save(model, work.model(label))
     if plan.fund is not None and model.statement is not None:
         reservations.commit(plan.fund, model.statement)

@@ -13,6 +13,7 @@ from reports import write_html
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Model, PrivateGenerator
+from synth.generators.neural import NeuralGenerator
 from synth.generators.outlook import Planned, outlook
 from synth.progress import Progress
 from synth.split import Split, split_table
@@ -38,9 +39,22 @@ def split(plan: Plan, real: pd.DataFrame) -> Split:
     )
 
 
-def fit(plan: Plan, label: str, train: pd.DataFrame, budget: Budget | None, progress: Progress) -> Model:
-    """One generator's model of the training table; a private one draws from its budget. The seed reaches no noise."""
+def fit(
+    plan: Plan, label: str, train: pd.DataFrame, budget: Budget | None, place: Path, progress: Progress
+) -> Model:  # fmt: skip
+    """One generator's model of the training table; a private one draws from its budget. The seed reaches no noise.
+
+    Args:
+        plan: names the generators.
+        label: which of them.
+        train: *Sensitive*. The rows.
+        budget: of a private fit.
+        place: where a network keeps its checkpoint and log.
+        progress: told the share done.
+    """
     chosen, seed = plan.generators[label], child_seed(plan.job.seed, "fit", label)
+    if isinstance(chosen, NeuralGenerator):
+        return chosen.fit(train, plan.schema, seed=seed, progress=progress, budget=budget, place=place)
     if isinstance(chosen, PrivateGenerator):
         return chosen.fit(train, plan.schema, seed=seed, progress=progress, budget=budget)
     return chosen.fit(train, plan.schema, seed=seed, progress=progress)

@@ -7,6 +7,7 @@
         work.json       whose work it is: job, schema, policy, version, output, ledger, the table's keyed fingerprint
         reservations/   one request to the ledger for each private generator, written before it is made
         journals/       noisy values of private fits, written before anything reads them
+        training/       checkpoint and log of each network in training
         stages/         what is known of each generator's finished stages
         warnings.json   what came up underway
         result/         becomes the output by one rename
@@ -26,7 +27,7 @@ from synth.errors import JobError
 from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
 
 NAMES = "work.json"
-RESERVATIONS, JOURNALS, STAGES = "reservations", "journals", "stages"
+RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
 SPENT = "what was drawn or reserved stays spent"
 
 
@@ -59,9 +60,12 @@ class Work:
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether anything was reserved or drawn, or a fit is finished, and the output is not made yet."""
+        """Whether anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
         has_name = (self.folder / NAMES).exists() and self.result.exists()
-        return has_name and any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
+        trained = any((self.folder / TRAINING).glob("*/*.pt"))
+        return has_name and (
+            trained or any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
+        )
 
     @property
     def is_finished(self) -> bool:
@@ -125,9 +129,22 @@ class Work:
         return journal.n_persisted > 0
 
     def forget_journal(self, label: str) -> None:
-        """Drop a journal without a value."""
+        """Drop a journal without a value, and what was trained on none."""
+        shutil.rmtree(self.training(label), ignore_errors=True)
         self._journal(label).unlink(missing_ok=True)
         sync(self.folder / JOURNALS)
+
+    def training(self, label: str) -> Path:
+        """Where a generator's fit keeps its checkpoint and log."""
+        return self.folder / TRAINING / label
+
+    def keep_log(self, label: str) -> None:
+        """Make the log of a finished training part of the result, and drop its checkpoint."""
+        for log in self.training(label).glob("*.jsonl"):
+            kept = self.result / TRAINING / f"{label}.jsonl"
+            kept.parent.mkdir(exist_ok=True)
+            log.replace(kept)
+        shutil.rmtree(self.training(label), ignore_errors=True)
 
     def stage(self, label: str) -> dict[str, Any]:
         """What is known of a generator's finished stages; empty where none is finished."""

@@ -50,8 +50,9 @@ def perform(
     packages: list[str],
     fit: Callable[[Task], Any],
     sample: Callable[[Any, Task], pd.DataFrame],
+    tell: Callable[[Any], dict[str, float]] | None = None,
 ) -> None:
-    """Fit and sample, both timed, imports and reading left out; the result is written last."""
+    """Fit and sample, both timed, imports and reading left out; the result, with what a model tells, is written last."""
     task = read_task(folder)
     started, used = time.perf_counter(), time.process_time()
     model = fit(task)
@@ -61,4 +62,5 @@ def perform(
     synthetic[list(task.train.columns)].to_csv(folder / "synthetic.csv", index=False)
     versions = {name: metadata.version(name) for name in packages} | {"python": platform.python_version()}
     seconds = {"fit_s": fitted - started, "fit_cpu_s": used, "sample_s": sampled - fitted}
-    (folder / "result.json").write_text(json.dumps({**seconds, "versions": versions}))
+    facts = {} if tell is None else tell(model)
+    (folder / "result.json").write_text(json.dumps({**seconds, "versions": versions, "facts": facts}))

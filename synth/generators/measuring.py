@@ -1,7 +1,7 @@
 """What the private generators share: rows prepared, a plan calibrated, columns measured."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.calibration import resolve_delta
-from synth.dp.events import Event, GaussianEvent
+from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import NoNoise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
@@ -121,16 +121,32 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
     """Whether a schedule is the one that the generator would make, without calibrating it anew."""
     generator.check(schema)
     delta = resolve_delta(generator.delta, schema)
-    if schedule.delta != delta or schedule.rho is None or schedule.epsilon > (generator.epsilon or 0.0):
+    plan = with_overhead(generator.plan(schema), schema, delta)
+    rho = _total_rho(plan(1.0), schedule.events)
+    if schedule.delta != delta or rho is None or schedule.epsilon > (generator.epsilon or 0.0):
         return False
-    expected = with_overhead(generator.plan(schema), schema, delta)(schedule.rho)
+    expected = plan(rho)
     pairs = zip(expected, schedule.events, strict=False)
     return len(expected) == len(schedule.events) and all(_alike(one, other) for one, other in pairs)
 
 
+def _total_rho(shares: Sequence[Event], events: Sequence[Event]) -> float | None:
+    """The total that a plan was asked for, by its first event, whose cost is a fixed share of it; none if none fits.
+
+    Args:
+        shares: the plan's events at a total of 1.
+        events: its events at the total looked for.
+    """
+    share, rho = (found[0].rho if found else None for found in (shares, events))
+    return None if share is None or rho is None else rho / share
+
+
 def _alike(one: Event, other: Event) -> bool:
     """Whether two events read the same at the same cost, but for rounding."""
-    costs = one.rho is not None and other.rho is not None and math.isclose(one.rho, other.rho, rel_tol=1e-9)
+    if isinstance(one, SubsampledGaussianEvent) and isinstance(other, SubsampledGaussianEvent):
+        costs = math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=1e-9)
+    else:
+        costs = one.rho is not None and other.rho is not None and math.isclose(one.rho, other.rho, rel_tol=1e-9)
     return costs and _identity(one) == _identity(other)
 
 
@@ -142,6 +158,7 @@ def _identity(event: Event) -> tuple[object, ...]:
         event.count,
         getattr(event, "sensitivity", None),
         getattr(event, "whole", None),
+        getattr(event, "sampling_rate", None),
     )
 
 

@@ -15,6 +15,8 @@ _CLASSES = {
     "independent": "synth.generators.independent:Independent",
     "mst": "synth.generators.mst:Mst",
     "aim": "synth.generators.aim:Aim",
+    "ctgan": "synth.generators.ctgan:Ctgan",
+    "tvae": "synth.generators.tvae:Tvae",
     "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
     "sdv.ctgan": "synth.generators.sdv:Ctgan",
     "sdv.tvae": "synth.generators.sdv:Tvae",
@@ -67,9 +69,12 @@ def load_model(path: Path | str) -> Model:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
     """
     from synth.generators.marginal_model import MarginalModel
+    from synth.generators.neural import NeuralGenerator
+    from synth.generators.neural_model import NeuralModel
 
     content, arrays, schema, statement = load_content(Path(path))
     name = content.get("generator")
     if name not in _CLASSES or generator_class(name).unsaved is not None:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
-    return MarginalModel.load(content, arrays, schema, statement)
+    kind = NeuralModel if issubclass(generator_class(name), NeuralGenerator) else MarginalModel
+    return kind.load(content, arrays, schema, statement)

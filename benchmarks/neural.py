@@ -1,0 +1,113 @@
+"""CTGAN and TVAE, ours and the library `ctgan`'s: seconds, arithmetic, quality, privacy, memory, and private peers.
+
+``python -m benchmarks.neural TABLE --out neural.json``, where TABLE is UCI's ``adult.data``. Every measurement is a
+process of its own and is written as soon as it is done; what the file holds is not done again, so that a run can be cut
+and taken up. ``python -m benchmarks.neural --out neural.json`` only draws the tables; ``--only`` takes some parts.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+from benchmarks.neural_point import LIBRARY, Point
+from benchmarks.runs import Results, Run
+from synth.generators import registry
+
+OURS, PEERS = ("ctgan", "tvae"), ("ctgan.CTGAN", "ctgan.TVAE")
+GENERATORS = tuple(name for pair in zip(OURS, PEERS, strict=True) for name in pair)
+EPSILONS = (None, 8.0, 3.0, 1.0)
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
+"""What holds libraries to a number of threads, and the pool of the library's encoding to as many processes."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = _options(arguments)
+    results = Results(options.out)
+    results.about |= _machine()
+    if options.table is not None:
+        for part in options.only:
+            for point in PARTS[part](options):
+                _once(results, point, options)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks.neural", description=__doc__)
+    parser.add_argument("table", nargs="?", type=Path, help="adult.data; none only draws what --out holds")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts; unless said, all")
+    parser.add_argument("--generators", nargs="+", default=list(GENERATORS), help=f"unless said, {GENERATORS}")
+    parser.add_argument("--epochs", type=int, default=20, help="of fits that are timed")
+    parser.add_argument("--quality-epochs", type=int, default=100, help="of fits that are scored")
+    parser.add_argument("--repeats", type=int, default=3, help="of fits that are timed")
+    parser.add_argument("--seeds", type=int, default=3, help="of fits that are scored")
+    parser.add_argument("--threads", type=int, default=1, help="of timed fits")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="seconds of one measurement at most")
+    parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
+    return parser.parse_args(arguments)
+
+
+def _fit_time(options: argparse.Namespace) -> Iterator[Point]:
+    """Ours and theirs in turn, so that a busier hour slows both; then what the arithmetic alone would take."""
+    for seed in range(options.repeats):
+        for name in options.generators:
+            yield Point("fit", name, epochs=options.epochs, seed=seed, threads=options.threads)
+        for name in options.generators:
+            yield Point("encode", name, seed=seed, threads=options.threads)
+    yield Point("matmul", threads=options.threads)
+    for name in options.generators:
+        yield Point("flops", name)
+
+
+def _quality(options: argparse.Namespace) -> Iterator[Point]:
+    for seed in range(options.seeds):
+        for name in options.generators:
+            yield Point("quality", name, epochs=options.quality_epochs, seed=seed)
+
+
+PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[Point]]] = {"fit-time": _fit_time, "quality": _quality}
+
+
+def _once(results: Results, point: Point, options: argparse.Namespace) -> None:
+    """Do a measurement unless it is there, and say so."""
+    if results.has(point.name, point.epsilon, point.seed):
+        return
+    if point.generator and not point.generator.startswith(LIBRARY) and point.generator not in registry.names():
+        print(f"{point.name}: skipped, no generator has this name", file=sys.stderr)
+        return
+    run = _measure(point, options.table, options.limit_s)
+    results.add(run)
+    seconds = "" if run.fit_s is None else f"{run.fit_s:.1f} s, {run.fit_cpu_s:.1f} CPU s"
+    print(f"{point.name}, epsilon {point.epsilon}, run {point.seed}: {run.failure or seconds}", file=sys.stderr)
+
+
+def _measure(point: Point, table: Path, limit_s: float) -> Run:
+    """One point in a process of its own; what goes wrong is a result too."""
+    run = Run(point.name, point.epsilon, point.seed)
+    command = [sys.executable, "-m", "benchmarks.neural_point", json.dumps(vars(point)), str(table.resolve())]
+    environment = {**os.environ, **dict.fromkeys(THREADS, str(point.threads))}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit_s, env=environment, cwd=Path(__file__).parent.parent
+        )
+    except subprocess.TimeoutExpired:
+        return replace(run, failure=f"stopped after {limit_s:.0f} s")
+    if done.returncode == 0:
+        return replace(run, **json.loads(done.stdout.splitlines()[-1]))
+    return replace(run, failure=f"failed: {(done.stderr.strip().splitlines() or ['nothing was said'])[-1][:100]}")
+
+
+def _machine() -> dict[str, object]:
+    said = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    model = next((line.partition(":")[2].strip() for line in said.splitlines() if line.startswith("model name")), "")
+    versions = {name: metadata.version(name) for name in ("torch", "ctgan")}
+    return {"cpu": model, "neural_versions": versions, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,279 @@
+"""What `ctgan` and `tvae` share: a network trained on encoded rows, by DP-SGD where epsilon is set."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, model_validator
+
+from synth.dp.budget import Budget
+from synth.dp.calibration import Plan
+from synth.dp.events import Event, SubsampledGaussianEvent, gaussian_of_rho
+from synth.errors import TableError
+from synth.generators.base import PrivateGenerator
+from synth.generators.measuring import Fit, start
+from synth.generators.neural_model import NeuralModel, require_torch
+from synth.generators.one_way import COLUMNS
+from synth.marginals import Measurement
+from synth.marginals.measurement import estimate_total
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.transforms.binned import BinnedEncoding
+from synth.transforms.layout import Encoded, Layout
+from synth.transforms.modal import ModalEncoding
+
+if TYPE_CHECKING:
+    from synth.neural.drawing import Network
+    from synth.neural.training import Course
+
+STEPS = "steps of DP-SGD"
+"""What a statement calls them."""
+EXPECTED_BATCH = (256, 4096)
+"""Units that a step's sample holds at least and at most, as expected, where the sampling rate is not set."""
+PLAIN_ONLY = ("epochs", "batch_size", "pac")
+PRIVATE_ONLY = ("steps", "sampling_rate", "max_grad_norm", "n_bins", "columns_share", "dp_backend")
+Widths = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as a network is trained on it.
+
+    Attributes:
+        encoded: *Sensitive*. The rows.
+        layout: of a row.
+    """
+
+    encoded: Encoded
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class PrivateRows(Rows):
+    """A table as a network is trained on it with a guarantee.
+
+    Attributes:
+        encoded: *Sensitive*. The rows.
+        layout: of a row.
+        entities: *Sensitive*. Whose each row is, shape (n,); none where the unit is a row.
+        max_rows_per_unit: k.
+        one_way: released counts of the codes of each span.
+        n_units: released, about.
+        event: the steps that are paid for.
+    """
+
+    entities: np.ndarray | None
+    max_rows_per_unit: int
+    one_way: Sequence[np.ndarray]
+    n_units: float
+    event: SubsampledGaussianEvent
+
+    @property
+    def expected_batch(self) -> float:
+        """Units of a sample, about."""
+        return self.event.sampling_rate * self.n_units
+
+
+class NeuralGenerator(PrivateGenerator):
+    """A network: trained for some epochs without epsilon, for some steps of DP-SGD with it."""
+
+    usual_rate: ClassVar[float]
+    """Share of the units in a step's sample, of tables that are neither small nor large."""
+    epochs: int = Field(default=300, ge=1, le=100_000, description="Without epsilon: passes over the table.")
+    batch_size: int = Field(default=500, ge=2, le=1_000_000, description="Without epsilon: rows of a step.")
+    learning_rate: float | None = Field(default=None, gt=0, le=1, description="none: the usual one.")
+    d_latent: int | None = Field(default=None, ge=1, le=4096, description="Width of the noise; none: the usual one.")
+    steps: int = Field(default=1000, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD.")
+    sampling_rate: float | Literal["auto"] = Field(
+        default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
+    )
+    max_grad_norm: float = Field(
+        default=1.0, gt=0, description="With epsilon: L2 norm a unit's gradient is clipped to."
+    )
+    n_bins: int = Field(default=24, ge=2, le=1000, description="With epsilon: codes of a number or time, about.")
+    columns_share: float = Field(
+        default=0.15, gt=0, lt=1, description="With epsilon: share of the budget for one-way histograms, about."
+    )
+    dp_backend: Literal["exact", "opacus"] = Field(
+        default="exact", description="With epsilon: how gradients are clipped; opacus: by the library, slower."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
+
+    @model_validator(mode="after")
+    def _applies(self) -> Self:
+        """A parameter that would have no effect is refused."""
+        idle = [name for name in self._idle if name in self.model_fields_set]
+        if idle:
+            how, remedy = ("without", "with") if self.promises else ("with", "without")
+            raise ValueError(f"{idle[0]} is of a fit {how} epsilon, and this is one {remedy} it; leave it out")
+        if self.sampling_rate != "auto" and not 0 < self.sampling_rate <= 1:
+            raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
+        return self
+
+    @property
+    def _idle(self) -> tuple[str, ...]:
+        return PLAIN_ONLY if self.promises else PRIVATE_ONLY
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that have an effect, as plain data."""
+        return {name: value for name, value in super().parameters().items() if name not in self._idle}
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a fit that the schema or the installation rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
+            MissingExtra: PyTorch or Opacus is not installed.
+        """
+        super().check(schema)
+        require_torch()
+
+    def plan(self, schema: Schema) -> Plan:
+        """One-way histograms at their share, and the steps of DP-SGD for about the rest.
+
+        A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
+        """
+        k, n_columns, rate = schema.max_rows_per_unit, len(schema.modeled), self._rate(schema)
+
+        def events(rho: float) -> list[Event]:
+            noise_multiplier = rate * math.sqrt(self.steps / (2 * (1 - self.columns_share) * rho))
+            return [
+                gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k),
+                SubsampledGaussianEvent(STEPS, noise_multiplier, rate, self.steps),
+            ]
+
+        return events
+
+    def _rate(self, schema: Schema) -> float:
+        if self.sampling_rate != "auto" or schema.n_units is None:
+            return self.usual_rate if self.sampling_rate == "auto" else self.sampling_rate
+        expected = min(max(self.usual_rate * schema.n_units, EXPECTED_BATCH[0]), EXPECTED_BATCH[1])
+        return min(1.0, expected / schema.n_units)
+
+    def fit(
+        self,
+        train: pd.DataFrame,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+        place: Path | None = None,
+    ) -> NeuralModel:
+        """A model of the training table.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema.
+            schema: declared, where epsilon is set.
+            seed: for everything but the noise and the samples of a private fit.
+            progress: told what is being done.
+            budget: on this generator's `schedule`; none: one of its own, outside any ledger.
+            place: a folder of this fit's own for its log and its checkpoint, made if need be. A fit that finds a
+                checkpoint there goes on from it: a private one only where its budget keeps a journal.
+
+        Raises:
+            TableError: the table does not fit the schema, or has no rows and epsilon is not set.
+            BudgetError: the budget is not on this generator's schedule, or its journal does not fit the checkpoint.
+            ModelError: training diverged, or the checkpoint cannot be used; there is no model.
+            MissingExtra: PyTorch or Opacus is not installed.
+            JobError: there is no such device.
+        """
+        fit = start(self, train, schema, budget, progress)
+        if not self.promises and len(fit.train) == 0:
+            raise TableError("a fit needs rows, and the table has none; give it a larger one")
+        shares, n_rows = fit.entity_shares()
+        rng = np.random.default_rng(seed)
+        make = self._private if self.promises else self._plain
+        encoding, network = make(fit, shares, rng, progress, place)
+        return NeuralModel(
+            self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
+        )  # fmt: skip
+
+    def _plain(
+        self, fit: Fit, _: tuple[float, ...] | None, rng: np.random.Generator, progress: Progress, place: Path | None
+    ) -> tuple[ModalEncoding, "Network"]:
+        progress("encoding", None)
+        encoding = ModalEncoding.fit(fit.train, fit.schema, rng)
+        rows = Rows(encoding.apply(fit.train, rng), encoding.layout)
+        return encoding, self._seeded(rows, rng, progress, place, None)
+
+    def _private(
+        self,
+        fit: Fit,
+        shares: tuple[float, ...] | None,
+        rng: np.random.Generator,
+        progress: Progress,
+        place: Path | None,
+    ) -> tuple[BinnedEncoding, "Network"]:
+        discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
+        encoding = BinnedEncoding(discretizer)
+        event = fit.event(STEPS)
+        assert isinstance(event, SubsampledGaussianEvent)
+        rows = PrivateRows(
+            encoding.apply(fit.train, rng),
+            encoding.layout,
+            None if fit.schema.entity is None else pd.factorize(fit.train[fit.schema.entity])[0],
+            fit.schema.max_rows_per_unit,
+            [measurement.values for measurement in one_way],  # noqa: PD011
+            _n_units(one_way, shares),
+            event,
+        )
+        return encoding, self._seeded(rows, rng, progress, place, fit.budget)
+
+    def _seeded(
+        self, rows: Rows, rng: np.random.Generator, progress: Progress, place: Path | None, budget: Budget | None
+    ) -> "Network":
+        """The trained network, ready to draw from; torch's own generators are left as they were."""
+        from synth.neural.checkpoint import Place
+        from synth.neural.devices import device_of, seeded
+        from synth.neural.training import Course
+
+        device = device_of(self.device)
+        if place is not None:
+            place.mkdir(parents=True, exist_ok=True)
+        seed = int(rng.integers(2**63))
+        course = Course(self.name, self._digest(rows, seed), None if place is None else Place(place), progress)
+        with seeded(seed, device):
+            if isinstance(rows, PrivateRows):
+                assert budget is not None
+                return self._train_privately(rows, budget, course, device)
+            return self._train(rows, course, device)
+
+    def _digest(self, rows: Rows, seed: int) -> str:
+        """What a checkpoint goes by: everything that training depends on but the rows themselves."""
+        known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes, "seed": seed}
+        if isinstance(rows, PrivateRows):
+            known["one_way"] = [counts.tolist() for counts in rows.one_way]
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+    def _train(self, rows: Rows, course: "Course", device: Any) -> "Network":
+        raise NotImplementedError
+
+    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "Network":
+        raise NotImplementedError
+
+
+def _n_units(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> float:
+    """About how many units there are, from what was released: rows by the histograms, over rows per unit."""
+    rows_per_unit = 1.0 if shares is None else sum(size * share for size, share in enumerate(shares, start=1))
+    return max(estimate_total(one_way) / rows_per_unit, 1.0)
+
+
+def asked(generator: NeuralGenerator, *names: str, **renamed: str) -> dict[str, Any]:
+    """The parameters that are not left to their usual values, under the names that a network's specification has.
+
+    Args:
+        generator: holds them.
+        names: of parameters.
+        renamed: the specification's names of further ones.
+    """
+    wanted = {**{name: name for name in names}, **renamed}
+    found = {theirs: getattr(generator, ours) for theirs, ours in wanted.items()}
+    return {name: value for name, value in found.items() if value is not None}

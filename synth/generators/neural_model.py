@@ -1,0 +1,168 @@
+"""The model behind `ctgan` and `tvae`: a trained network, and how its rows become a table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.dp.statement import PrivacyStatement
+from synth.errors import MissingExtra, ModelError
+from synth.generators.assembling import finish, rows_wanted
+from synth.generators.conditions import Conditions
+from synth.generators.lawful import draw_lawful
+from synth.generators.saving import save_model
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.transforms.binned import BinnedEncoding
+from synth.transforms.modal import ModalEncoding
+
+if TYPE_CHECKING:
+    from synth.neural.drawing import Match, Network
+
+NOT_INSTALLED = "this generator needs PyTorch; pip install 'understudy[neural]'"
+ENCODINGS = {"binned": BinnedEncoding, "modal": ModalEncoding}
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralModel:
+    """A network's weights, the encoding it was trained on, and the schema: no row of the real table.
+
+    Attributes:
+        name: of the generator.
+        schema: what it was fitted under.
+        statement: what it promises; none: **no formal guarantee**.
+        default_rows: rows that `sample` gives unless told.
+        encoding: of rows.
+        network: what rows are drawn from.
+        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
+        parameters: the generator's, as plain data.
+    """
+
+    name: str
+    schema: Schema
+    statement: PrivacyStatement | None
+    default_rows: int
+    encoding: BinnedEncoding | ModalEncoding
+    network: "Network"
+    entity_shares: tuple[float, ...] | None
+    parameters: Mapping[str, Any]
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        progress: Progress = quiet,
+    ) -> pd.DataFrame:
+        """A synthetic table; free of charge, as often as wanted.
+
+        Args:
+            n_rows: how many rows; none: `default_rows`.
+            seed: the same seed gives the same table; none draws a fresh one.
+            given: the value that every row holds in some columns (`None`: missing); the others are drawn from what the
+                network says of rows that are likely to hold these.
+            progress: told what is being done.
+
+        Raises:
+            JobError: `n_rows` is below one, or the model has next to no such rows as are asked for; there is no table.
+            ModelError: next to no row keeps the constraints; there is no table.
+            MissingExtra: PyTorch is not installed.
+        """
+        require_torch()
+        import torch
+
+        from synth.neural.devices import seeded
+        from synth.neural.drawing import draw
+
+        wanted = rows_wanted(n_rows, self.default_rows)
+        conditions = Conditions.of(given, self.encoding.discretizer, self.schema)
+        match = self._match(conditions)
+        rng = np.random.default_rng(seed)
+        progress("sampling", None)
+
+        def rows(n: int) -> pd.DataFrame:
+            return conditions.fixed(self.encoding.invert(draw(self.network, n, match), rng))
+
+        with seeded(int(rng.integers(2**63)), torch.device("cpu")):
+            learned = draw_lawful(rows, wanted, self.schema)
+        return finish(learned, self.schema, self.entity_shares, rng)
+
+    def _match(self, conditions: Conditions) -> dict[int, "Match"]:
+        from synth.neural.drawing import Match
+
+        columns = [span.column for span in self.encoding.layout.spans]
+        asked = conditions.values  # noqa: PD011
+        return {columns.index(name): Match(*self.encoding.match(name, value)) for name, value in asked.items()}
+
+    def save(self, path: Path) -> None:
+        """Write the model as a new folder, whole or not at all.
+
+        Raises:
+            ModelError: its noise was injected, so that its statement is void; nothing was written.
+        """
+        from synth.neural.weights import to_arrays
+
+        if self.statement is not None and not self.statement.private:
+            raise ModelError(
+                "a model whose noise was injected promises nothing and is not saved; fit it without `noise`"
+            )
+        kind = next(name for name, cls in ENCODINGS.items() if isinstance(self.encoding, cls))
+        content = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "encoding": {"kind": kind, "columns": self.encoding.to_plain()},
+            "entity_shares": self.entity_shares,
+            "parameters": dict(self.parameters),
+        }
+        save_model(path, content, to_arrays(self.network), self.schema, self.statement)
+
+    @classmethod
+    def load(
+        cls,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        schema: Schema,
+        statement: PrivacyStatement | None,
+    ) -> Self:
+        """A model from what `save` wrote.
+
+        Raises:
+            ModelError: a part is missing or contradicts another; nothing was loaded.
+            MissingExtra: PyTorch is not installed.
+        """
+        require_torch()
+        from synth.neural.weights import from_arrays
+
+        try:
+            shares, parameters, described = content["entity_shares"], content["parameters"], content["encoding"]
+            if not isinstance(parameters, dict):
+                raise TypeError
+            encoding = ENCODINGS[described["kind"]].from_plain(described["columns"], schema)
+            return cls(
+                name=content["generator"],
+                schema=schema,
+                statement=statement,
+                default_rows=int(content["default_rows"]),
+                encoding=encoding,
+                network=from_arrays(arrays, encoding.layout),
+                entity_shares=None if shares is None else tuple(shares),
+                parameters=parameters,
+            )
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def require_torch() -> None:
+    """Refuse work that needs PyTorch where it is not installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra(NOT_INSTALLED)

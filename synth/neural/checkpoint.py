@@ -1,0 +1,80 @@
+"""Training on the disk: where it goes on from when it was cut short, and a log of how it went."""
+
+import hashlib
+import json
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from synth.errors import ModelError
+from synth.output import whole_file
+
+CHECKPOINT, LOG = "checkpoint.pt", "log.jsonl"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Training as it stood after some steps.
+
+    Attributes:
+        course: digest of what is trained, so that no checkpoint is taken up by another fit.
+        step: steps done.
+        state: of networks and optimizers, tensors and plain data.
+        random: of torch's own generators.
+    """
+
+    course: str
+    step: int
+    state: dict[str, Any]
+    random: list[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of the caller's, in which one fit keeps its checkpoint and its log.
+
+    Attributes:
+        folder: it exists, and no other fit writes to it.
+    """
+
+    folder: Path
+
+    def save(self, checkpoint: Checkpoint) -> str:
+        """Write a checkpoint in the place of the last one, whole and durable; its digest."""
+        path = self.folder / CHECKPOINT
+        with whole_file(path) as beside:
+            torch.save(vars(checkpoint), beside)
+            digest = _digest(beside)
+        return digest
+
+    def load(self, course: str) -> tuple[Checkpoint, str] | None:
+        """The last checkpoint of a course, and its digest; none where there is none. Nothing in it is run.
+
+        Raises:
+            ModelError: the file is damaged, or of another course; it was left as it is.
+        """
+        path = self.folder / CHECKPOINT
+        if not path.exists():
+            return None
+        try:
+            found = Checkpoint(**torch.load(path, weights_only=True, map_location="cpu"))
+        except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, ValueError, KeyError) as error:
+            raise ModelError(
+                f"the checkpoint {str(path)!r} is damaged ({type(error).__name__}); remove it and start anew"
+            ) from None
+        if found.course != course:
+            raise ModelError(f"the checkpoint {str(path)!r} is of another fit; name another folder or remove it")
+        return found, _digest(path)
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Add a line to the log."""
+        with (self.folder / LOG).open("a", encoding="utf-8") as log:
+            log.write(json.dumps(line) + "\n")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

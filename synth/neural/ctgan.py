@@ -1,0 +1,189 @@
+"""Training of CTGAN without privacy, one step at a time.
+
+Source: Xu et al. 2019 (1907.00503), section 4.3 and Algorithm 1; settings and losses are those of the library `ctgan`.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from synth.errors import JobError
+from synth.neural.conditions import Conditions
+from synth.neural.data import Rows
+from synth.neural.networks import Critic, Generator
+from synth.transforms.layout import Encoded, Layout
+
+BETAS = 0.5, 0.9
+"""Of Adam, for both networks."""
+
+
+@dataclass(frozen=True)
+class CtganSpec:
+    """How CTGAN is trained.
+
+    Attributes:
+        d_latent: width of the noise.
+        generator_widths: of its residual layers.
+        critic_widths: of its hidden layers.
+        generator_rate: learning rate.
+        critic_rate: learning rate.
+        decay: of all weights.
+        batch_size: rows a step, a multiple of `pac`.
+        critic_steps: for each step of the generator.
+        pac: rows that the critic sees as one.
+        temperature: of the relaxed draws.
+        penalty: weight of the critic's gradient penalty.
+
+    Raises:
+        JobError: a batch is no whole number of packs, or too small; nothing was trained.
+    """
+
+    d_latent: int = 128
+    generator_widths: tuple[int, ...] = (256, 256)
+    critic_widths: tuple[int, ...] = (256, 256)
+    generator_rate: float = 2e-4
+    critic_rate: float = 2e-4
+    decay: float = 1e-6
+    batch_size: int = 500
+    critic_steps: int = 1
+    pac: int = 10
+    temperature: float = 0.2
+    penalty: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.pac < 1 or self.batch_size < 2 or self.batch_size % self.pac:
+            raise JobError(
+                "a batch has two rows or more and a whole number of packs: "
+                f"batch_size={self.batch_size}, pac={self.pac}; give a batch_size that is a multiple of pac"
+            )
+
+
+class CtganTraining:
+    """CTGAN on a table: everything is on the device, and a step never waits for it.
+
+    Attributes:
+        generator: what is trained.
+        critic: what it is trained against.
+        conditions: what rows are asked for by.
+        n_steps_per_epoch: steps that draw about as many rows as the table has.
+
+    Args:
+        spec: how.
+        encoded: *Sensitive*. The table, at least one row.
+        layout: its layout.
+        device: where.
+    """
+
+    def __init__(self, spec: CtganSpec, encoded: Encoded, layout: Layout, device: torch.device) -> None:
+        self.spec, self.layout, self.device = spec, layout, device
+        self.rows = Rows(encoded, layout, device)
+        self.conditions = Conditions.of(encoded, layout, device)
+        d_condition = self.conditions.width
+        self.generator = Generator(spec.d_latent + d_condition, spec.generator_widths, layout.width).to(device)
+        self.critic = Critic(layout.width + d_condition, spec.critic_widths, spec.pac).to(device)
+        self.n_steps_per_epoch = max(len(encoded) // spec.batch_size, 1)
+        self._generator_adam = self._adam(self.generator, spec.generator_rate)
+        self._critic_adam = self._adam(self.critic, spec.critic_rate)
+        self._generator_weights = list(self.generator.parameters())
+
+    def step(self) -> dict[str, Tensor]:
+        """Some steps of the critic and one of the generator; the losses of the last of each, detached and 0-d."""
+        for _ in range(self.spec.critic_steps):
+            critic = self._critic_step()
+        return {"critic": critic, "generator": self._generator_step()}
+
+    def state(self) -> dict[str, Any]:
+        """A copy of all that training goes on from, but for the state of torch's generators."""
+        return copy.deepcopy({name: part.state_dict() for name, part in self._parts().items()})
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state of the same spec and layout."""
+        for name, part in self._parts().items():
+            part.load_state_dict(copy.deepcopy(state[name]))
+
+    def penalized(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
+        """The critic's loss, and that with the gradient penalty; 0-d both.
+
+        Args:
+            rows: fakes, then real rows, conditions included, shape (2 batch_size, width + d_condition).
+            shares: of the real in what lies between, shape (batch_size / pac, 1).
+
+        Source: Gulrajani et al. 2017 (1704.00028), equation 3.
+        """
+        scores, norms = self.critic.contrast(rows, shares)
+        fake, real = scores.chunk(2)
+        loss = fake.mean() - real.mean()
+        return loss, loss + self.spec.penalty * (norms - 1).square().mean()
+
+    def condition_loss(self, logits: Tensor, conditions: Tensor) -> Tensor:
+        """How far rows are from the conditions that they were asked for by: mean cross-entropy, 0-d.
+
+        Args:
+            logits: as the generator gives them, shape (n, width).
+            conditions: shape (n,).
+        """
+        span = self.conditions.span_of[conditions]
+        place = self.conditions.place_of[conditions]
+        return self.rows.spans.nll_of_one(logits[:, : self.layout.n_codes], span, place).mean()
+
+    def _critic_step(self) -> Tensor:
+        size = self.spec.batch_size
+        conditions, hot = self._conditions()
+        order = torch.randperm(size, device=self.device)
+        with torch.no_grad():
+            fake = self._activated(self._logits(hot))
+            real = self.rows.encoded(*self.rows.take(self._matching(conditions, order)))
+            rows = torch.cat([torch.cat([fake, real]), torch.cat([hot, hot.index_select(0, order)])], 1)
+        loss, penalized = self.penalized(rows, torch.rand(size // self.spec.pac, 1, device=self.device))
+        self._critic_adam.zero_grad()
+        penalized.backward()  # type: ignore[no-untyped-call]
+        self._critic_adam.step()
+        return loss.detach()
+
+    def _generator_step(self) -> Tensor:
+        conditions, hot = self._conditions()
+        logits = self._logits(hot)
+        loss = -self.critic(torch.cat([self._activated(logits), hot], 1)).mean()
+        if self.conditions.width:
+            loss = loss + self.condition_loss(logits, conditions)
+        self._generator_adam.zero_grad()
+        loss.backward(inputs=self._generator_weights)
+        self._generator_adam.step()
+        return loss.detach()
+
+    def _conditions(self) -> tuple[Tensor, Tensor]:
+        """Conditions of a batch and their one-hot rows; those are empty where a table has none."""
+        size = self.spec.batch_size
+        if not self.conditions.width:
+            return torch.empty(0, dtype=torch.int64), torch.empty(size, 0, device=self.device)
+        conditions = self.conditions.draw(size)[0]
+        return conditions, self.conditions.one_hot(conditions)
+
+    def _matching(self, conditions: Tensor, order: Tensor) -> Tensor:
+        if not self.conditions.width:
+            return torch.randint(len(self.rows), (self.spec.batch_size,), device=self.device)
+        return self.conditions.matching(conditions.index_select(0, order))
+
+    def _logits(self, hot: Tensor) -> Tensor:
+        latent = torch.randn(self.spec.batch_size, self.spec.d_latent, device=self.device)
+        logits: Tensor = self.generator(torch.cat([latent, hot], 1))
+        return logits
+
+    def _activated(self, logits: Tensor) -> Tensor:
+        codes, scalars = logits.split([self.layout.n_codes, len(self.layout.scalars)], 1)
+        return torch.cat([self.rows.spans.gumbel_softmax(codes, self.spec.temperature), torch.tanh(scalars)], 1)
+
+    def _adam(self, network: nn.Module, rate: float) -> torch.optim.Adam:
+        return torch.optim.Adam(network.parameters(), rate, BETAS, weight_decay=self.spec.decay, fused=True)
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "generator": self.generator,
+            "critic": self.critic,
+            "generator_adam": self._generator_adam,
+            "critic_adam": self._critic_adam,
+        }

@@ -1,0 +1,225 @@
+"""DP-SGD for networks of linear layers: each unit's gradient clipped exactly, without ever holding one.
+
+Of a linear layer with input a and gradient b by its output, a unit's weight gradient is the sum of the outer products
+of its rows, and the squared norm of that sum follows from the inner products of the rows alone; with one row it is
+|b|^2 (|a|^2 + 1), bias included. So one backward pass gives every norm, and one product the clipped sum.
+
+Real rows are read by nothing but the sum that `noisy_mean` hands to the steps that a budget has charged.
+
+Source: Abadi et al. 2016 (1607.00133), Algorithm 1; Goodfellow 2015 (1510.01799) for the norms; Lee & Kifer 2021
+(2009.03106) for clipping by them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Losses = Callable[[], Tensor]
+Backend = Literal["exact", "opacus"]
+
+
+class Release(Protocol):
+    """What one step of DP-SGD takes from a budget; `synth.dp.steps.Steps` is one."""
+
+    def sample(self, n_units: int) -> NDArray[np.int64]:
+        """A Poisson sample of the units."""
+
+    def release(self, total: NDArray[np.float64], max_grad_norm: float) -> NDArray[np.float64]:
+        """The sum with noise."""
+
+
+class ClippedSums(Protocol):
+    """Per-unit clipping for some networks' parameters, all together."""
+
+    def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
+        """The sum of all units' gradients, each with a norm of at most `max_grad_norm`; shape (d,), float64.
+
+        Args:
+            losses: *Sensitive*. Calls the networks and gives each row's loss, shape (n_units * k,), a unit's rows side
+                by side; 0 for padding. No row's loss may depend on another unit's rows.
+            n_units: how many.
+            max_grad_norm: C.
+        """
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """The public numbers of one step.
+
+    Attributes:
+        max_grad_norm: C, the bound on a unit's gradient over all parameters together.
+        expected_batch: sampling rate times units; what the noisy sum is divided by, whatever was drawn.
+        pass_units: units in one pass; a sample with more takes several, all of this size.
+    """
+
+    max_grad_norm: float
+    expected_batch: float
+    pass_units: int
+
+    @classmethod
+    def planned(cls, max_grad_norm: float, expected_batch: float, rows_per_unit: int, max_rows: int) -> "Clipping":
+        """With a pass that holds nearly every sample: six standard deviations above the expected one.
+
+        Args:
+            max_grad_norm: C.
+            expected_batch: in units.
+            rows_per_unit: k.
+            max_rows: of one pass, so that memory stays bounded.
+
+        >>> Clipping.planned(1.0, 100.0, rows_per_unit=1, max_rows=1000).pass_units
+        160
+        >>> Clipping.planned(1.0, 100.0, rows_per_unit=5, max_rows=100).pass_units
+        20
+        """
+        wanted = math.ceil(expected_batch + 6 * math.sqrt(expected_batch))
+        return cls(max_grad_norm, expected_batch, max(1, min(wanted, max_rows // rows_per_unit)))
+
+
+def noisy_mean(
+    steps: Release, n_units: int, clipping: Clipping, clipped_sum: Callable[[NDArray[np.int64]], Tensor]
+) -> Tensor:
+    """One step's gradient: a Poisson sample's clipped sum with noise, by the expected batch; shape (d,), float64.
+
+    An empty sample takes a pass of padding and its noise like any other.
+
+    Args:
+        steps: draw the sample and the noise.
+        n_units: *Sensitive*. Units in the table.
+        clipping: the public numbers.
+        clipped_sum: *Sensitive*. The sum over at most `pass_units` units, shape (d,), float64.
+    """
+    sampled, size = steps.sample(n_units), clipping.pass_units
+    total = sum(clipped_sum(sampled[start : start + size]) for start in range(0, max(len(sampled), 1), size))
+    noisy = steps.release(total.cpu().numpy(), clipping.max_grad_norm)
+    return torch.from_numpy(noisy / clipping.expected_batch).to(total.device)
+
+
+def write_gradients(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
+    """Put a flat gradient, shape (d,), in place of the gradients that the parameters have."""
+    parts = flat.split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.grad = part.view_as(parameter).to(parameter.dtype)
+
+
+def clip_factors(squared_norms: Tensor, max_grad_norm: float) -> Tensor:
+    """What to scale each unit's gradient by; shape (n_units,) both. 0 where the norm is not finite.
+
+    Any factor keeps such a unit's gradient within the bound but only 0 leaves a sum that is finite.
+    """
+    norms = squared_norms.sqrt()
+    return torch.where(norms.isfinite(), (max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRecord:
+    """What passed a linear layer: its inputs, shape (n, d_in), and outputs, shape (n, d_out)."""
+
+    layer: nn.Linear
+    inputs: Tensor
+    outputs: Tensor
+
+
+class Recorder:
+    """Keeps what passes the linear layers of some networks while it is entered; every layer is passed once."""
+
+    def __init__(self, *networks: nn.Module) -> None:
+        self._layers = [m for network in networks for m in network.modules() if isinstance(m, nn.Linear)]
+        self.records: list[LinearRecord] = []
+
+    def __enter__(self) -> "Recorder":
+        self.records = []
+        self._handles = [layer.register_forward_hook(self._keep) for layer in self._layers]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _keep(self, layer: nn.Linear, inputs: tuple[Tensor], outputs: Tensor) -> None:
+        self.records.append(LinearRecord(layer, inputs[0].detach(), outputs))
+
+
+class ExactSums:
+    """Clipped sums by `clipped_sums`.
+
+    Args:
+        networks: whose parameters are all weights and biases of linear layers.
+
+    Raises:
+        ValueError: a parameter is of no linear layer, or a layer has no bias; no real row was read.
+    """
+
+    def __init__(self, *networks: nn.Module) -> None:
+        self._recorder = Recorder(*networks)
+        self._parameters = [parameter for network in networks for parameter in network.parameters()]
+        layers = [m for network in networks for m in network.modules() if isinstance(m, nn.Linear)]
+        self._layers = {id(layer) for layer in layers}
+        of_layers = {id(p) for layer in layers for p in (layer.weight, layer.bias)}
+        if {id(p) for p in self._parameters} != of_layers:
+            raise ValueError("exact clipping takes linear layers with biases only; set backend='opacus' for others")
+
+    def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
+        """As `ClippedSums` says.
+
+        Raises:
+            ValueError: a layer was not passed exactly once, for which the norms do not hold; nothing was released.
+        """
+        with self._recorder as recorder:
+            of_rows = losses()
+        records = recorder.records
+        if len(records) != len(self._layers) or {id(record.layer) for record in records} != self._layers:
+            raise ValueError(f"each of n_layers={len(self._layers)} must be passed once; call each network once")
+        sums, _ = clipped_sums(of_rows, records, n_units, max_grad_norm)
+        of_parameter = {id(p): part for p, part in zip(_parameters(records), sums, strict=True)}
+        return torch.cat([of_parameter[id(p)].flatten().double() for p in self._parameters])
+
+
+def clipped_sums(
+    losses: Tensor, records: Sequence[LinearRecord], n_units: int, max_grad_norm: float
+) -> tuple[list[Tensor], Tensor]:
+    """The sum of all units' gradients, each scaled to a norm of at most `max_grad_norm`.
+
+    Args:
+        losses: *Sensitive*. Of each row, shape (n_units * k,), rows of a unit side by side; 0 for padding.
+        records: of all layers that they passed; every parameter is a weight or bias of these.
+        n_units: how many units.
+        max_grad_norm: C; over all layers together (flat clipping).
+
+    Returns:
+        For each record the weight's and the bias's sum, and every unit's norm before clipping, shape (n_units,).
+    """
+    gradients = torch.autograd.grad(losses.sum(), [record.outputs for record in records])
+    layers = [
+        (record.inputs.view(n_units, -1, record.inputs.shape[1]), gradient.view(n_units, -1, gradient.shape[1]))
+        for record, gradient in zip(records, gradients, strict=True)
+    ]
+    squared = torch.stack([_squared_norms(inputs, gradient) for inputs, gradient in layers]).sum(0)
+    factors = clip_factors(squared, max_grad_norm)[:, None, None]
+    all_finite = bool((factors > 0).all())
+    sums = []
+    for inputs, gradient in layers:
+        scaled = gradient * factors.to(gradient.dtype)
+        if not all_finite:  # 0 times infinity is not 0
+            scaled, inputs = (torch.where(factors > 0, part, 0.0) for part in (scaled, inputs))
+        scaled = scaled.flatten(0, 1)
+        sums += [scaled.T @ inputs.flatten(0, 1), scaled.sum(0)]
+    return sums, squared.sqrt()
+
+
+def _squared_norms(inputs: Tensor, gradient: Tensor) -> Tensor:
+    """Of each unit's gradient in one layer with a bias, float64, shape (n_units,)."""
+    if inputs.shape[1] == 1:
+        return (gradient.square().sum((1, 2)) * (inputs.square().sum((1, 2)) + 1)).double()
+    # Rows of opposite sign cancel: in single precision what is left could be above the bound and look like nothing.
+    inputs, gradient = inputs.double(), gradient.double()
+    return ((gradient @ gradient.mT) * (inputs @ inputs.mT + 1)).sum((1, 2)).clamp_min(0.0)
+
+
+def _parameters(records: Sequence[LinearRecord]) -> list[nn.Parameter]:
+    return [p for record in records for p in (record.layer.weight, record.layer.bias)]

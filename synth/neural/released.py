@@ -1,0 +1,113 @@
+"""What was released: shares of codes, known before training, and weights, averaged on the way; both free to use."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from synth.neural.spans import Spans
+from synth.transforms.layout import Layout
+
+
+def released_shares(one_way: Sequence[NDArray[np.floating]], layout: Layout) -> Tensor:
+    """The share of each code within its span, side by side; shape (n_codes,), float64.
+
+    Args:
+        one_way: released counts or shares of each span's codes, with noise and so perhaps below 0, which counts as 0.
+        layout: says how many codes each span has.
+
+    Raises:
+        ValueError: the counts are not those of the layout's spans, or the layout has scalars; nothing was trained.
+
+    >>> from synth.transforms.layout import Span
+    >>> released_shares([np.array([3.0, -1.0, 1.0])], Layout((Span("x", 3, True),))).tolist()
+    [0.75, 0.0, 0.25]
+    """
+    if layout.scalars:
+        raise ValueError(f"private training takes spans alone: n_scalars={len(layout.scalars)}; bin every column")
+    sizes = tuple(len(counts) for counts in one_way)
+    if sizes != layout.sizes:
+        raise ValueError(f"released counts must be those of the layout: sizes={sizes}; measure {layout.sizes}")
+    kept = [np.maximum(np.asarray(counts, dtype=np.float64), 0.0) for counts in one_way]
+    shares = [counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1 / len(counts)) for counts in kept]
+    return torch.from_numpy(np.concatenate(shares))
+
+
+def averaged(average: nn.Module, current: nn.Module, kept_share: float) -> None:
+    """Move a network's running average, buffers included, toward its current weights, in place.
+
+    Args:
+        average: the same architecture as `current`.
+        current: what was just trained, its weights released.
+        kept_share: of the average; in [0, 1).
+    """
+    ours, theirs = average.state_dict(), current.state_dict()
+    with torch.no_grad():
+        for name, value in ours.items():
+            if value.is_floating_point():
+                value.lerp_(theirs[name], 1 - kept_share)
+            else:
+                value.copy_(theirs[name])
+
+
+class ReleasedConditions:
+    """Conditions on one column at a time: any column as likely, its codes by their released shares.
+
+    A condition has a place for every code, one-hot.
+
+    Args:
+        one_way: released counts of each span's codes.
+        layout: spans alone.
+        device: where they are kept.
+
+    Attributes:
+        shares: released share of each code in its span, shape (n_codes,).
+        n_columns: columns there are.
+
+    Source: Xu et al. 2019 (1907.00503), section 4.3.
+    """
+
+    # DEVIATES: the paper draws codes by the logarithm of their exact counts; the fakes whose marginals are matched must
+    # have the marginals' own shares, and exact counts are not to be had.
+    def __init__(self, one_way: Sequence[NDArray[np.floating]], layout: Layout, device: torch.device) -> None:
+        shares = released_shares(one_way, layout)
+        running = [column + part.cumsum(0) for column, part in enumerate(shares.split(layout.sizes))]
+        self.shares, self.n_columns = shares.float().to(device), len(layout.spans)
+        self._running = torch.cat(running).to(device)
+        self._offsets = torch.from_numpy(layout.offsets).to(device)
+        self._last = torch.tensor([_last_with_share(part) for part in shares.split(layout.sizes)]).to(device)
+
+    def draw(self, n: int) -> tuple[Tensor, Tensor]:
+        """Conditions, shape (n, n_codes), and which code each names, shape (n,)."""
+        column = torch.randint(self.n_columns, (n,), device=self._running.device)
+        share = torch.rand(n, dtype=torch.float64, device=self._running.device)
+        found = torch.searchsorted(self._running, column + share, right=True)
+        # Shares may add up to a rounding less than 1.
+        chosen = torch.minimum(found, (self._offsets + self._last)[column])
+        return self._one_hot(chosen), chosen
+
+    def of_rows(self, codes: Tensor, column: Tensor) -> Tensor:
+        """The condition that each row meets in a column, which depends on no other row; shape (n, n_codes).
+
+        Args:
+            codes: *Sensitive*. Shape (n, n_spans).
+            column: of each row, chosen without looking at it, shape (n,).
+        """
+        return self._one_hot(codes.gather(1, column[:, None]).squeeze(1) + self._offsets[column])
+
+    def missed(self, logits: Tensor, chosen: Tensor, spans: Spans) -> Tensor:
+        """How far logits, shape (n, n_codes), are from the codes they were asked for: the mean cross-entropy."""
+        span = spans.span_of[chosen]
+        inside = spans.span_of == span[:, None]
+        total = logits.masked_fill(~inside, -torch.inf).logsumexp(1)
+        return (total - logits.gather(1, chosen[:, None]).squeeze(1)).mean()
+
+    def _one_hot(self, chosen: Tensor) -> Tensor:
+        hot = torch.zeros(len(chosen), len(self.shares), device=chosen.device)
+        return hot.scatter_(1, chosen[:, None], 1.0)
+
+
+def _last_with_share(shares: Tensor) -> int:
+    return int(shares.nonzero().max())

@@ -1,0 +1,201 @@
+"""The training loop: epochs without privacy, charged stretches of steps with it; a log, checkpoints, a clear end."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from synth.dp.accounting import epsilon_pld
+from synth.dp.budget import Budget
+from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.steps import Steps
+from synth.errors import BudgetError, ModelError
+from synth.neural.checkpoint import Checkpoint, Place
+from synth.progress import Progress
+
+CHECKPOINT_S = 30.0
+"""Seconds between two checkpoints of a training without privacy."""
+N_STRETCHES = 20
+"""Stretches that private training is charged in: what is lost when it is cut short is one of them at most."""
+
+
+class Stateful(Protocol):
+    """What a checkpoint keeps."""
+
+    def state(self) -> dict[str, Any]:
+        """Networks, optimizers and counters: tensors and plain data."""
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+
+
+class Training(Stateful, Protocol):
+    """Training that gives no guarantee."""
+
+    @property
+    def n_steps_per_epoch(self) -> int:
+        """Steps in which about every row is seen once."""
+
+    def step(self) -> dict[str, Tensor]:
+        """One step; its losses, left on the device."""
+
+
+class PrivateTraining(Stateful, Protocol):
+    """Training by DP-SGD. It tells nothing of its losses: they read real rows."""
+
+    def step(self, steps: Steps) -> None:
+        """One step, on the draws that a budget has charged."""
+
+    @property
+    def released(self) -> Mapping[str, Tensor]:
+        """The weights: post-processing of what was charged."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a training is to go.
+
+    Attributes:
+        name: of the generator, for messages.
+        digest: of everything that the course depends on but the rows; a checkpoint of another is refused.
+        place: for checkpoint and log; none: neither is kept.
+        progress: told the share done.
+    """
+
+    name: str
+    digest: str
+    place: Place | None
+    progress: Progress
+
+
+def train(training: Training, n_epochs: int, course: Course) -> None:
+    """Train for some epochs, from the last checkpoint on where there is one.
+
+    Raises:
+        ModelError: a loss is no longer finite, or the checkpoint cannot be used; no model was made.
+    """
+    started = saved = time.monotonic()
+    first, _ = _resume(training, course)
+    for epoch in range(first + 1, n_epochs + 1):
+        course.progress(f"epoch {epoch} of {n_epochs}", (epoch - 1) / n_epochs)
+        losses = _epoch(training)
+        if not all(math.isfinite(loss) for loss in losses.values()):
+            raise _diverged(course.name, f"epoch={epoch}")
+        now = time.monotonic()
+        if course.place is not None:
+            seconds = round(now - started, 3)
+            course.place.note({"epoch": epoch, **losses, "seconds": seconds})
+            if now - saved >= CHECKPOINT_S or epoch == n_epochs:
+                _save(training, epoch, course)
+                saved = time.monotonic()
+
+
+def _epoch(training: Training) -> dict[str, float]:
+    """The mean losses of an epoch; the device is waited for once."""
+    sums: dict[str, Tensor] = {}
+    for _ in range(training.n_steps_per_epoch):
+        for name, loss in training.step().items():
+            sums[name] = sums[name] + loss if name in sums else loss
+    return {name: float(total) / training.n_steps_per_epoch for name, total in sums.items()}
+
+
+def train_privately(training: PrivateTraining, event: SubsampledGaussianEvent, budget: Budget, course: Course) -> None:
+    """Do every step of a DP-SGD event, from the last checkpoint on where the budget's journal knows it.
+
+    Args:
+        training: at its start.
+        event: of the budget's schedule.
+        budget: charged a stretch of steps at a time, before the first of them.
+        course: how it is to go; a checkpoint is kept only where the budget keeps a journal.
+
+    Raises:
+        ModelError: the weights are no longer finite, or the checkpoint cannot be used; no model was made.
+        BudgetError: the journal names a checkpoint that is not there; nothing was drawn.
+    """
+    started = time.monotonic()
+    run = _Stretches(training, course, budget.is_resumable)
+    stretch = math.ceil(event.count / N_STRETCHES)
+    for begun in range(0, event.count, stretch):
+        target = min(begun + stretch, event.count)
+        before = run.reached
+        run.confirm(target, budget.step(event, target - begun, partial(run.reach, target)))
+        course.progress(f"step {target:,} of {event.count:,}", target / event.count)
+        if course.place is not None and run.reached > before:
+            course.place.note({
+                "step": target,
+                "steps": event.count,
+                "epsilon": _epsilon_so_far(budget, event, target),
+                "delta": budget.schedule.delta,
+                "noise_multiplier": event.noise_multiplier,
+                "sampling_rate": event.sampling_rate,
+                "seconds": round(time.monotonic() - started, 3),
+            })  # fmt: skip
+
+
+class _Stretches:
+    """Private training as far as it got, in this start or an earlier one.
+
+    A checkpoint is on the disk before the journal says that its stretch is done. So where a start was killed between
+    the two, the checkpoint is one stretch ahead of the journal: that stretch is charged again, and not done again.
+    """
+
+    def __init__(self, training: PrivateTraining, course: Course, has_journal: bool) -> None:
+        self._training, self._course = training, course
+        self._resumable = course.place is not None and has_journal
+        self.reached, self._digest = _resume(training, course) if self._resumable else (0, "")
+
+    def reach(self, target: int, steps: Steps) -> str:
+        """Do what is not done of the steps up to the target; the digest of the checkpoint that holds them."""
+        if self.reached < target:
+            for _ in range(target - self.reached):
+                self._training.step(steps)
+            self.reached = target
+            if not all(bool(weights.isfinite().all()) for weights in self._training.released.values()):
+                raise _diverged(self._course.name, f"step={target}")
+            self._digest = _save(self._training, target, self._course) if self._resumable else ""
+        return self._digest
+
+    def confirm(self, target: int, kept: str) -> None:
+        """Refuse weights that are not those the journal tells of."""
+        if self.reached < target or (self.reached == target and kept != self._digest):
+            raise BudgetError(
+                f"the journal of an earlier start says that step={target} was done, and its checkpoint is not there; "
+                "start anew (what was drawn stays spent)"
+            )
+
+
+def _resume(training: Stateful, course: Course) -> tuple[int, str]:
+    """Steps or epochs done by the last checkpoint, now taken up, and its digest; zero where there is none."""
+    found = None if course.place is None else course.place.load(course.digest)
+    if found is None:
+        return 0, ""
+    checkpoint, digest = found
+    training.load(checkpoint.state)
+    torch.set_rng_state(checkpoint.random[0])
+    if len(checkpoint.random) > 1 and torch.cuda.is_available():
+        torch.cuda.set_rng_state(checkpoint.random[1])
+    course.progress(f"going on after {checkpoint.step:,}", None)
+    return checkpoint.step, digest
+
+
+def _save(training: Stateful, step: int, course: Course) -> str:
+    assert course.place is not None
+    random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+    return course.place.save(Checkpoint(course.digest, step, training.state(), random))
+
+
+def _epsilon_so_far(budget: Budget, event: SubsampledGaussianEvent, n_steps: int) -> float:
+    """What everything read until then comes to: the other events whole, and the steps done."""
+    others = [other for other in budget.schedule.events if other != event]
+    return round(epsilon_pld([*others, replace(event, count=n_steps)], budget.schedule.delta), 6)
+
+
+def _diverged(name: str, where: str) -> ModelError:
+    return ModelError(
+        f"training of generator={name!r} diverged at {where}: its numbers are no longer finite; lower learning_rate"
+    )

@@ -1,0 +1,99 @@
+"""The rows of a table by unit of privacy, and padded batches of units whose shape tells nothing."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.transforms.layout import Encoded
+
+N_DRAWS = 4096
+"""Random numbers that a step draws once for all rows; a row takes those at its slot modulo this.
+
+Drawn in the order of the sampled rows they would shift with every row sampled before: to whoever knows the seed of
+torch's generator, one unit more would then move what all others give, and the clip would bound none of it.
+"""
+
+
+class Batch(NamedTuple):
+    """Some units' rows, each unit's side by side, padded.
+
+    Attributes:
+        codes: *Sensitive*. Shape (size * k, n_spans), int64; 0 where there is no row.
+        mask: *Sensitive*. Where there is a row, shape (size * k,).
+        slots: *Sensitive*. The place of each row among all units' places, shape (size * k,), int64.
+    """
+
+    codes: Tensor
+    mask: Tensor
+    slots: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """A table's rows, ordered by unit.
+
+    Attributes:
+        codes: *Sensitive*. Shape (n_rows, n_spans), integers.
+        first_row: *Sensitive*. Where each unit's rows start, shape (n_units,).
+        n_rows: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
+        max_rows_per_unit: k; public.
+    """
+
+    codes: Tensor
+    first_row: NDArray[np.int64]
+    n_rows: NDArray[np.int64]
+    max_rows_per_unit: int = 1
+
+    def __len__(self) -> int:
+        return len(self.first_row)
+
+    @classmethod
+    def of(cls, encoded: Encoded, entity_ids: NDArray[np.generic] | None = None, max_rows_per_unit: int = 1) -> Self:
+        """The units of a table.
+
+        Args:
+            encoded: *Sensitive*. The table.
+            entity_ids: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a
+                unit.
+            max_rows_per_unit: k; of an entity with more rows the first k stay, which looks at no other entity.
+        """
+        codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
+        if entity_ids is None:
+            return cls(codes, np.arange(len(codes)), np.ones(len(codes), dtype=np.int64))
+        owner, entities = pd.factorize(entity_ids)
+        order = np.argsort(owner, kind="stable")
+        sizes = np.bincount(owner[owner >= 0], minlength=len(entities)).astype(np.int64)
+        first_row = np.cumsum(sizes) - sizes + np.count_nonzero(owner < 0)
+        kept = np.minimum(sizes, max_rows_per_unit)
+        return cls(codes[torch.from_numpy(order)], first_row, kept, max_rows_per_unit)
+
+    def to(self, device: torch.device) -> "Units":
+        """The same units with their codes on a device."""
+        return Units(self.codes.to(device), self.first_row, self.n_rows, self.max_rows_per_unit)
+
+    def batch(self, units: NDArray[np.int64], size: int) -> Batch:
+        """The rows of some units.
+
+        Args:
+            units: *Sensitive*. Which, shape (at most size,).
+            size: how many units the batch has room for; public.
+        """
+        k = self.max_rows_per_unit
+        place = np.arange(k)
+        index = np.full((size, k), -1, dtype=np.int64)
+        slots = np.zeros((size, k), dtype=np.int64)
+        there = place < self.n_rows[units, None]
+        index[: len(units)] = np.where(there, self.first_row[units, None] + place, -1)
+        slots[: len(units)] = units[:, None] * k + place
+        rows = torch.from_numpy(index.ravel()).to(self.codes.device)
+        if len(self.codes):
+            codes = self.codes.index_select(0, rows.clamp_min(0)).long()
+        else:
+            codes = rows.new_zeros(len(rows), self.codes.shape[1])
+        mask = rows >= 0
+        return Batch(codes * mask[:, None], mask, torch.from_numpy(slots.ravel()).to(rows.device))

@@ -1,0 +1,1 @@
+"""How rows become what a network reads and writes, and back."""

@@ -1,0 +1,117 @@
+"""The encoding by bins: every column a span of the discretizer's codes, and nothing beside.
+
+It holds what the discretizer holds. Where that was made of histograms with noise, no more of the table is told by an
+encoding than the statement of those histograms says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.domain import Discretizer
+from synth.domain.discretizer import MISSING, OTHER, Attribute, categories
+from synth.schema import Schema
+from synth.transforms import plain
+from synth.transforms.encoding import Match, chunks, place_of
+from synth.transforms.layout import Encoded, Layout, Span
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedEncoding:
+    """Codes of bins and categories; within a code a value is drawn by the mass of its cells.
+
+    Attributes:
+        discretizer: gives the codes.
+    """
+
+    discretizer: Discretizer
+
+    @cached_property
+    def layout(self) -> Layout:
+        """One span a column, `other` and `missing` its last two codes; no scalars."""
+        return Layout(tuple(Span(name, size, whole=True) for name, size in self.discretizer.sizes.items()))
+
+    def apply(self, frame: pd.DataFrame, rng: np.random.Generator) -> Encoded:
+        """The rows encoded; every value has one code.
+
+        Args:
+            frame: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
+            rng: unused, for nothing is drawn.
+        """
+        made = Encoded.zeros(len(frame), self.layout)
+        for index, attribute in enumerate(self.discretizer.attributes):
+            series = frame[attribute.name]
+            for rows in chunks(len(frame)):
+                made.codes[rows, index] = attribute.codes(series.iloc[rows])
+        return made
+
+    def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
+        """Canonical rows of codes.
+
+        Args:
+            encoded: as `apply` gives it, or as a network made it.
+            rng: draws values within their codes.
+        """
+        return self.discretizer.decode(encoded.codes, rng)
+
+    def match(self, name: str, value: pd.Series) -> Match:
+        """The code of a value; none where no synthetic row can have it.
+
+        Args:
+            name: of a modeled column.
+            value: a canonical column of one row.
+
+        Raises:
+            KeyError: the column is not modeled; nothing was looked up.
+        """
+        attribute = self.discretizer.attributes[place_of(self.discretizer, name)]
+        weights = np.zeros(attribute.size)
+        weights[attribute.codes(value)] = 1.0
+        weights[attribute.impossible] = 0.0
+        return Match(weights, None)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The encoding as plain data, without the schema's part."""
+        return self.discretizer.to_plain()
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
+        """An encoding from plain data and the schema it was made under.
+
+        Raises:
+            ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
+        """
+        plain.require_columns(content, schema.modeled)
+        for name in schema.modeled:
+            part = content[name]
+            plain.whole_numbers(part, "group")
+            plain.reals(part, "mass")
+            if part["edges"] is not None:
+                plain.reals(part, "edges")
+        discretizer = Discretizer.from_plain(content, schema)
+        for attribute in discretizer.attributes:
+            _require_sound(attribute)
+        return cls(discretizer)
+
+
+def _require_sound(attribute: Attribute) -> None:
+    """Refuse an attribute of which cells, codes and masses do not fit each other or the column's kind."""
+    column, edges, group, mass = attribute.column, attribute.edges, attribute.group, attribute.mass
+    has_categories = column.kind in ("categorical", "boolean")
+    if has_categories != (edges is None):
+        raise ValueError("a column has edges where it has a line, and only there")
+    n_cells = len(categories(column)) if edges is None else len(edges) - 1
+    if edges is not None and (n_cells < 1 or not (np.diff(edges) > 0).all()):
+        raise ValueError("edges are not strictly ascending")
+    if len(group) != n_cells + 2 or len(mass) != len(group) or (mass < 0).any():
+        raise ValueError("codes or masses are not of the column's cells")
+    last = group[MISSING]
+    if group.min() < 0 or group.max() != last or group[OTHER] != last - 1:
+        raise ValueError("the last two codes are not other and missing")
+    held = np.bincount(group)
+    if (held == 0).any() or held[last] != 1:
+        raise ValueError("a code has no cell, or missing shares its own")

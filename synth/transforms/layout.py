@@ -1,0 +1,106 @@
+"""The layout of an encoded row: what a network's input and output are made of."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int16] | NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Span:
+    """One choice among several: a softmax of the network, one-hot in its input.
+
+    Attributes:
+        column: whose it is.
+        size: number of codes, at least 1.
+        whole: whether the code alone says the value, so that rows can be asked for by it; else some codes leave it open
+            and a scalar goes with them.
+
+    Raises:
+        ValueError: the size is below 1.
+    """
+
+    column: str
+    size: int
+    whole: bool
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"a span has at least one code: size={self.size}")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Spans first, then one scalar in [-1, 1] for each column that has one.
+
+    Attributes:
+        spans: one a column.
+        scalars: columns with a scalar, in the order of their scalars.
+
+    >>> layout = Layout((Span("age", 3, whole=False), Span("job", 2, whole=True)), ("age",))
+    >>> layout.sizes, layout.width, layout.offsets.tolist()
+    ((3, 2), 6, [0, 3])
+    """
+
+    spans: tuple[Span, ...]
+    scalars: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of each span."""
+        return tuple(span.size for span in self.spans)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes of all spans together."""
+        return sum(self.sizes)
+
+    @property
+    def width(self) -> int:
+        """Numbers in an encoded row."""
+        return self.n_codes + len(self.scalars)
+
+    @property
+    def dtype(self) -> np.dtype[np.int16] | np.dtype[np.int32]:
+        """The smallest dtype that holds every code."""
+        small = max(self.sizes, default=1) - 1 <= np.iinfo(np.int16).max
+        return np.dtype(np.int16) if small else np.dtype(np.int32)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each span starts, shape (n_spans,)."""
+        return np.cumsum([0, *self.sizes], dtype=np.int64)[:-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows as small whole numbers and scalars: a one-hot row is made when a batch needs it.
+
+    Attributes:
+        codes: *Sensitive*. Of each span, shape (n, n_spans), of the layout's dtype; column-major where an encoding
+            made them.
+        scalars: *Sensitive*. Shape (n, n_scalars), float32 in [-1, 1]; 0 where a code has none.
+
+    Raises:
+        ValueError: codes and scalars are not tables of as many rows.
+    """
+
+    codes: Codes
+    scalars: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 2 or self.scalars.ndim != 2 or len(self.codes) != len(self.scalars):
+            raise ValueError(f"codes and scalars must be rows: shapes={self.codes.shape, self.scalars.shape}")
+
+    @classmethod
+    def zeros(cls, n: int, layout: Layout) -> Self:
+        """Rows to be filled column by column: every code and scalar 0."""
+        codes = np.zeros((n, len(layout.spans)), layout.dtype, order="F")
+        return cls(codes, np.zeros((n, len(layout.scalars)), np.float32, order="F"))
+
+    def __len__(self) -> int:
+        return len(self.codes)
