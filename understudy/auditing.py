@@ -12,6 +12,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import UnderstudyError
 from synth.generators.base import Model, PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
+from synth.generators.neural_model import NeuralModel
 from synth.generators.registry import generator
 from synth.progress import Progress
 from synth.schema import Schema
@@ -101,7 +102,7 @@ def _generator_of(model: Model, statement: PrivacyStatement) -> PrivateGenerator
         AuditError: the model does not tell it, or it is of another claim than the statement's.
         JobError: the parameters are none of the generator's.
     """
-    parameters = model.parameters if isinstance(model, MarginalModel) else None
+    parameters = model.parameters if isinstance(model, MarginalModel | NeuralModel) else None
     if not isinstance(parameters, Mapping):
         raise AuditError(
             "a model's claim is audited by its generator's parameters, and this one holds none; fit it again"

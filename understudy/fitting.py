@@ -8,7 +8,9 @@ import pandas as pd
 
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
+from synth.errors import JobError
 from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.neural import NeuralGenerator
 from synth.output import check_new_folder, is_taken
 from synth.progress import Progress
 from synth.schema import Schema
@@ -32,6 +34,7 @@ class SingleFit:
         fund: the total that pays for it; none: no ledger, or nothing to pay for.
         outside: what becomes of values outside the schema.
         out: the model's folder.
+        place: where a network keeps its log and, without a guarantee, its checkpoint; none: nowhere.
     """
 
     generator: Generator
@@ -40,6 +43,7 @@ class SingleFit:
     fund: Fund | None
     outside: Outside
     out: Path
+    place: Path | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -48,7 +52,9 @@ class SingleFit:
         return cautions(Intent({"": self.generator}, schedules, self.schema, self.fund, self.outside))
 
 
-def plan_fit(chosen: Generator, schema: Schema, out: Path, *, outside: Outside, ledger: str | None) -> SingleFit:
+def plan_fit(
+    chosen: Generator, schema: Schema, out: Path, *, outside: Outside, ledger: str | None, place: Path | None = None
+) -> SingleFit:
     """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved.
 
     Args:
@@ -57,11 +63,14 @@ def plan_fit(chosen: Generator, schema: Schema, out: Path, *, outside: Outside, 
         out: the model's folder; must be new.
         outside: what becomes of values outside the schema.
         ledger: a path or URL; none: the environment's, if it names one.
+        place: where a network is to keep its log and checkpoint.
 
     Raises:
-        BadInput: the schema, the output or the ledger does not allow the fit.
+        BadInput: the schema, the output or the ledger does not allow the fit, or nothing is trained that has a log.
     """
     check_new_folder(out)
+    if place is not None and not isinstance(chosen, NeuralGenerator):
+        raise JobError(f"generator={chosen.name!r} trains no network and keeps no log; leave --training out")
     chosen.check(schema)
     chosen.check_saving()
     url = ledger_url(ledger)
@@ -71,7 +80,7 @@ def plan_fit(chosen: Generator, schema: Schema, out: Path, *, outside: Outside, 
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None:
         fund.check([schedule.curve])
-    return SingleFit(chosen, schema, schedule, fund, outside, out)
+    return SingleFit(chosen, schema, schedule, fund, outside, out, place)
 
 
 def carry_out(fit: SingleFit, table: Path, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
@@ -117,6 +126,10 @@ def _paid(
 
 
 def _fit(fit: SingleFit, budget: Budget | None, real: pd.DataFrame, seed: int, progress: Progress) -> Model:
+    if isinstance(fit.generator, NeuralGenerator):
+        return fit.generator.fit(
+            real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
+        )  # fmt: skip
     if isinstance(fit.generator, PrivateGenerator):
         return fit.generator.fit(real, fit.schema, seed=seed, progress=progress, budget=budget)
     return fit.generator.fit(real, fit.schema, seed=seed, progress=progress)

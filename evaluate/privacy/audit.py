@@ -32,6 +32,7 @@ from evaluate.privacy.audit_result import Audit, AuditError
 from evaluate.privacy.audit_stand_in import N_CANARIES, N_COLUMNS, LogComplete, MeasurementLog, StandIn
 from synth.dp.budget import Budget
 from synth.dp.calibration import resolve_delta
+from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 from synth.progress import Progress, quiet
@@ -73,7 +74,8 @@ def audit(
         progress: told the share done.
 
     Raises:
-        AuditError: the generator has no epsilon, or releases no counts of the stand-in; nothing is known.
+        AuditError: the generator has no epsilon, reads by DP-SGD, or releases no counts of the stand-in; nothing is
+            known.
         BudgetError: the schema is not declared, or the budget cannot be met; nothing was fitted.
     """
     if generator.epsilon is None:
@@ -83,6 +85,11 @@ def audit(
     audited = generator.model_copy(update={**shortcuts, "delta": resolve_delta(generator.delta, schema)})
     schedule = audited.schedule(stand_in.schema)
     assert schedule is not None
+    if any(isinstance(event, SubsampledGaussianEvent) for event in schedule.events):
+        raise AuditError(
+            f"the audit tests noise on counts, and most that generator={generator.name!r} reads it reads by DP-SGD, which "
+            "no audit here tests; its claim rests on its accounting and on the tests of its steps"
+        )
     rng = np.random.default_rng(seed)
     until = math.inf if time_limit_s is None else time.monotonic() + time_limit_s
     false_positives = false_negatives = n_done = 0

@@ -143,6 +143,14 @@ class MeasurementLog:
         self._drawn()
         return chosen
 
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The system's."""
+        return self.system.floats(values, sigma)
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """The system's."""
+        return self.system.sample(n_units, sampling_rate)
+
     def _drawn(self) -> None:
         self.n_drawn += 1
         if self.n_drawn == self.n_planned:

@@ -12,7 +12,7 @@ from synth.dp.budget import Budget
 from synth.generators.neural import NeuralGenerator, PrivateRows, Rows, Widths, asked
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import Network
+    from synth.neural.drawing import CtganNetwork
     from synth.neural.training import Course
 
 SHAPE = ("d_latent", "generator_widths", "critic_widths")
@@ -28,7 +28,7 @@ class Ctgan(NeuralGenerator):
     generator_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
     critic_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
 
-    def _train(self, rows: Rows, course: "Course", device: Any) -> "Network":
+    def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining
         from synth.neural.drawing import CtganNetwork
         from synth.neural.training import train
@@ -39,8 +39,26 @@ class Ctgan(NeuralGenerator):
         train(training, self.epochs, course)
         return CtganNetwork(rows.layout, training.generator.cpu().eval(), _frequencies(rows))
 
-    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "Network":
-        raise NotImplementedError
+    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "CtganNetwork":
+        from synth.neural.drawing import CtganNetwork
+        from synth.neural.matching import match_one_way
+        from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
+        from synth.neural.released import released_shares
+        from synth.neural.training import train_privately
+        from synth.neural.units import Units
+
+        wanted = asked(self, *SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
+        spec = PrivateCtganSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
+        units = Units.of(rows.encoded, rows.entities, rows.max_rows_per_unit)
+        training = PrivateCtganTraining(
+            spec, units, rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
+        )  # fmt: skip
+        train_privately(training, rows.event, budget, course)
+        shares = released_shares(rows.one_way, rows.layout)
+        asked_for = np.split(shares.numpy(), rows.layout.offsets[1:])
+        network = CtganNetwork(rows.layout, training.generator.cpu().eval(), asked_for)
+        match_one_way(network, shares)
+        return network
 
 
 def _frequencies(rows: Rows) -> tuple[np.ndarray, ...]:

@@ -29,7 +29,7 @@ from synth.transforms.layout import Encoded, Layout
 from synth.transforms.modal import ModalEncoding
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import Network
+    from synth.neural.drawing import CtganNetwork, TvaeNetwork
     from synth.neural.training import Course
 
 STEPS = "steps of DP-SGD"
@@ -172,7 +172,7 @@ class NeuralGenerator(PrivateGenerator):
         Args:
             train: *Sensitive*. Real rows, conforming to the schema.
             schema: declared, where epsilon is set.
-            seed: for everything but the noise and the samples of a private fit.
+            seed: of a fit without epsilon; a private one takes nothing from it.
             progress: told what is being done.
             budget: on this generator's `schedule`; none: one of its own, outside any ledger.
             place: a folder of this fit's own for its log and its checkpoint, made if need be. A fit that finds a
@@ -198,7 +198,7 @@ class NeuralGenerator(PrivateGenerator):
 
     def _plain(
         self, fit: Fit, _: tuple[float, ...] | None, rng: np.random.Generator, progress: Progress, place: Path | None
-    ) -> tuple[ModalEncoding, "Network"]:
+    ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
         progress("encoding", None)
         encoding = ModalEncoding.fit(fit.train, fit.schema, rng)
         rows = Rows(encoding.apply(fit.train, rng), encoding.layout)
@@ -211,7 +211,7 @@ class NeuralGenerator(PrivateGenerator):
         rng: np.random.Generator,
         progress: Progress,
         place: Path | None,
-    ) -> tuple[BinnedEncoding, "Network"]:
+    ) -> tuple[BinnedEncoding, "CtganNetwork | TvaeNetwork"]:
         discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
         encoding = BinnedEncoding(discretizer)
         event = fit.event(STEPS)
@@ -229,7 +229,7 @@ class NeuralGenerator(PrivateGenerator):
 
     def _seeded(
         self, rows: Rows, rng: np.random.Generator, progress: Progress, place: Path | None, budget: Budget | None
-    ) -> "Network":
+    ) -> "CtganNetwork | TvaeNetwork":
         """The trained network, ready to draw from; torch's own generators are left as they were."""
         from synth.neural.checkpoint import Place
         from synth.neural.devices import device_of, seeded
@@ -240,10 +240,13 @@ class NeuralGenerator(PrivateGenerator):
             place.mkdir(parents=True, exist_ok=True)
         seed = int(rng.integers(2**63))
         course = Course(self.name, self._digest(rows, seed), None if place is None else Place(place), progress)
-        with seeded(seed, device):
-            if isinstance(rows, PrivateRows):
-                assert budget is not None
+        if isinstance(rows, PrivateRows):
+            assert budget is not None
+            # Rows draw conditions and latent noise. To somebody who knew these draws, one row less would give all rows
+            # after it other ones, and the clip would bound no such change: so they are nobody's to know.
+            with seeded(None, device):
                 return self._train_privately(rows, budget, course, device)
+        with seeded(seed, device):
             return self._train(rows, course, device)
 
     def _digest(self, rows: Rows, seed: int) -> str:
@@ -253,10 +256,12 @@ class NeuralGenerator(PrivateGenerator):
             known["one_way"] = [counts.tolist() for counts in rows.one_way]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
-    def _train(self, rows: Rows, course: "Course", device: Any) -> "Network":
+    def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
 
-    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "Network":
+    def _train_privately(
+        self, rows: PrivateRows, budget: Budget, course: "Course", device: Any
+    ) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
 
 

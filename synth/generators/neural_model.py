@@ -17,13 +17,14 @@ from synth.generators.saving import save_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.binned import BinnedEncoding
+from synth.transforms.encoding import Match
 from synth.transforms.modal import ModalEncoding
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import Match, Network
+    from synth.neural.drawing import CtganNetwork, TvaeNetwork
 
 NOT_INSTALLED = "this generator needs PyTorch; pip install 'understudy[neural]'"
-ENCODINGS = {"binned": BinnedEncoding, "modal": ModalEncoding}
+ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": BinnedEncoding, "modal": ModalEncoding}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class NeuralModel:
     statement: PrivacyStatement | None
     default_rows: int
     encoding: BinnedEncoding | ModalEncoding
-    network: "Network"
+    network: "CtganNetwork | TvaeNetwork"
     entity_shares: tuple[float, ...] | None
     parameters: Mapping[str, Any]
 
@@ -91,12 +92,10 @@ class NeuralModel:
             learned = draw_lawful(rows, wanted, self.schema)
         return finish(learned, self.schema, self.entity_shares, rng)
 
-    def _match(self, conditions: Conditions) -> dict[int, "Match"]:
-        from synth.neural.drawing import Match
-
+    def _match(self, conditions: Conditions) -> dict[int, Match]:
         columns = [span.column for span in self.encoding.layout.spans]
         asked = conditions.values  # noqa: PD011
-        return {columns.index(name): Match(*self.encoding.match(name, value)) for name, value in asked.items()}
+        return {columns.index(name): self.encoding.match(name, value) for name, value in asked.items()}
 
     def save(self, path: Path) -> None:
         """Write the model as a new folder, whole or not at all.

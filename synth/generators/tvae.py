@@ -11,7 +11,7 @@ from synth.dp.budget import Budget
 from synth.generators.neural import NeuralGenerator, PrivateRows, Rows, Widths, asked
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import Network
+    from synth.neural.drawing import TvaeNetwork
     from synth.neural.training import Course
 
 
@@ -23,7 +23,7 @@ class Tvae(NeuralGenerator):
     encoder_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
     decoder_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
 
-    def _train(self, rows: Rows, course: "Course", device: Any) -> "Network":
+    def _train(self, rows: Rows, course: "Course", device: Any) -> "TvaeNetwork":
         from synth.neural.drawing import TvaeNetwork
         from synth.neural.training import train
         from synth.neural.tvae import TvaeSpec, TvaeTraining
@@ -33,5 +33,21 @@ class Tvae(NeuralGenerator):
         train(training, self.epochs, course)
         return TvaeNetwork(rows.layout, training.decoder.cpu().eval(), training.deviations.detach().cpu())
 
-    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "Network":
-        raise NotImplementedError
+    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "TvaeNetwork":
+        from torch import zeros
+
+        from synth.neural.drawing import TvaeNetwork
+        from synth.neural.matching import match_one_way
+        from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
+        from synth.neural.released import released_shares
+        from synth.neural.training import train_privately
+        from synth.neural.units import Units
+
+        wanted = asked(self, "d_latent", "encoder_widths", "decoder_widths", rate="learning_rate")
+        spec = PrivateTvaeSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
+        units = Units.of(rows.encoded, rows.entities, rows.max_rows_per_unit)
+        training = PrivateTvaeTraining(spec, units, rows.layout, rows.one_way, rows.expected_batch, device)
+        train_privately(training, rows.event, budget, course)
+        network = TvaeNetwork(rows.layout, training.decoder.cpu().eval(), zeros(0))
+        match_one_way(network, released_shares(rows.one_way, rows.layout))
+        return network

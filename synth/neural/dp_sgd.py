@@ -129,12 +129,12 @@ class Recorder:
     """Keeps what passes the linear layers of some networks while it is entered; every layer is passed once."""
 
     def __init__(self, *networks: nn.Module) -> None:
-        self._layers = [m for network in networks for m in network.modules() if isinstance(m, nn.Linear)]
+        self.layers = [m for network in networks for m in network.modules() if isinstance(m, nn.Linear)]
         self.records: list[LinearRecord] = []
 
     def __enter__(self) -> "Recorder":
         self.records = []
-        self._handles = [layer.register_forward_hook(self._keep) for layer in self._layers]
+        self._handles = [layer.register_forward_hook(self._keep) for layer in self.layers]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,9 +158,7 @@ class ExactSums:
     def __init__(self, *networks: nn.Module) -> None:
         self._recorder = Recorder(*networks)
         self._parameters = [parameter for network in networks for parameter in network.parameters()]
-        layers = [m for network in networks for m in network.modules() if isinstance(m, nn.Linear)]
-        self._layers = {id(layer) for layer in layers}
-        of_layers = {id(p) for layer in layers for p in (layer.weight, layer.bias)}
+        of_layers = {id(p) for layer in self._recorder.layers for p in (layer.weight, layer.bias)}
         if {id(p) for p in self._parameters} != of_layers:
             raise ValueError("exact clipping takes linear layers with biases only; set backend='opacus' for others")
 
@@ -172,9 +170,9 @@ class ExactSums:
         """
         with self._recorder as recorder:
             of_rows = losses()
-        records = recorder.records
-        if len(records) != len(self._layers) or {id(record.layer) for record in records} != self._layers:
-            raise ValueError(f"each of n_layers={len(self._layers)} must be passed once; call each network once")
+        records, layers = recorder.records, recorder.layers
+        if len(records) != len(layers) or {id(record.layer) for record in records} != {id(layer) for layer in layers}:
+            raise ValueError(f"each of n_layers={len(layers)} must be passed once; call each network once")
         sums, _ = clipped_sums(of_rows, records, n_units, max_grad_norm)
         of_parameter = {id(p): part for p, part in zip(_parameters(records), sums, strict=True)}
         return torch.cat([of_parameter[id(p)].flatten().double() for p in self._parameters])

@@ -12,6 +12,7 @@ from torch import Tensor
 from synth.errors import JobError
 from synth.neural.networks import Decoder, Generator
 from synth.neural.spans import Spans
+from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout
 
 BATCH = 8_192
@@ -22,19 +23,6 @@ PATIENCE = 20
 """A row may take so many times as many draws as it should at most."""
 SCALAR_DEVIATION = 0.025
 """How close a scalar must come to the one asked for: a tenth of its bell's standard deviation."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """What a column is to hold.
-
-    Attributes:
-        weights: one for each code of its span that may stand for the value, zero for the others; shape (size,).
-        scalars: that go with the codes, NaN where a code says it all; shape (size,).
-    """
-
-    weights: NDArray[np.float64]
-    scalars: NDArray[np.float64]
 
 
 class Network(Protocol):
@@ -197,10 +185,9 @@ def _likelihood(raw: Tensor, network: Network, spans: Spans, match: Mapping[int,
 
 def _closeness(scalars: Tensor, network: Network, place: int, asked: Match) -> Tensor:
     """How near each row's scalar comes to the one each code asks for, in (0, 1]; 1 for a code that asks for none."""
-    column = network.layout.spans[place].column
-    if column not in network.layout.scalars:
+    if asked.scalars is None:
         return torch.ones(1, len(asked.weights), dtype=torch.float64)
-    index = network.layout.scalars.index(column)
+    index = network.layout.scalars.index(network.layout.spans[place].column)
     deviation = max(float(network.deviations[index]), SCALAR_DEVIATION)
     off = (scalars[:, index, None].double() - torch.from_numpy(asked.scalars)) / deviation
     return torch.exp(-0.5 * off.square()).nan_to_num(nan=1.0)

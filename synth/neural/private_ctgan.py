@@ -126,7 +126,7 @@ class PrivateCtganTraining:
 
     def _critic_step(self, steps: Release) -> None:
         with torch.no_grad():
-            condition, _ = self.conditions.draw(self._n_fakes)
+            condition, _, _ = self.conditions.draw(self._n_fakes)
             fakes = torch.cat([self._fakes(self._logits(condition)), condition], 1)
         # Drawn before anything is read and looked up by a row's slot: whoever knows the seed knows each row's column,
         # and no row's depends on which others were sampled.
@@ -158,13 +158,13 @@ class PrivateCtganTraining:
         return of_fakes / len(fakes) + torch.cat([gradient.flatten() for gradient in gradients])
 
     def _generator_step(self) -> None:
-        condition, chosen = self.conditions.draw(self._n_fakes)
+        condition, column, chosen = self.conditions.draw(self._n_fakes)
         logits = self._logits(condition)
         fakes = self._fakes(logits)
         self._critic.requires_grad_(False)
         loss = -self._critic(torch.cat([fakes, condition], 1)).mean()
         self._critic.requires_grad_(True)
-        loss = loss + self.conditions.missed(logits, chosen, self._spans)
+        loss = loss + self._spans.nll_of_one(logits, column, chosen).mean()
         shares = self.conditions.shares
         loss = loss + self.spec.matching * ((fakes.mean(0) - shares).square() / (shares + RAREST_SHARE)).sum()
         self._generator_adam.zero_grad()
@@ -186,6 +186,12 @@ class PrivateCtganTraining:
         share = LAST_RATE_SHARE + (1 - LAST_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
         self._generator_adam.param_groups[0]["lr"] = share * self.spec.generator_rate
         self._critic_adam.param_groups[0]["lr"] = share * self.spec.critic_rate
+
+    @property
+    def finite(self) -> bool:
+        """Whether all weights are finite numbers."""
+        weights = [*self._critic.parameters(), *self._generator.parameters()]
+        return all(bool(weight.isfinite().all()) for weight in weights)
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs: weights that noise has made releasable, and nothing of the table."""

@@ -34,7 +34,8 @@ class PrivateTvaeSpec:
 
     Attributes:
         d_latent: width of the latent space; few dimensions, as noise hides the rest.
-        widths: of the hidden layers of both networks.
+        encoder_widths: of its hidden layers.
+        decoder_widths: of its hidden layers.
         rate: Adam's learning rate.
         divergence_weight: of the latent distribution's divergence from the prior; at 1 it wins over what noise leaves
             of the likelihood, and the decoder ignores its input.
@@ -45,7 +46,8 @@ class PrivateTvaeSpec:
     """
 
     d_latent: int = 16
-    widths: tuple[int, ...] = (128, 128)
+    encoder_widths: tuple[int, ...] = (128, 128)
+    decoder_widths: tuple[int, ...] = (128, 128)
     rate: float = 4e-3
     divergence_weight: float = 0.1
     max_grad_norm: float = 1.0
@@ -83,8 +85,8 @@ class PrivateTvaeTraining:
         self.spec, self._units = spec, units.to(device)
         self._spans = Spans(layout).to(device)
         shares = released_shares(one_way, layout)
-        self._encoder = Encoder(layout.width, spec.widths, spec.d_latent).to(device)
-        self._decoder = Decoder(spec.d_latent, spec.widths, layout.width).to(device)
+        self._encoder = Encoder(layout.width, spec.encoder_widths, spec.d_latent).to(device)
+        self._decoder = Decoder(spec.d_latent, spec.decoder_widths, layout.width).to(device)
         with torch.no_grad():  # a decoder that starts at the released marginals has only the rest to learn
             self._decoder.output.bias.copy_(shares.clamp_min(RAREST_SHARE).log())
             self._decoder.output.weight.mul_(0.1)
@@ -127,6 +129,11 @@ class PrivateTvaeTraining:
         divergence = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(1)
         likelihood: Tensor = -self._spans.nll(logits, codes).sum(1)
         return self.spec.divergence_weight * divergence - likelihood
+
+    @property
+    def finite(self) -> bool:
+        """Whether all weights are finite numbers."""
+        return all(bool(p.isfinite().all()) for network in (self._encoder, self._decoder) for p in network.parameters())
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs: weights that noise has made releasable, and nothing of the table."""

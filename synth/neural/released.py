@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.spans import Spans
 from synth.transforms.layout import Layout
 
 
@@ -79,14 +78,14 @@ class ReleasedConditions:
         self._offsets = torch.from_numpy(layout.offsets).to(device)
         self._last = torch.tensor([_last_with_share(part) for part in shares.split(layout.sizes)]).to(device)
 
-    def draw(self, n: int) -> tuple[Tensor, Tensor]:
-        """Conditions, shape (n, n_codes), and which code each names, shape (n,)."""
+    def draw(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Conditions, shape (n, n_codes); the column and the code that each names, shape (n,) both."""
         column = torch.randint(self.n_columns, (n,), device=self._running.device)
         share = torch.rand(n, dtype=torch.float64, device=self._running.device)
         found = torch.searchsorted(self._running, column + share, right=True)
         # Shares may add up to a rounding less than 1.
         chosen = torch.minimum(found, (self._offsets + self._last)[column])
-        return self._one_hot(chosen), chosen
+        return self._one_hot(chosen), column, chosen
 
     def of_rows(self, codes: Tensor, column: Tensor) -> Tensor:
         """The condition that each row meets in a column, which depends on no other row; shape (n, n_codes).
@@ -96,13 +95,6 @@ class ReleasedConditions:
             column: of each row, chosen without looking at it, shape (n,).
         """
         return self._one_hot(codes.gather(1, column[:, None]).squeeze(1) + self._offsets[column])
-
-    def missed(self, logits: Tensor, chosen: Tensor, spans: Spans) -> Tensor:
-        """How far logits, shape (n, n_codes), are from the codes they were asked for: the mean cross-entropy."""
-        span = spans.span_of[chosen]
-        inside = spans.span_of == span[:, None]
-        total = logits.masked_fill(~inside, -torch.inf).logsumexp(1)
-        return (total - logits.gather(1, chosen[:, None]).squeeze(1)).mean()
 
     def _one_hot(self, chosen: Tensor) -> Tensor:
         hot = torch.zeros(len(chosen), len(self.shares), device=chosen.device)

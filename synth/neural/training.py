@@ -52,8 +52,8 @@ class PrivateTraining(Stateful, Protocol):
         """One step, on the draws that a budget has charged."""
 
     @property
-    def released(self) -> Mapping[str, Tensor]:
-        """The weights: post-processing of what was charged."""
+    def finite(self) -> bool:
+        """Whether all weights still are: post-processing of what was charged."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class _Stretches:
             for _ in range(target - self.reached):
                 self._training.step(steps)
             self.reached = target
-            if not all(bool(weights.isfinite().all()) for weights in self._training.released.values()):
+            if not self._training.finite:
                 raise _diverged(self._course.name, f"step={target}")
             self._digest = _save(self._training, target, self._course) if self._resumable else ""
         return self._digest

@@ -247,8 +247,10 @@ def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:
     if isinstance(column, RealColumn | WeightColumn):
         reals = filled if column.decimals is None else _rounded(filled, column.decimals)
         return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
-    counts = np.minimum(np.round(line.ratio(filled, line.step(column) or 1.0)), _MOST)
-    return line.values(counts.astype(np.int64), column, missing)
+    steps = np.round(line.ratio(filled, line.step(column) or 1.0))
+    counts = np.minimum(steps, _MOST).astype(np.int64)
+    counts[steps > _MOST] = np.iinfo(np.int64).max
+    return line.values(counts, column, missing)
 
 
 def _rounded(reals: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:

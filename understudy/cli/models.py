@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -91,6 +91,14 @@ def fit(  # noqa: PLR0913 - options of the command line
             help="A path or URL of the ledger that pays; none: that of UNDERSTUDY_LEDGER.", show_default=False
         ),
     ] = None,
+    training: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for a network's training log and, without epsilon, its checkpoint: the same command goes on "
+            "from there.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from synth.generators.registry import generator
@@ -101,7 +109,8 @@ def fit(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
     chosen = generator(name, **pairs(parameters or []), **{k: v for k, v in given.items() if v is not None})
-    planned = plan_fit(chosen, read_schema(schema), out, outside="clamp" if clamp else "refuse", ledger=ledger)
+    outside: Literal["clamp", "refuse"] = "clamp" if clamp else "refuse"
+    planned = plan_fit(chosen, read_schema(schema), out, outside=outside, ledger=ledger, place=training)
     for sentence in planned.warnings:
         console.warn(sentence)
     with console.stage(f"fit {name}") as progress:
