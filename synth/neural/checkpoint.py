@@ -61,7 +61,7 @@ class Place:
             return None
         try:
             found = Checkpoint(**torch.load(path, weights_only=True, map_location="cpu"))
-        except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, ValueError, KeyError) as error:
+        except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, ValueError, LookupError) as error:
             raise ModelError(
                 f"the checkpoint {str(path)!r} is damaged ({type(error).__name__}); remove it and start anew"
             ) from None

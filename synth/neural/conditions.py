@@ -13,7 +13,6 @@ from torch import Tensor
 
 from synth.transforms.layout import Encoded, Layout
 
-
 LESS_THAN_ONE = 1 - 2.0**-40
 """Keeps a column's number plus a share of 1 below the next column's number in double precision."""
 

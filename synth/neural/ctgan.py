@@ -140,7 +140,7 @@ class CtganTraining:
             rows = torch.cat([torch.cat([fake, real]), torch.cat([hot, hot.index_select(0, order)])], 1)
         loss, penalized = self.penalized(rows, torch.rand(size // self.spec.pac, 1, device=self.device))
         self._critic_adam.zero_grad()
-        penalized.backward()  # type: ignore[no-untyped-call]
+        penalized.backward()
         self._critic_adam.step()
         return loss.detach()
 

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 
 Losses = Callable[[], Tensor]
 Backend = Literal["exact", "opacus"]
+LARGEST_NORM = 1e18
+"""Beyond it squares and factors leave what single precision can hold; NaN is beyond it, too."""
 
 
 class Release(Protocol):
@@ -108,12 +110,9 @@ def write_gradients(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
 
 
 def clip_factors(squared_norms: Tensor, max_grad_norm: float) -> Tensor:
-    """What to scale each unit's gradient by; shape (n_units,) both. 0 where the norm is not finite.
-
-    Any factor keeps such a unit's gradient within the bound but only 0 leaves a sum that is finite.
-    """
+    """What to scale each unit's gradient by, shape (n_units,) both: 0 where the norm is not finite or far too large."""
     norms = squared_norms.sqrt()
-    return torch.where(norms.isfinite(), (max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0), 0.0)
+    return torch.where(norms < LARGEST_NORM, (max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,29 +192,33 @@ def clipped_sums(
         For each record the weight's and the bias's sum, and every unit's norm before clipping, shape (n_units,).
     """
     gradients = torch.autograd.grad(losses.sum(), [record.outputs for record in records])
-    layers = [
-        (record.inputs.view(n_units, -1, record.inputs.shape[1]), gradient.view(n_units, -1, gradient.shape[1]))
-        for record, gradient in zip(records, gradients, strict=True)
-    ]
+    layers = [_of_units(record.inputs, gradient, n_units) for record, gradient in zip(records, gradients, strict=True)]
     squared = torch.stack([_squared_norms(inputs, gradient) for inputs, gradient in layers]).sum(0)
     factors = clip_factors(squared, max_grad_norm)[:, None, None]
-    all_finite = bool((factors > 0).all())
+    all_count = bool((factors > 0).all())
     sums = []
     for inputs, gradient in layers:
         scaled = gradient * factors.to(gradient.dtype)
-        if not all_finite:  # 0 times infinity is not 0
+        if not all_count:  # 0 times infinity is not 0
             scaled, inputs = (torch.where(factors > 0, part, 0.0) for part in (scaled, inputs))
         scaled = scaled.flatten(0, 1)
         sums += [scaled.T @ inputs.flatten(0, 1), scaled.sum(0)]
     return sums, squared.sqrt()
 
 
+def _of_units(inputs: Tensor, gradient: Tensor, n_units: int) -> tuple[Tensor, Tensor]:
+    """A layer's inputs and gradients by its outputs, shape (n_units, k, width)."""
+    inputs, gradient = (part.reshape(n_units, -1, part.shape[1]) for part in (inputs, gradient))
+    if inputs.shape[1] == 1:
+        return inputs, gradient
+    # Rows of opposite sign cancel: in single precision what is left could be above the bound and look like nothing.
+    return inputs.double(), gradient.double()
+
+
 def _squared_norms(inputs: Tensor, gradient: Tensor) -> Tensor:
     """Of each unit's gradient in one layer with a bias, float64, shape (n_units,)."""
     if inputs.shape[1] == 1:
         return (gradient.square().sum((1, 2)) * (inputs.square().sum((1, 2)) + 1)).double()
-    # Rows of opposite sign cancel: in single precision what is left could be above the bound and look like nothing.
-    inputs, gradient = inputs.double(), gradient.double()
     return ((gradient @ gradient.mT) * (inputs @ inputs.mT + 1)).sum((1, 2)).clamp_min(0.0)
 
 

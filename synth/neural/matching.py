@@ -1,4 +1,4 @@
-"""A trained network brought to marginals that were released: free, and the rows of a private fit are then true one-way."""
+"""A trained network brought to marginals that were released: free, and single columns then come out as measured."""
 
 import torch
 from torch import Tensor

@@ -25,7 +25,8 @@ class OpacusSums:
         """As `ClippedSums` says; gradients that the parameters hold stay as they are."""
         parameters = list(self._networks.parameters())
         held = [parameter.grad for parameter in parameters]
-        of_units = [rows.view(n_units, -1, *rows.shape[1:]).sum(1) for rows in self._of_rows(losses)]
+        self._networks.zero_grad()  # or a backward pass would add to what is held
+        of_units = [rows.reshape(n_units, -1, *rows.shape[1:]).sum(1) for rows in self._of_rows(losses)]
         for parameter, gradient in zip(parameters, held, strict=True):
             parameter.grad = gradient
         squared = torch.stack([part.double().square().flatten(1).sum(1) for part in of_units]).sum(0)

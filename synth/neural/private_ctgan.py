@@ -195,7 +195,8 @@ class PrivateCtganTraining:
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs: weights that noise has made releasable, and nothing of the table."""
-        return {"n_done": self._n_done, **{name: part.state_dict() for name, part in self._parts().items()}}
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        return copy.deepcopy({"n_done": self._n_done, **parts})
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""

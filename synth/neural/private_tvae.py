@@ -137,7 +137,7 @@ class PrivateTvaeTraining:
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs: weights that noise has made releasable, and nothing of the table."""
-        return {name: part.state_dict() for name, part in self._parts().items()}
+        return copy.deepcopy({name: part.state_dict() for name, part in self._parts().items()})
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""

@@ -84,7 +84,7 @@ class TvaeTraining:
         reconstruction = self.spec.reconstruction_weight * torch.dot(by_row, weights)
         divergence = torch.dot(divergences(mean, log_variance), weights)
         self._adam.zero_grad()
-        (reconstruction + divergence).backward()  # type: ignore[no-untyped-call]
+        (reconstruction + divergence).backward()
         self._adam.step()
         with torch.no_grad():
             self.deviations.clamp_(LEAST_DEVIATION, MOST_DEVIATION)
@@ -107,9 +107,7 @@ class TvaeTraining:
         return {"encoder": self.encoder, "decoder": self.decoder, "adam": self._adam}
 
 
-def reconstruction_losses(
-    logits: Tensor, codes: Tensor, scalars: Tensor, deviations: Tensor, spans: Spans
-) -> Tensor:
+def reconstruction_losses(logits: Tensor, codes: Tensor, scalars: Tensor, deviations: Tensor, spans: Spans) -> Tensor:
     """How unlikely the decoder holds each row to be, but for a constant; shape (n,).
 
     Args:

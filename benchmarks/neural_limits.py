@@ -1,0 +1,153 @@
+"""What bounds a training: arithmetic against what the machine can do, memory of many rows, and the cost of DP-SGD."""
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.adult_table import Adult
+from benchmarks.neural_fits import fit_generator
+from benchmarks.neural_point import BATCH, Point, Watch, peak_mib
+
+N_COLUMNS, N_STEPS, N_ROUNDS = 15, 30, 5
+"""Of the made table; steps that are timed together; how often, each way in turn."""
+
+
+def flops_point(point: Point, adult: Adult) -> dict[str, Any]:
+    """Floating-point operations in the matrix products of one epoch, counted as they are dispatched."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        fit_generator(point, adult, adult.train, epochs=1)
+    gflop = counter.get_total_flops() / 1e9
+    return {"scores": {"epoch_gflop": gflop, "step_gflop": gflop * BATCH / len(adult.train)}}
+
+
+def matmul_point(point: Point, adult: Adult) -> dict[str, Any]:
+    """Float32 operations a second in matrix products: of large squares, and of a layer's shapes."""
+    import torch
+
+    rates = {}
+    for name, (rows, inner, columns) in {"square": (2048, 2048, 2048), "layer": (BATCH, 512, 256)}.items():
+        left, right = torch.rand(rows, inner), torch.rand(inner, columns)
+        gflop = 2e-9 * rows * inner * columns
+        repeats = max(1, int(20 / gflop))
+        best = min(_seconds(lambda a=left, b=right: a @ b, repeats) for _ in range(N_ROUNDS))  # type: ignore[misc]
+        rates[f"{name}_gflops"] = gflop * repeats / best
+    return {"scores": rates}
+
+
+def _seconds(do: Callable[[], object], times: int) -> float:
+    started = time.perf_counter()
+    for _ in range(times):
+        do()
+    return time.perf_counter() - started
+
+
+def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
+    """Peak memory of a made table, of its encoding, and of a few steps on it."""
+    import torch
+
+    from benchmarks.growth_table import make_table
+    from synth.neural.ctgan import CtganSpec, CtganTraining
+    from synth.neural.tvae import TvaeSpec, TvaeTraining
+    from synth.observed import observe
+    from synth.table import conform
+    from synth.transforms.modal import ModalEncoding
+
+    table, schema = make_table(point.rows, N_COLUMNS)
+    scores, rng, watch = {"table_mib": peak_mib()}, np.random.default_rng(0), Watch()
+    rows = conform(table, schema, part=True)
+    encoding = ModalEncoding.fit(rows, observe(schema, rows), rng)
+    encoded = encoding.apply(rows, rng)
+    seconds, used = watch.read()
+    scores |= {"encode_s": seconds, "encode_cpu_s": used, "encode_mib": peak_mib()}
+    device, layout = torch.device("cpu"), encoding.layout
+    training: Any = (
+        CtganTraining(CtganSpec(), encoded, layout, device)
+        if point.generator == "ctgan"
+        else TvaeTraining(TvaeSpec(), encoded, layout, device)
+    )
+    scores["ready_s"] = watch.read()[0]
+    scores["step_s"] = _seconds(training.step, N_STEPS) / N_STEPS
+    scores |= {"peak_mib": peak_mib(), "encoded_mib": (encoded.codes.nbytes + encoded.scalars.nbytes) / 2**20}
+    return {"fit_s": seconds, "fit_cpu_s": used, "scores": scores}
+
+
+def overhead_point(point: Point, adult: Adult) -> dict[str, Any]:
+    """Milliseconds a step with DP-SGD, by exact clipping and by Opacus, and of the same step without clip and noise."""
+    made = {way: _private_step(point.generator, adult, way) for way in ("private", "opacus", "plain")}
+    times: dict[str, list[float]] = {way: [] for way in made}
+    for step in made.values():
+        _seconds(step, 3)  # first calls
+    for _ in range(N_ROUNDS):
+        for way, step in made.items():
+            times[way].append(_seconds(step, N_STEPS) / N_STEPS)
+    return {"scores": {f"{way}_ms": 1e3 * median(found) for way, found in times.items()}}
+
+
+def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
+    """A step of private training on Adult's bins, at the usual sampling rate; counts stand in for released ones."""
+    import torch
+
+    from synth.domain import Discretizer
+    from synth.dp.events import SubsampledGaussianEvent
+    from synth.dp.mechanisms import SystemNoise
+    from synth.dp.steps import Steps
+    from synth.generators import registry
+    from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
+    from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
+    from synth.neural.units import Units
+    from synth.table import conform
+    from synth.transforms.binned import BinnedEncoding
+
+    encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
+    encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))
+    layout, device, n_steps = encoding.layout, torch.device("cpu"), 10_000
+    one_way = [
+        np.bincount(encoded.codes[:, place], minlength=size).astype(float) for place, size in enumerate(layout.sizes)
+    ]
+    rate = registry.generator_class(name).usual_rate  # type: ignore[attr-defined]
+    common = (Units.of(encoded), layout, one_way, rate * len(encoded))
+    backend: Any = "opacus" if way == "opacus" else "exact"
+    training: Any
+    if name == "ctgan":
+        training = PrivateCtganTraining(PrivateCtganSpec(backend=backend), *common, n_steps, device)
+        summed = {"_clipped": [training._critic], "_clipped_fakes": [training._critic]}
+    else:
+        training = PrivateTvaeTraining(PrivateTvaeSpec(backend=backend), *common, device)
+        summed = {"_clipped": [training._encoder, training._decoder]}
+    release: Any = Steps(SubsampledGaussianEvent("steps", 1.0, rate, n_steps), n_steps, SystemNoise())
+    if way == "plain":
+        for attribute, networks in summed.items():
+            setattr(training, attribute, _unclipped([p for network in networks for p in network.parameters()]))
+        release = _Noiseless(release)
+    return lambda: training.step(release)
+
+
+def _unclipped(parameters: list[Any]) -> Callable[..., Any]:
+    """Sums of gradients as `synth.neural.dp_sgd.ClippedSums` gives them, not clipped."""
+    import torch
+
+    def sums(losses: Callable[[], Any], n_units: int, max_grad_norm: float) -> Any:
+        found = torch.autograd.grad(losses().sum(), parameters)
+        return torch.cat([gradient.flatten().double() for gradient in found])
+
+    return sums
+
+
+class _Noiseless:
+    """The same samples, and sums as they are."""
+
+    def __init__(self, steps: Any) -> None:
+        self._steps = steps
+
+    def sample(self, n_units: int) -> Any:
+        return self._steps.sample(n_units)
+
+    def release(self, total: Any, max_grad_norm: float) -> Any:
+        return total
+
+

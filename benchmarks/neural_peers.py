@@ -1,0 +1,77 @@
+"""What private neural peers really spend: their own record of what they did to real rows, accounted anew."""
+
+import resource
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.adult_table import DELTA, Adult
+from benchmarks.neural_fits import scored
+from benchmarks.neural_point import Point
+from benchmarks.peer import run_peer
+
+PRIVATE_PEERS = ("smartnoise.dpctgan", "mostly.argn")
+REMARKS: Mapping[str, str] = {
+    "smartnoise.dpctgan": (
+        "DPCTGAN promises epsilon and has none: the exact frequency of every category steers its training and stays in "
+        "its sampler. `steps only` is what its noisy steps on real rows would cost, if a batch were a Poisson sample; "
+        "`a row twice` accounts for batches drawn with replacement. It reads its account before each epoch, and stops "
+        "only once the budget is passed; it charges steps on fakes too, so that it says more than these steps cost."
+    ),
+    "mostly.argn": (
+        "TabularARGN samples by Poisson and counts its steps right, but picks the weights it keeps, its learning rate "
+        "and its end by the exact loss on a fifth of the real rows, which are outside the account, and learns which "
+        "codes occur from the table. With its value protection (off here, codes are public) it would release categories "
+        "above a fixed count of 5 plus Laplace noise and call that pure epsilon-DP: a category of one row gets out with "
+        "probability exp(-4 epsilon / columns) / 2. Where the budget is passed by the first epoch, it keeps those "
+        "weights. `steps only` is what its noisy steps cost the rows it trained on; training ends after 8 minutes."
+    ),
+}
+"""Read in their source: smartnoise-synth 1.0.8 with opacus 0.14.0, mostlyai-engine 2.7.3 with opacus 1.6.0."""
+
+
+MOST_TIMES = 7
+"""A row is in a batch as often with a probability far below delta."""
+
+
+def peer_point(point: Point, adult: Adult) -> dict[str, Any]:
+    """One fit of a private peer in its own environment, scored, with what its steps really cost."""
+    assert point.epsilon is not None
+    made = run_peer(point.generator, adult, (point.epsilon, DELTA), point.seed, point.limit_s)
+    if made.synthetic is None:
+        return {"failure": made.failure}
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    scores = {**made.facts, **real_epsilon(made.facts), "peak_mib": peak, **scored(adult, made.synthetic)}
+    times = {"fit_s": made.fit_s, "fit_cpu_s": made.fit_cpu_s, "sample_s": made.sample_s}
+    return {**times, "scores": scores, "versions": made.versions}
+
+
+def real_epsilon(facts: Mapping[str, float]) -> dict[str, float]:
+    """Epsilon of the noisy steps on real rows, by privacy loss distributions, at the benchmark's delta.
+
+    Args:
+        facts: `noise_multiplier`, `steps` and either `sampling_rate` of Poisson sampling or `batch_size` and `n_rows`
+            of batches drawn with replacement.
+
+    Returns:
+        `steps_epsilon`, and where rows are drawn with replacement `repeats_epsilon` too: a row may be there several
+        times, and moves the sum as often. One row is added or removed; a peer that also replaces it may lose more.
+    """
+    from dp_accounting.pld.privacy_loss_distribution import from_mixture_gaussian_mechanism
+    from scipy.stats import binom
+
+    repeats = "sampling_rate" not in facts
+    rate = facts["batch_size"] / facts["n_rows"] if repeats else facts["sampling_rate"]
+    samplings = {"steps_epsilon": [1 - rate, rate]}
+    if repeats:
+        shares = binom.pmf(range(MOST_TIMES), int(facts["batch_size"]), 1 / facts["n_rows"])
+        samplings["repeats_epsilon"] = [*shares.tolist(), max(0.0, 1 - float(shares.sum()))]
+    found = {}
+    for name, shares_of_times in samplings.items():
+        step = from_mixture_gaussian_mechanism(
+            facts["noise_multiplier"],
+            [float(times) for times in range(len(shares_of_times))],
+            shares_of_times,
+            value_discretization_interval=2e-4,
+        )
+        found[name] = float(step.self_compose(int(facts["steps"])).get_epsilon_for_delta(DELTA))
+    return found

@@ -1,0 +1,211 @@
+"""A step of TVAE: the library's losses, every row once an epoch, and a step that never waits for its device."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ctgan import TVAE
+from ctgan.data_transformer import SpanInfo
+from ctgan.synthesizers import tvae
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from synth.neural.tvae import TvaeSpec, TvaeTraining, divergences, reconstruction_losses
+from synth.transforms.layout import Encoded, Layout, Span
+
+CPU = torch.device("cpu")
+CLOSE = {"atol": 1e-6, "rtol": 1e-6}
+SMALL = TvaeSpec(d_latent=8, encoder_widths=(16, 16), decoder_widths=(16, 16), batch_size=20)
+MIXED = Layout((Span("a", 3, whole=True), Span("x", 4, whole=False), Span("b", 2, whole=True)), ("x",))
+LAYOUTS = {
+    "mixed": MIXED,
+    "scalars in every column": Layout((Span("x", 4, whole=False), Span("y", 1, whole=False)), ("x", "y")),
+    "no scalars": Layout((Span("a", 3, whole=True), Span("b", 2, whole=True))),
+    "one column of categories": Layout((Span("a", 3, whole=True),)),
+    "one column of one category": Layout((Span("a", 1, whole=True),)),
+    "one column of numbers": Layout((Span("x", 1, whole=False),), ("x",)),
+}
+THEIRS = [0, 1, 2, 9, 3, 4, 5, 6, 7, 8]
+"""Places of MIXED in the library's order: a column's scalar comes before its modes."""
+INFOS = [[SpanInfo(3, "softmax")], [SpanInfo(1, "tanh"), SpanInfo(4, "softmax")], [SpanInfo(2, "softmax")]]
+
+
+def _table(layout: Layout, n: int = 105) -> Encoded:
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, n) for size in layout.sizes], 1).astype(np.int32)
+    return Encoded(codes, rng.uniform(-1, 1, (n, len(layout.scalars))).astype(np.float32))
+
+
+def _training(layout: Layout = MIXED, n: int = 105, spec: TvaeSpec = SMALL, seed: int = 0) -> TvaeTraining:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return TvaeTraining(spec, _table(layout, n), layout, CPU)
+
+
+def _steps(training: TvaeTraining, n: int, seed: int = 1) -> list[dict[str, Tensor]]:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return [training.step() for _ in range(n)]
+
+
+def test_the_settings_are_the_librarys() -> None:
+    theirs = {name: item.default for name, item in inspect.signature(TVAE).parameters.items()}
+    spec = TvaeSpec()
+    assert (spec.d_latent, spec.batch_size) == (theirs["embedding_dim"], theirs["batch_size"])
+    assert (spec.encoder_widths, spec.decoder_widths) == (theirs["compress_dims"], theirs["decompress_dims"])
+    assert (spec.decay, spec.reconstruction_weight) == (theirs["l2scale"], theirs["loss_factor"])
+    assert spec.rate == torch.optim.Adam([torch.zeros(1)]).defaults["lr"]
+
+
+def test_both_losses_and_their_gradients_are_the_librarys() -> None:
+    training, generator = _training(n=20), torch.Generator().manual_seed(3)
+    codes, scalars = training.rows.take(torch.arange(20))
+    rows = training.rows.encoded(codes, scalars)
+    leaves = [torch.randn(shape, generator=generator).requires_grad_() for shape in ((20, 10), (20, 8), (20, 8))]
+    logits, mean, log_variance = leaves
+    deviations = torch.tensor([0.37]).requires_grad_()
+    sigmas = torch.full((10,), 0.1).index_put((torch.tensor([3]),), deviations)
+    expected = tvae._loss_function(logits[:, THEIRS], rows[:, THEIRS], sigmas, mean, log_variance, INFOS, 2)
+    ours = (
+        2 * reconstruction_losses(logits, codes, scalars, deviations, training.rows.spans).mean(),
+        divergences(mean, log_variance).mean(),
+    )
+    torch.testing.assert_close(ours, expected, atol=1e-6, rtol=1e-5)
+    weights = [*leaves, deviations]
+    torch.testing.assert_close(
+        torch.autograd.grad(sum(ours), weights), torch.autograd.grad(sum(expected), weights), atol=1e-6, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("n", [20, 13])
+def test_a_whole_step_is_the_librarys(n: int) -> None:
+    training = _training(n=n)
+    encoder, decoder = tvae.Encoder(10, (16, 16), 8), tvae.Decoder(8, (16, 16), 10)
+    pairs = [(training.encoder.layers[0], encoder.seq[0]), (training.encoder.layers[1], encoder.seq[2])]
+    pairs += [(training.encoder.mean, encoder.fc1), (training.encoder.log_variance, encoder.fc2)]
+    pairs += [(training.decoder.layers[0], decoder.seq[0]), (training.decoder.layers[1], decoder.seq[2])]
+    pairs += [(training.decoder.output, decoder.seq[4])]
+    for mine, yours in pairs:
+        yours.load_state_dict(mine.state_dict())
+    adam = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], weight_decay=1e-5)
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        losses = training.step()
+        torch.manual_seed(4)
+        rows = training.rows.encoded(*training.rows.take(torch.randperm(n)))
+        mean, deviation, log_variance = encoder(rows)
+        latent = mean + torch.randn_like(mean) * deviation
+    raw = decoder(latent)[0]
+    expected = tvae._loss_function(raw[:, THEIRS], rows[:, THEIRS], decoder.sigma, mean, log_variance, INFOS, 2)
+    sum(expected).backward()
+    adam.step()
+    torch.testing.assert_close(tuple(losses.values()), expected, atol=1e-5, rtol=1e-5)
+    # A step of Adam is the rate times the sign of a gradient at first: near-zero gradients may differ in theirs.
+    for mine, yours in pairs:
+        apart = (mine.weight - yours.weight).abs()
+        assert (apart > 1e-5).float().mean() < 0.01
+    torch.testing.assert_close(training.deviations[0], decoder.sigma[3], **CLOSE)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("n", [1, 7, 100, 105])
+def test_any_table_trains(name: str, n: int) -> None:
+    training = _training(LAYOUTS[name], n)
+    before = [weight.clone() for weight in training.decoder.parameters()]
+    losses = _steps(training, 2 * training.n_steps_per_epoch + 1)
+    after = list(training.decoder.parameters())
+    assert all(loss.isfinite() for step in losses for loss in step.values())
+    assert all(weight.isfinite().all() for weight in after)
+    if training.rows.spans.n_codes + len(training.deviations) > 1:  # one category leaves nothing to learn
+        assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert training.n_steps_per_epoch == -(-n // 20)
+    assert training.deviations.shape == (len(LAYOUTS[name].scalars),)
+
+
+def test_deviations_stay_where_the_library_keeps_them() -> None:
+    training = _training(spec=TvaeSpec(8, (16,), (16,), rate=1.0, batch_size=20))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for _ in range(8):
+            training.step()
+            assert ((training.deviations >= 0.01) & (training.deviations <= 1)).all()
+
+
+def test_losses_are_detached_numbers_of_reconstruction_and_divergence() -> None:
+    (losses,) = _steps(_training(), 1)
+    assert set(losses) == {"reconstruction", "divergence"}
+    assert all(loss.ndim == 0 and not loss.requires_grad for loss in losses.values())
+
+
+def test_a_step_is_the_same_under_the_same_seed_and_another_under_another() -> None:
+    losses = _steps(_training(), 8), _steps(_training(), 8), _steps(_training(), 8, seed=2)
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_training_goes_on_bit_for_bit_from_a_state_in_the_middle_of_an_epoch() -> None:
+    training, other = _training(), _training(seed=5)
+    _steps(training, 3)
+    state = training.state()
+    expected = _steps(training, 10, seed=3)
+    # The state is a copy: neither training on nor another training that loads it changes it.
+    for _ in range(2):
+        other.load(state)
+        assert _steps(other, 10, seed=3) == expected
+    assert torch.equal(training.deviations, other.deviations)
+    for a, b in zip(training.decoder.parameters(), other.decoder.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+class Recorded(TorchDispatchMode):
+    """The operations that run, and the shapes they run on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[tuple[str, tuple[tuple[int, ...], ...]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        shapes = tuple(tuple(arg.shape) for arg in args if isinstance(arg, Tensor))
+        self.ran.append((func.overloadpacket.__name__, shapes))
+        return func(*args, **(kwargs or {}))
+
+
+WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero"}
+"""Operations that a device must have finished before the next can be given to it."""
+
+
+@pytest.mark.parametrize("name", ["mixed", "no scalars"])
+def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none(name: str) -> None:
+    training = _training(LAYOUTS[name])
+    assert training.n_steps_per_epoch == 6  # the last has five rows of 105
+    _steps(training, 6)
+    runs = []
+    for _ in range(6):
+        with Recorded() as recorded:
+            training.step()
+        runs.append(recorded.ran)
+    order, rest = runs[0][: -len(runs[1])], runs[0][-len(runs[1]) :]
+    assert "randperm" in {name for name, _ in order}
+    assert all(run == rest for run in runs[1:])
+    assert not WAITS & {name for run in runs for name, _ in run}
+
+
+def test_a_dependence_between_two_columns_is_learned() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.repeat(rng.choice(3, (2000, 1), p=[0.5, 0.3, 0.2]), 2, axis=1).astype(np.int32)
+    scalars = (codes[:, :1] / 2 - 0.5).astype(np.float32)
+    layout = Layout((Span("a", 3, whole=True), Span("same", 3, whole=False)), ("same",))
+    spec = TvaeSpec(4, (32,), (32,), rate=5e-3, batch_size=200)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        training = TvaeTraining(spec, Encoded(codes, scalars), layout, CPU)
+        for _ in range(300):
+            training.step()
+        with torch.no_grad():
+            logits = training.decoder(torch.randn(2000, 4))
+        drawn = training.rows.spans.draw(logits[:, :6])
+    # About a third agree before training; a normal latent space is in part between the three values.
+    assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.75
+    assert len(drawn.unique()) == 3
+    assert (torch.tanh(logits[:, 6]) - (drawn[:, 0] / 2 - 0.5)).abs().median() < 0.25

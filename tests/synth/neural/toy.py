@@ -1,0 +1,107 @@
+"""A small table, both private trainings on it, and a purse that shows what they ask for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
+from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
+from synth.neural.units import Units
+from synth.transforms.layout import Encoded, Layout, Span
+
+LAYOUT = Layout((Span("x", 4, True), Span("y", 3, True), Span("z", 2, True)))
+ONE_WAY = [np.array([20.0, 5.0, 10.0, 10.0]), np.array([-2.0, 30.0, 15.0]), np.array([9.0, 36.0])]
+N_UNITS, EXPECTED = 30, 8.0
+CPU = torch.device("cpu")
+KINDS = ("ctgan", "tvae")
+Training = PrivateCtganTraining | PrivateTvaeTraining
+
+
+def units(k: int = 1, seed: int = 0, n_units: int = N_UNITS) -> Units:
+    """Units with 1 to k rows each."""
+    rng = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(n_units), rng.integers(1, k + 1, n_units))
+    codes = np.stack([rng.integers(0, size, len(owner)) for size in LAYOUT.sizes], axis=1).astype(np.int32)
+    return Units.of(Encoded(codes, np.zeros((len(owner), 0), dtype=np.float32)), owner if k > 1 else None, k)
+
+
+def training(kind: str, table: Units, max_rows: int = 8192, **settings: Any) -> Training:
+    """The same networks every time: torch's generator is seeded."""
+    torch.manual_seed(0)
+    settings |= {"max_rows_per_pass": max_rows}
+    if kind == "tvae":
+        tvae = PrivateTvaeSpec(**{"encoder_widths": (28, 28), "decoder_widths": (24, 24), "d_latent": 3, **settings})
+        return PrivateTvaeTraining(tvae, table, LAYOUT, ONE_WAY, EXPECTED, CPU)
+    small: dict[str, Any] = {"generator_widths": (16, 16), "critic_widths": (24, 24), "d_latent": 4}
+    ctgan = PrivateCtganSpec(**{**small, **settings})
+    return PrivateCtganTraining(ctgan, table, LAYOUT, ONE_WAY, EXPECTED, 40, CPU)
+
+
+def private_networks(trained: Training) -> list[nn.Module]:
+    """The networks whose gradient on real rows is taken."""
+    if isinstance(trained, PrivateTvaeTraining):
+        return [trained._encoder, trained._decoder]
+    return [trained._critic]
+
+
+def gradient(trained: Training) -> Tensor:
+    """What the last step wrote, flat and in double precision."""
+    parameters = [parameter for network in private_networks(trained) for parameter in network.parameters()]
+    return torch.cat([parameter.grad.flatten() for parameter in parameters if parameter.grad is not None]).double()
+
+
+class Purse:
+    """Gives the samples it is told to, and sums as `answer` has them; keeps the sums it was given.
+
+    Args:
+        samples: of each step, in turn; the last for all that follow.
+        answer: what a sum becomes; none: it stays.
+    """
+
+    def __init__(
+        self, samples: Sequence[Sequence[int]], answer: Callable[[np.ndarray, float], np.ndarray] | None = None
+    ) -> None:
+        self._samples, self._answer = list(samples), answer
+        self.totals: list[np.ndarray] = []
+        self.bounds: list[float] = []
+
+    def sample(self, n_units: int) -> np.ndarray:
+        sampled = self._samples.pop(0) if len(self._samples) > 1 else self._samples[0]
+        return np.array(sampled, dtype=np.int64)
+
+    def release(self, total: np.ndarray, max_grad_norm: float) -> np.ndarray:
+        self.totals.append(total.copy())
+        self.bounds.append(max_grad_norm)
+        return total if self._answer is None else self._answer(total, max_grad_norm)
+
+
+def sum_of(kind: str, table: Units, sampled: Sequence[int], steepness: float = 1.0, **settings: Any) -> np.ndarray:
+    """What one step hands to the budget, of networks with weights so many times as large."""
+    trained = training(kind, table, **settings)
+    with torch.no_grad():
+        for network in private_networks(trained)[-1:]:
+            for parameter in network.parameters():
+                parameter.mul_(steepness)
+    torch.manual_seed(1)
+    purse = Purse([sampled])
+    trained.step(purse)
+    assert len(purse.totals) == 1
+    return purse.totals[0]
+
+
+def flat_state(trained: Training) -> Tensor:
+    """All numbers of a training's state."""
+    found: list[Tensor] = []
+
+    def collect(part: Any) -> None:
+        if isinstance(part, Tensor):
+            found.append(part.detach().flatten().double())
+        elif isinstance(part, dict):
+            for value in part.values():
+                collect(value)
+
+    collect(trained.state())
+    return torch.cat(found)

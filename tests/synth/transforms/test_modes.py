@@ -1,0 +1,219 @@
+"""Modes of single columns: against references, by properties, and where float64 ends."""
+
+import functools
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synth.transforms.bells import LEAST_DEVIATION, fit_bells
+from synth.transforms.modes import EDGE, FEW_VALUES, WIDTH, Modes
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+COLUMNS = st.lists(FINITE | st.just(np.nan) | st.integers(0, 3).map(float), min_size=1, max_size=80)
+FALSE_ALARM_SE = 4.5
+"""Standard errors; one in 150,000 sound draws lies beyond."""
+
+
+def _fit(values: Any, log: bool = False, seed: int = 0) -> Modes:
+    return Modes.fit(np.asarray(values, dtype=np.float64), log=log, rng=np.random.default_rng(seed))
+
+
+def _two_bells(n: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(n) < 0.3, rng.normal(-10, 1, n), rng.normal(20, 3, n))
+
+
+@functools.cache
+def _known() -> Modes:
+    return _fit(_two_bells(500))
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=COLUMNS, log=st.booleans())
+def test_any_column_comes_back_finite_and_its_atoms_as_they_were(values: list[float], log: bool) -> None:
+    column = np.array(values)
+    modes = _fit(column, log)
+    codes, scalars = modes.apply(column, np.random.default_rng(1))
+    assert ((codes >= 0) & (codes < modes.size)).all() and (np.abs(scalars) <= np.float32(EDGE)).all()
+    back = modes.invert(codes, scalars)
+    np.testing.assert_array_equal(np.isnan(back), np.isnan(column))
+    np.testing.assert_array_equal(back[codes < len(modes.atoms)], column[codes < len(modes.atoms)])
+    assert not scalars[codes < len(modes.atoms)].any() and not scalars[np.isnan(column)].any()
+    assert modes.missing == bool(np.isnan(column).any())
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=st.lists(FINITE, min_size=1, max_size=40))
+def test_values_that_no_fit_has_seen_have_codes_too(values: list[float]) -> None:
+    modes = _known()
+    codes, scalars = modes.apply(np.array(values), np.random.default_rng(0))
+    assert ((codes >= 0) & (codes < modes.size)).all() and (np.abs(scalars) <= np.float32(EDGE)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(codes=st.lists(st.integers(0, 3), min_size=1), scalar=st.floats(-5, 5, width=32), log=st.booleans())
+def test_what_a_network_made_becomes_finite_numbers(codes: list[int], scalar: float, log: bool) -> None:
+    modes = Modes(np.array([1e308]), np.array([-600.0, 9e2]), np.array([1e-50, 1e3]), np.array([0.5, 0.5]), True, log)
+    back = modes.invert(np.array(codes), np.full(len(codes), scalar, np.float32))
+    np.testing.assert_array_equal(np.isnan(back), np.array(codes) == 3)
+    assert not np.isinf(back).any()
+
+
+def test_responsibilities_are_those_of_a_mixture_of_the_same_parameters() -> None:
+    from sklearn.mixture import GaussianMixture
+
+    values = _two_bells(3_000)
+    modes = _fit(values)
+    mixture = GaussianMixture(len(modes.means))
+    mixture.weights_, mixture.means_ = modes.weights, modes.means[:, None]
+    mixture.precisions_cholesky_ = (1 / modes.deviations)[:, None, None]
+    np.testing.assert_allclose(modes.responsibilities(values), mixture.predict_proba(values[:, None]), atol=1e-10)
+
+
+def test_responsibilities_are_near_those_of_the_variational_mixture_that_was_fitted() -> None:
+    from sklearn.mixture import BayesianGaussianMixture
+
+    values = _two_bells(3_000)
+    mixture = BayesianGaussianMixture(n_components=2, weight_concentration_prior=0.001, random_state=0)
+    mixture.fit(values[:, None])
+    modes = Modes(
+        np.empty(0), mixture.means_[:, 0], np.sqrt(mixture.covariances_[:, 0, 0]),
+        mixture.weights_ / mixture.weights_.sum(), missing=False,
+    )  # fmt: skip
+    # It averages over its uncertainty of the parameters, which 900 values of the smaller bell leave little of.
+    grid = np.linspace(-15, 30, 400)
+    np.testing.assert_allclose(modes.responsibilities(grid), mixture.predict_proba(grid[:, None]), atol=0.01)
+
+
+def test_bells_are_drawn_by_their_responsibilities() -> None:
+    modes = Modes(np.empty(0), np.array([-1.0, 0.0, 2.0]), np.array([1.0, 2.0, 0.5]), np.array([0.2, 0.5, 0.3]), False)
+    n = 60_000
+    for value in (-2.0, 0.4, 1.9):
+        expected = modes.responsibilities(np.array([value]))[0]
+        codes, scalars = modes.apply(np.full(n, value), np.random.default_rng(0))
+        shares = np.bincount(codes, minlength=3) / n
+        errors = np.sqrt(expected * (1 - expected) / n)
+        assert (np.abs(shares - expected) <= FALSE_ALARM_SE * errors + 1e-12).all()
+        np.testing.assert_allclose(scalars, ((value - modes.means) / (WIDTH * modes.deviations))[codes], rtol=1e-6)
+
+
+def test_values_of_the_mixture_get_its_weights_and_a_standard_normal_place_in_each_bell() -> None:
+    from scipy import stats
+
+    n, rng = 60_000, np.random.default_rng(0)
+    modes = Modes(np.empty(0), np.array([-1.0, 0.0, 2.0]), np.array([1.0, 2.0, 0.5]), np.array([0.2, 0.5, 0.3]), False)
+    made = rng.choice(3, n, p=modes.weights)
+    codes, scalars = modes.apply(rng.normal(modes.means[made], modes.deviations[made]), rng)
+    errors = np.sqrt(modes.weights * (1 - modes.weights) / n)
+    assert (np.abs(np.bincount(codes) / n - modes.weights) <= FALSE_ALARM_SE * errors).all()
+    for bell in range(3):
+        assert stats.kstest(scalars[codes == bell].astype(np.float64) * WIDTH, "norm").pvalue > 1e-5
+
+
+def test_the_bells_are_those_that_ctgan_finds() -> None:
+    from rdt.transformers.numerical import ClusterBasedNormalizer
+
+    values = _two_bells(4_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own
+        normalizer = ClusterBasedNormalizer(max_clusters=10)
+        normalizer.fit(pd.DataFrame({"x": values}), "x")
+    mixture, kept = normalizer._bgm_transformer, normalizer.valid_component_indicator
+    theirs = Bells(mixture.weights_[kept], mixture.means_[kept, 0], np.sqrt(mixture.covariances_[kept, 0, 0]))
+    modes = _fit(values)
+    ours = Bells(modes.weights, modes.means, modes.deviations)
+    for weight, mean, deviation in ((0.3, -10, 1), (0.7, 20, 3)):
+        mine, other = (_together(bells, mean, 4 * deviation) for bells in (ours, theirs))
+        assert mine == pytest.approx(other, rel=0.03)
+        # The prior widens a bell of few values: both have that.
+        assert mine == pytest.approx((weight, mean, deviation), rel=0.3)
+
+
+class Bells(NamedTuple):
+    weights: np.ndarray
+    means: np.ndarray
+    deviations: np.ndarray
+
+
+def _together(bells: Bells, place: float, reach: float) -> tuple[float, float, float]:
+    """Weight, mean and deviation of all bells about a place: how many share it is chance."""
+    near = np.abs(bells.means - place) < reach
+    shares = bells.weights[near] / bells.weights[near].sum()
+    mean = float(shares @ bells.means[near])
+    variance = float(shares @ (bells.deviations[near] ** 2 + (bells.means[near] - mean) ** 2))
+    return float(bells.weights[near].sum()), mean, variance**0.5
+
+
+def test_frequent_values_are_atoms_and_the_rest_has_bells() -> None:
+    values = np.where(np.random.default_rng(1).random(6_000) < 0.9, 0.0, _two_bells(6_000))
+    modes = _fit(values)
+    assert modes.atoms.tolist() == [0.0] and modes.has_scalar and not modes.missing
+
+
+def test_a_column_of_few_values_is_all_atoms_however_rare_they_are() -> None:
+    values = np.append(np.random.default_rng(0).integers(0, FEW_VALUES, 100_000), [7_777, 8_888, np.nan])
+    modes = _fit(values)
+    assert modes.atoms.tolist() == [*range(FEW_VALUES), 7_777, 8_888]
+    assert modes.missing and not modes.has_scalar
+
+
+def test_values_that_no_draw_shows_still_find_a_bell() -> None:
+    common, rare = np.zeros(1_000_000), np.arange(1, 101, dtype=np.float64)
+    column = np.append(common, rare)
+    modes = _fit(column)
+    codes, scalars = modes.apply(column, np.random.default_rng(0))
+    assert modes.atoms.tolist() == [0.0] or 0.0 in modes.atoms
+    assert (codes < modes.size).all()
+    np.testing.assert_allclose(modes.invert(codes, scalars), column, atol=2)
+
+
+def test_one_far_value_does_not_hide_the_others() -> None:
+    values = np.append(np.random.default_rng(0).normal(100, 10, 4_999), 1e15)
+    modes = _fit(values)
+    codes, scalars = modes.apply(values, np.random.default_rng(0))
+    assert modes.log
+    np.testing.assert_allclose(modes.invert(codes, scalars)[:-1], values[:-1], rtol=1e-5)
+    # A bell that stretched over all of it would leave every scalar at the same place.
+    assert scalars[:-1].std() > 0.05
+
+
+def test_ordinary_values_stay_on_the_line_unless_the_schema_says_otherwise() -> None:
+    assert not _fit(_two_bells(2_000)).log
+    assert _fit(_two_bells(2_000), log=True).log
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-300, 1e-60, 1e60, 1e100, 1e306])
+def test_bells_are_found_at_any_magnitude(unit: float) -> None:
+    values = unit * _two_bells(1_000)
+    modes = _fit(values)
+    codes, scalars = modes.apply(values, np.random.default_rng(0))
+    back = modes.invert(codes, scalars)
+    assert np.isfinite(back).all()
+    if 1e-40 < unit < 1e99:
+        np.testing.assert_allclose(back / unit, values / unit, atol=0.01)
+
+
+def test_no_value_has_no_bell_and_few_have_one() -> None:
+    rng = np.random.default_rng(0)
+    assert len(fit_bells(np.empty(0), rng).means) == 0
+    one = fit_bells(np.array([2.0, 2.0]), rng)
+    assert one.means.tolist() == [2.0] and one.deviations.tolist() == [LEAST_DEVIATION]
+    assert fit_bells(np.array([1.0, 3.0]), rng).means.tolist() == [2.0]
+
+
+def test_a_value_is_looked_for_in_every_bell_that_reaches_it() -> None:
+    modes = Modes(np.array([5.0]), np.array([0.0, 3.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]), missing=True)
+    between = modes.match(1.0)
+    assert between.weights.tolist() == [0, 1, 1, 0] and between.scalars is not None
+    np.testing.assert_allclose(between.scalars, [np.nan, 0.25, -0.5, np.nan])
+    far = modes.match(6.0)
+    assert far.weights.tolist() == [0, 0, 1, 0]
+    assert modes.match(99.0).weights.tolist() == [0, 0, 0, 0]
+    atom, missing = modes.match(5.0), modes.match(np.nan)
+    assert atom.weights.tolist() == [1, 0, 0, 0] and missing.weights.tolist() == [0, 0, 0, 1]
+    assert atom.scalars is not None and np.isnan(atom.scalars).all()
