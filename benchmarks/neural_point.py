@@ -1,4 +1,4 @@
-"""What the neural benchmark measures in one process: a point, and a watch over seconds, processor seconds and memory."""
+"""What the neural benchmark measures in one process: a point, and what counts seconds and memory."""
 
 import os
 import resource

@@ -52,7 +52,7 @@ def perform(
     sample: Callable[[Any, Task], pd.DataFrame],
     tell: Callable[[Any], dict[str, float]] | None = None,
 ) -> None:
-    """Fit and sample, both timed, imports and reading left out; the result, with what a model tells, is written last."""
+    """Fit and sample, both timed, imports and reading left out; the result, and what a model tells, is written last."""
     task = read_task(folder)
     started, used = time.perf_counter(), time.process_time()
     model = fit(task)

@@ -11,7 +11,7 @@ from mostlyai.engine import TabularARGN
 from mostlyai.engine._workspace import Workspace
 from opacus.accountants import RDPAccountant
 
-MAX_MINUTES = 8.0
+MAX_MINUTES = 20.0
 """Of training; it is told, and stops there with what it has."""
 
 

@@ -5,11 +5,24 @@ Source: Xu et al. 2019 (1907.00503), sections 4.3 and 4.4; equal to those of the
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 NEGATIVE_SLOPE, DROPOUT = 0.2, 0.5
+Precision = Literal["float32", "bfloat16"]
+"""Of the factors of a network's products; everything else is in float32, weights and optimizers too."""
+
+
+def products_in(precision: Precision, device: torch.device) -> torch.autocast:
+    """A context in which networks take their products in a precision; for forward passes alone."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def widened(outputs: Tensor) -> Tensor:
+    """What a network gave, in float32 where it was less: softmax, means and losses would lose too much."""
+    return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
 
 
 class Generator(nn.Module):
@@ -73,7 +86,8 @@ class Critic(nn.Module):
         Shape: (2 n / pac,), and (n / pac,).
         """
         before = self._first(rows)
-        between = torch.lerp(*before.detach().chunk(2), shares)
+        first, second = before.detach().chunk(2)
+        between = first + shares * (second - first)
         return self._scores(before), self._norms(between)
 
     def _first(self, rows: Tensor) -> Tensor:

@@ -3,11 +3,13 @@
 Source: Yousefpour et al. 2021 (2109.12298).
 """
 
+import importlib.util
 import warnings
 
 import torch
 from torch import Tensor, nn
 
+from synth.errors import MissingExtra
 from synth.neural.dp_sgd import ClippedSums, ExactSums, Losses, clip_factors
 
 
@@ -16,9 +18,14 @@ class OpacusSums:
 
     Args:
         networks: of layers that Opacus has a rule for, in training mode.
+
+    Raises:
+        MissingExtra: Opacus is not installed; no real row was read.
     """
 
     def __init__(self, *networks: nn.Module) -> None:
+        if importlib.util.find_spec("opacus") is None:
+            raise MissingExtra("backend='opacus' needs the extra 'neural'; pip install 'understudy[neural]'")
         self._networks = nn.ModuleList(networks)
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
@@ -26,14 +33,15 @@ class OpacusSums:
         parameters = list(self._networks.parameters())
         held = [parameter.grad for parameter in parameters]
         self._networks.zero_grad()  # or a backward pass would add to what is held
-        of_units = [rows.reshape(n_units, -1, *rows.shape[1:]).sum(1) for rows in self._of_rows(losses)]
+        of_units = [_summed(of_rows, n_units) for of_rows in self._of_rows(losses)]
         for parameter, gradient in zip(parameters, held, strict=True):
             parameter.grad = gradient
-        squared = torch.stack([part.double().square().flatten(1).sum(1) for part in of_units]).sum(0)
-        factors = clip_factors(squared, max_grad_norm)
-        finite = [torch.where(_beside(factors > 0, part), part, 0.0) for part in of_units]
-        sums = [torch.tensordot(factors.to(part.dtype), part, dims=1) for part in finite]
-        return torch.cat([part.flatten().double() for part in sums])
+        norms = torch.stack([torch.linalg.vector_norm(part.flatten(1), dim=1).double() for part in of_units])
+        factors = clip_factors(norms.square().sum(0), max_grad_norm)
+        counts = factors > 0
+        if not bool(counts.all()):  # 0 times infinity is not 0
+            of_units = [torch.where(counts.view(-1, *[1] * (part.ndim - 1)), part, 0.0) for part in of_units]
+        return torch.cat([(factors.to(part.dtype) @ part.flatten(1)).double() for part in of_units])
 
     def _of_rows(self, losses: Losses) -> list[Tensor]:
         """The gradient of each row's loss by each parameter, shape (n_rows, ...)."""
@@ -55,6 +63,6 @@ def clipped_sums_by(backend: str, *networks: nn.Module) -> ClippedSums:
     return OpacusSums(*networks) if backend == "opacus" else ExactSums(*networks)
 
 
-def _beside(of_units: Tensor, part: Tensor) -> Tensor:
-    """Shape (n_units,), to one that broadcasts to (n_units, ...)."""
-    return of_units.view(-1, *[1] * (part.ndim - 1))
+def _summed(of_rows: Tensor, n_units: int) -> Tensor:
+    """Gradients of rows, shape (n_units * k, ...), to those of units, shape (n_units, ...)."""
+    return of_rows if len(of_rows) == n_units else of_rows.view(n_units, -1, *of_rows.shape[1:]).sum(1)

@@ -128,8 +128,8 @@ class PrivateCtganTraining:
         with torch.no_grad():
             condition, _, _ = self.conditions.draw(self._n_fakes)
             fakes = torch.cat([self._fakes(self._logits(condition)), condition], 1)
-        # Drawn before anything is read and looked up by a row's slot: whoever knows the seed knows each row's column,
-        # and no row's depends on which others were sampled.
+        # Whoever knows torch's seed may know them: drawn before anything is read, and a row's looked up by its slot,
+        # they depend on no row, and the clip holds whatever they are.
         columns = torch.randint(self.conditions.n_columns, (N_DRAWS,), device=fakes.device)
         public = self._public_gradient(fakes)
         real = noisy_mean(steps, len(self._units), self._clipping, lambda units: self._clipped_sum(units, columns))

@@ -104,8 +104,8 @@ class PrivateTvaeTraining:
         Args:
             steps: what the budget has charged.
         """
-        # Drawn before anything is read and looked up by a row's slot: whoever knows the seed knows each row's noise,
-        # and no row's depends on which others were sampled.
+        # Whoever knows torch's seed may know it: drawn before anything is read, and a row's looked up by its slot, it
+        # depends on no row, and the clip holds whatever it is.
         noise = torch.randn(N_DRAWS, self.spec.d_latent, device=self._units.codes.device)
         gradient = noisy_mean(steps, len(self._units), self._clipping, lambda units: self._clipped_sum(units, noise))
         write_gradients(self._parameters, gradient)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from synth.neural.data import Epochs, Rows
-from synth.neural.networks import Decoder, Encoder
+from synth.neural.networks import Decoder, Encoder, Precision, products_in, widened
 from synth.neural.spans import Spans
 from synth.transforms.layout import Encoded, Layout
 
@@ -32,6 +32,8 @@ class TvaeSpec:
         decay: of all weights.
         reconstruction_weight: of the reconstruction, as against the divergence.
         batch_size: rows a step.
+        precision: of the networks' products; bfloat16 saves a sixth of the time where a processor has it, and costs
+            several times as much where it has not.
     """
 
     d_latent: int = 128
@@ -41,6 +43,7 @@ class TvaeSpec:
     decay: float = 1e-5
     reconstruction_weight: float = 2.0
     batch_size: int = 500
+    precision: Precision = "float32"
 
 
 class TvaeTraining:
@@ -60,7 +63,7 @@ class TvaeTraining:
     """
 
     def __init__(self, spec: TvaeSpec, encoded: Encoded, layout: Layout, device: torch.device) -> None:
-        self.spec = spec
+        self.spec, self.device = spec, device
         self.rows = Rows(encoded, layout, device)
         self.encoder = Encoder(layout.width, spec.encoder_widths, spec.d_latent).to(device)
         self.decoder = Decoder(spec.d_latent, spec.decoder_widths, layout.width).to(device)
@@ -78,9 +81,13 @@ class TvaeTraining:
         """A step of encoder, decoder and deviations; its losses, detached and 0-d."""
         index, weights = self._epochs.draw()
         codes, scalars = self.rows.take(index)
-        mean, log_variance = self.encoder(self.rows.encoded(codes, scalars))
+        rows = self.rows.encoded(codes, scalars)
+        with products_in(self.spec.precision, self.device):
+            mean, log_variance = map(widened, self.encoder(rows))
         latent = torch.addcmul(mean, torch.randn_like(mean), (0.5 * log_variance).exp())
-        by_row = reconstruction_losses(self.decoder(latent), codes, scalars, self.deviations, self.rows.spans)
+        with products_in(self.spec.precision, self.device):
+            logits = widened(self.decoder(latent))
+        by_row = reconstruction_losses(logits, codes, scalars, self.deviations, self.rows.spans)
         reconstruction = self.spec.reconstruction_weight * torch.dot(by_row, weights)
         divergence = torch.dot(divergences(mean, log_variance), weights)
         self._adam.zero_grad()

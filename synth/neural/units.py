@@ -15,7 +15,8 @@ N_DRAWS = 4096
 """Random numbers that a step draws once for all rows; a row takes those at its slot modulo this.
 
 Drawn in the order of the sampled rows they would shift with every row sampled before: to whoever knows the seed of
-torch's generator, one unit more would then move what all others give, and the clip would bound none of it.
+torch's generator, one unit more would then move what all others give, and the clip would bound none of it. A unit that
+is taken out keeps its slot: that is the neighboring relation.
 """
 
 

@@ -14,6 +14,7 @@ from synth.domain import Discretizer, line
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
 from synth.transforms import plain
+from synth.transforms.categories import Categories
 from synth.transforms.encoding import Match, chunks, place_of
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.modes import Modes
@@ -22,64 +23,6 @@ _MOST = float(np.nextafter(2.0**63, 0))
 """The greatest number of float64 that int64 holds."""
 _EXACT = 2.0**53
 """Up to here float64 tells all whole numbers apart."""
-
-
-@dataclass(frozen=True, eq=False)
-class Categories:
-    """The codes that a column with categories really takes; a missing value is one of them.
-
-    Attributes:
-        known: codes of the attribute, strictly ascending, shape (size,).
-        n_codes: of the attribute.
-
-    Raises:
-        ValueError: these are no codes of it; nothing was made.
-    """
-
-    known: NDArray[np.int64]
-    n_codes: int
-
-    def __post_init__(self) -> None:
-        known = self.known
-        if len(known) == 0 or known[0] < 0 or known[-1] >= self.n_codes or not (np.diff(known) > 0).all():
-            raise ValueError("codes of categories are not ascending, or not the column's")
-
-    @classmethod
-    def fit(cls, series: pd.Series, attribute: Attribute) -> Self:
-        """The categories of a column; missing where there is none.
-
-        Args:
-            series: *Sensitive*. Canonical.
-            attribute: how it becomes codes.
-        """
-        held = np.zeros(attribute.size, dtype=bool)
-        for rows in chunks(len(series)):
-            held[attribute.codes(series.iloc[rows])] = True
-        held[-1] |= not held.any()
-        return cls(np.flatnonzero(held).astype(np.int64), attribute.size)
-
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return len(self.known)
-
-    @cached_property
-    def places(self) -> NDArray[np.int32]:
-        """The place of each code of the attribute among the known ones, -1 for the others; shape (n_codes,)."""
-        places = np.full(self.n_codes, -1, np.int32)
-        places[self.known] = np.arange(self.size, dtype=np.int32)
-        return places
-
-    def apply(self, codes: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The places of codes of the attribute.
-
-        Raises:
-            ValueError: one is not known; nothing was encoded.
-        """
-        found = self.places[codes]
-        if (found < 0).any():
-            raise ValueError("a value has no code: encode rows of the table that the encoding was fitted on")
-        return found
 
 
 @dataclass(frozen=True, eq=False)

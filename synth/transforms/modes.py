@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.transforms import plain
-from synth.transforms.bells import fit_bells
+from synth.transforms.atoms import draw, find_atoms
+from synth.transforms.bells import LEAST_DEVIATION, fit_bells
 from synth.transforms.encoding import Match
 
 Array = NDArray[np.float64]
-N_DRAWN = 5_000
-"""Values that the mixture is fitted on."""
-ATOM_SHARE = 0.05
-"""Share of the values from which on one of them is a mode of its own."""
-FEW_VALUES = 24
-"""So many distinct values, besides the frequent ones, are modes of their own each."""
 FAR = 100.0
 """Where the range of the values is so many times that of nine in ten of them, bells are on a signed logarithm."""
 WIDEST = 1e100
@@ -65,7 +60,8 @@ class Modes:
         if not len(self.means) == len(self.deviations) == len(self.weights):
             raise ValueError("means, deviations and weights are not of the same bells")
         widest = 10 * WIDEST
-        if not (np.abs(self.means) <= widest).all() or not ((self.deviations > 0) & (self.deviations <= widest)).all():
+        sound = (np.abs(self.means) <= widest) & (self.deviations >= LEAST_DEVIATION) & (self.deviations <= widest)
+        if not sound.all():
             raise ValueError("means or deviations of bells are out of range")
         if len(self.weights) and not ((self.weights > 0).all() and np.isclose(self.weights.sum(), 1.0)):
             raise ValueError("weights of bells are not positive numbers that sum to one")
@@ -93,8 +89,8 @@ class Modes:
             rng: source of the draws and of the mixture's start.
         """
         present = values[~np.isnan(values)]
-        atoms, rest = _atoms(present, rng)
-        drawn = _drawn(rest, rng)
+        atoms, rest = find_atoms(present, rng)
+        drawn = draw(rest, rng)
         log = log or _reaches_far(rest, drawn)
         bells = fit_bells(_signed_log(drawn) if log else drawn, rng)
         return cls(atoms, *bells, missing=len(present) < max(len(values), 1), log=log)
@@ -156,6 +152,22 @@ class Modes:
             scalars[bells] = np.where(reached, np.clip(standard / WIDTH, -EDGE, EDGE), np.nan)
         return Match(weights, scalars if self.has_scalar else None)
 
+    def responsibilities(self, line: Array) -> Array:
+        """How likely each bell is to have made each value, given that one of them did; shape (n, n_bells).
+
+        Args:
+            line: *Sensitive*. Where bells see the values, shape (n,).
+        """
+        shares = line[:, None] - self.means
+        shares /= self.deviations
+        np.square(shares, out=shares)
+        shares *= -0.5
+        shares += np.log(self.weights) - np.log(self.deviations)
+        shares -= shares.max(axis=1, keepdims=True)
+        np.exp(shares, out=shares)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
+
     def to_plain(self) -> dict[str, Any]:
         """The modes as plain data."""
         arrays = {name: getattr(self, name).tolist() for name in ("atoms", "means", "deviations", "weights")}
@@ -187,51 +199,6 @@ class Modes:
         np.cumsum(shares, axis=1, out=shares)
         drawn = rng.random(len(line)) * shares[:, -1]
         return np.asarray((shares < drawn[:, None]).sum(axis=1), dtype=np.int64)
-
-    def responsibilities(self, line: Array) -> Array:
-        """How likely each bell is to have made each value, given that one of them did; shape (n, n_bells).
-
-        Args:
-            line: *Sensitive*. Where bells see the values, shape (n,).
-        """
-        shares = line[:, None] - self.means
-        shares /= self.deviations
-        np.square(shares, out=shares)
-        shares *= -0.5
-        shares += np.log(self.weights) - np.log(self.deviations)
-        shares -= shares.max(axis=1, keepdims=True)
-        np.exp(shares, out=shares)
-        shares /= shares.sum(axis=1, keepdims=True)
-        return shares
-
-
-def _atoms(present: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Values that are modes of their own, ascending, and all rows that hold none of them.
-
-    What is left beside the frequent values is made of atoms too where it is of few values: a scale from 1 to 5, or the
-    one value that only a few rows of a million hold.
-    """
-    drawn = _drawn(present, rng)
-    distinct, counts = np.unique(drawn, return_counts=True)
-    frequent = distinct[counts >= ATOM_SHARE * len(drawn)]
-    rest = _without(present, frequent)
-    seen = np.unique(_drawn(rest, rng))
-    if len(seen) > FEW_VALUES:
-        return frequent, rest
-    rest = _without(rest, seen)
-    unseen = np.unique(_drawn(rest, rng))
-    atoms = np.union1d(frequent, seen)
-    if len(unseen) > FEW_VALUES:
-        return atoms, rest
-    return np.union1d(atoms, unseen), _without(rest, unseen)
-
-
-def _drawn(values: Array, rng: np.random.Generator) -> Array:
-    return rng.choice(values, N_DRAWN, replace=False) if len(values) > N_DRAWN else values
-
-
-def _without(values: Array, taken: Array) -> Array:
-    return values[~np.isin(values, taken)]
 
 
 def _reaches_far(values: Array, drawn: Array) -> bool:

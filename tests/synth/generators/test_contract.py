@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,13 @@ import pytest
 from synth.domain import Discretizer
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
-from synth.dp.events import Event, GaussianEvent, SelectionEvent
+from synth.dp.events import MECHANISMS, Event, GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Noise
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import Model, PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
+from synth.generators.neural_model import NeuralModel
 from synth.schema import Schema, build_schema
 from synth.table import present, violations
 
@@ -24,22 +26,31 @@ QUICK = {
     "sdv.ctgan": {"epochs": 1, "batch_size": 100},
     "sdv.tvae": {"epochs": 1, "batch_size": 100},
     "aim": {"rounds": 5, "n_draws": 1000},
+    "ctgan": {"epochs": 1, "batch_size": 100},
+    "tvae": {"epochs": 1, "batch_size": 100},
 }
+QUICK_PRIVATE = {**QUICK, "ctgan": {"steps": 12}, "tvae": {"steps": 12}}
+UNLEARNED = [name for name in QUICK if name != "aim"]
+"""One epoch teaches a network nothing about shares."""
+NEURAL = ("ctgan", "tvae")
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
 
 
 def fitted(name: str, frame: pd.DataFrame, schema: Schema, **more: object) -> Model:
-    return registry.generator(name, **QUICK.get(name, {}), **more).fit(frame, schema, seed=0)
+    quick = QUICK_PRIVATE if "epsilon" in more else QUICK
+    return registry.generator(name, **quick.get(name, {}), **more).fit(frame, schema, seed=0)
 
 
-def injected(name: str, frame: pd.DataFrame, schema: Schema, noise: Noise, epsilon: float = 1.0) -> MarginalModel:
+def injected(
+    name: str, frame: pd.DataFrame, schema: Schema, noise: Noise, epsilon: float = 1.0
+) -> MarginalModel | NeuralModel:
     """A private fit on noise that the test holds."""
-    generator = registry.generator(name, epsilon=epsilon, **QUICK.get(name, {}))
+    generator = registry.generator(name, epsilon=epsilon, **QUICK_PRIVATE.get(name, {}))
     assert isinstance(generator, PrivateGenerator)
     schedule = generator.schedule(schema)
     assert schedule is not None
     model = generator.fit(frame, schema, budget=Budget(schedule, noise))
-    assert isinstance(model, MarginalModel)
+    assert isinstance(model, MarginalModel | NeuralModel)
     return model
 
 
@@ -73,7 +84,7 @@ def test_missing_values_appear_where_they_may_and_nowhere_else(
         real_share, share = frame[column].isna().mean(), synthetic[column].isna().mean()
         if not schema.columns[column].missing:
             assert share == 0
-        elif name not in QUICK:  # one epoch teaches a network nothing about shares
+        elif name not in UNLEARNED:
             assert abs(share - real_share) < 0.1
 
 
@@ -173,6 +184,7 @@ def test_a_private_fit_states_its_epsilon_delta_unit_and_events(
     assert statement.delta == 1e-6
     assert statement.private
     assert sum(event.count for event in statement.events) >= len(schema.learned)
+    assert ("torch" in statement.versions) == ("floating point" in " ".join(statement.caveats)) == (private in NEURAL)
     assert statement.ledger is None
 
 
@@ -335,6 +347,13 @@ class FixedNoise(InjectedNoise):
         return self.chosen[self.turn - 1]
 
 
+def columns_of(content: dict[str, Any]) -> dict[str, Any]:
+    """What a saved model knows of its columns."""
+    found = content["discretizer"] if "discretizer" in content else content["encoding"]["columns"]
+    assert isinstance(found, dict)
+    return found
+
+
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "measured"])
 @pytest.mark.parametrize("private", PRIVATE)
 def test_one_adversarial_row_changes_nothing_but_noised_numbers(
@@ -349,8 +368,8 @@ def test_one_adversarial_row_changes_nothing_but_noised_numbers(
         dataclasses.replace(model, statement=None).save(folder)
         content = json.loads((folder / "model.json").read_text())
         # Totals, masses and how cells are merged are noised numbers, or follow from them alone.
-        content["distribution"] = content["distribution"]["cliques"]
-        for part in content["discretizer"].values():
+        content["distribution"] = content.get("distribution", {}).get("cliques")
+        for part in columns_of(content).values():
             part.pop("mass")
             part.pop("group")
         content["statement"] = dataclasses.asdict(model.statement)  # type: ignore[call-overload]
@@ -376,7 +395,7 @@ def test_a_private_model_holds_no_exact_count_and_no_identifier(
     exact = Discretizer.by_schema(schema)
     for attribute in exact.attributes:
         counts = np.bincount(attribute.cells(frame[attribute.name]), minlength=attribute.n_cells)
-        assert content["discretizer"][attribute.name]["mass"] != counts.tolist()
+        assert columns_of(content)[attribute.name]["mass"] != counts.tolist()
 
 
 class Recorder(InjectedNoise):
@@ -387,6 +406,15 @@ class Recorder(InjectedNoise):
         self.counts: list[np.ndarray] = []
         self.sigmas: list[float] = []
         self.scales: list[float] = []
+        self.steps: list[tuple[float, float]] = []
+
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        self.steps[-1] = (self.steps[-1][0], sigma)
+        return super().floats(values, sigma)
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        self.steps.append((sampling_rate, 0.0))
+        return super().sample(n_units, sampling_rate)
 
     def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
         self.counts.append(counts.copy())
@@ -426,11 +454,14 @@ def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k
     sizes, *rest = recorder.sigmas  # rows per entity: one entity is in one cell
     events: list[Event] = [GaussianEvent("sizes", sizes, 1), *(GaussianEvent("counts", s, k) for s in rest)]
     events += [SelectionEvent("pairs", 2 * k / scale) for scale in recorder.scales]
-    planned = {record.mechanism: 0 for record in statement.events}
+    # Clipped to the default norm of 1, so that sigma is the noise multiplier.
+    events += [SubsampledGaussianEvent("steps", sigma, rate) for rate, sigma in recorder.steps]
+    planned = dict.fromkeys(MECHANISMS, 0)
     for record in statement.events:
         planned[record.mechanism] += record.count
     assert len(rest) == planned["Gaussian"] - 1 >= 2
-    assert len(recorder.scales) == planned.get("exponential", 0)
+    assert len(recorder.scales) == planned["exponential"]
+    assert len(recorder.steps) == planned["Poisson-subsampled Gaussian"]
     assert epsilon_pld(events, statement.delta) == pytest.approx(statement.epsilon, rel=2e-3)
     assert statement.epsilon <= 2.0
 

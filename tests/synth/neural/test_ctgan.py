@@ -67,6 +67,11 @@ def test_a_batch_that_is_no_whole_number_of_packs_is_refused(batch_size: int, pa
         CtganSpec(batch_size=batch_size, pac=pac)
 
 
+def test_a_critic_without_a_step_is_refused() -> None:
+    with pytest.raises(JobError, match="critic_steps=0; give at least 1"):
+        CtganSpec(critic_steps=0)
+
+
 def test_the_condition_loss_is_the_librarys() -> None:
     training = _training()
     conditions, column = training.conditions.draw(20)
@@ -195,6 +200,18 @@ def test_every_step_runs_the_same_operations_on_the_same_shapes_and_waits_for_no
         runs.append(recorded.ran)
     assert runs[0] == runs[1] == runs[2]
     assert not WAITS & {name for name, _ in runs[0]}
+
+
+def test_products_in_bfloat16_change_losses_by_their_rounding_alone_and_weights_stay_float32() -> None:
+    half = _training(spec=replace(SMALL, precision="bfloat16"))
+    (exact,), (rounded,) = _steps(_training(), 1), _steps(half, 1)
+    for name in exact:
+        # Eight bits of a factor: scores of about 1 and less differ in the third digit, but do differ.
+        assert rounded[name].item() == pytest.approx(exact[name].item(), abs=0.02)
+    assert rounded != exact
+    assert all(loss.dtype == torch.float32 for loss in rounded.values())
+    weights = [*half.generator.parameters(), *half.critic.parameters()]
+    assert all(weight.dtype == torch.float32 for weight in weights)
 
 
 def test_a_dependence_between_two_columns_is_learned() -> None:

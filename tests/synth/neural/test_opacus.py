@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from synth.errors import MissingExtra
 from synth.neural.dp_sgd import ExactSums, write_gradients
 from synth.neural.networks import Critic, Decoder, Encoder
 from synth.neural.opacus_sums import OpacusSums, clipped_sums_by
@@ -46,14 +47,14 @@ def test_opacus_and_the_exact_sums_agree(kind: str, k: int, dtype: torch.dtype, 
 
 @pytest.mark.parametrize("kind", ["ctgan", "tvae"])
 def test_the_optimizer_of_opacus_takes_the_same_step_without_noise(kind: str) -> None:
-    from opacus import GradSampleModule
-    from opacus.optimizers import DPOptimizer
+    from opacus import GradSampleModule  # type: ignore[import-untyped]
+    from opacus.optimizers import DPOptimizer  # type: ignore[import-untyped]
 
     networks, losses = case(kind, 24, torch.float32)
     exact = ExactSums(*networks)(losses, 24, 1.0)
     hooked = GradSampleModule(nn.ModuleList(networks), loss_reduction="sum")
     parameters = list(hooked.parameters())
-    adam = torch.optim.SGD(parameters, 1.0)
+    descent = torch.optim.SGD(parameters, 1.0)
     optimizer = DPOptimizer(adam, noise_multiplier=0.0, max_grad_norm=1.0, expected_batch_size=24, loss_reduction="sum")
     with pytest.warns(UserWarning, match="Full backward hook"):
         losses().sum().backward()
@@ -86,6 +87,12 @@ def test_hooks_are_gone_after_a_call_and_gradients_are_as_they_were() -> None:
     for network in networks:
         assert not any(module._forward_hooks or module._backward_hooks for module in network.modules())
     assert not any(hasattr(parameter, "grad_sample") for parameter in parameters)
+
+
+def test_without_opacus_the_backend_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="backend='opacus' needs the extra 'neural'"):
+        clipped_sums_by("opacus", nn.Linear(2, 2))
 
 
 def test_opacus_serves_layers_that_the_exact_sums_refuse() -> None:

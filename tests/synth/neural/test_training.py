@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def test_private_training_does_every_step_once_and_logs_no_loss(tmp_path: Path) 
     assert walk.n_done == STEPS.count
     told = lines(tmp_path)
     assert told[-1]["epsilon"] == pytest.approx(SCHEDULE.epsilon, rel=1e-6)
-    assert all(a["epsilon"] < b["epsilon"] for a, b in zip(told, told[1:], strict=False))
+    assert all(a["epsilon"] < b["epsilon"] for a, b in pairwise(told))
     known = {"step", "steps", "epsilon", "delta", "noise_multiplier", "sampling_rate", "seconds"}
     assert all(set(line) == known for line in told)
     assert not (tmp_path / CHECKPOINT).exists()  # without a journal nobody could tell what it holds

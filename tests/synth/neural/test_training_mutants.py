@@ -55,7 +55,8 @@ def residual(kind: str, steps: Release, n_repeats: int) -> np.ndarray:
         return gradient(trained)
 
     clean = written(Purse([range(N_UNITS)]))
-    return torch.stack([written(steps) - clean for _ in range(n_repeats)]).numpy() * EXPECTED
+    noise: np.ndarray = torch.stack([written(steps) - clean for _ in range(n_repeats)]).numpy()
+    return noise * EXPECTED
 
 
 def noise_of_a_step_has_its_scale() -> None:
@@ -121,7 +122,7 @@ def units_are_sampled_by_poissons_law_at_the_rate_that_is_charged() -> None:
         return torch.zeros(1, dtype=torch.float64)
 
     for _ in range(n_steps):
-        private_tvae.noisy_mean(steps, n, Clipping(1.0, n * rate, n), clipped_sum)
+        dp_sgd.noisy_mean(steps, n, Clipping(1.0, n * rate, n), clipped_sum)
     assert len(sampled) == n_steps
     sizes = np.array([len(chosen) for chosen in sampled])
     edges = np.arange(4, 18)
@@ -173,9 +174,7 @@ def what_the_budget_is_asked_for_is_the_sum_over_real_rows() -> None:
     # Against autograd, a row at a time: the critic's scores with their conditions.
     trained = training("ctgan", units(), max_grad_norm=2.0)
     assert isinstance(trained, PrivateCtganTraining)
-    rows = trained._spans.one_hot(units().codes.long())
-    torch.manual_seed(3)
-    state = torch.get_rng_state()
+    n, codes = 20, units().codes[:20].long()
     columns: list[Tensor] = []
     of_rows = trained.conditions.of_rows
 
@@ -184,30 +183,28 @@ def what_the_budget_is_asked_for_is_the_sum_over_real_rows() -> None:
         return of_rows(codes, column)
 
     trained.conditions.of_rows = listening  # type: ignore[method-assign]
-    torch.set_rng_state(state)
     weights = {name: value.clone() for name, value in trained._critic.state_dict().items()}
-    purse = Purse([range(N_UNITS)])
+    purse = Purse([range(n)])
     trained.step(purse)
     trained._critic.load_state_dict(weights)
-    column = torch.cat(columns)[:N_UNITS]
-    condition = of_rows(units().codes.long(), column)
+    rows = torch.cat([trained._spans.one_hot(codes), of_rows(codes, columns[0][:n])], 1)
     expected = np.zeros_like(purse.totals[0])
-    for row in torch.cat([rows, condition], 1):
+    for row in rows:
         parts = torch.autograd.grad(-trained._critic(row[None]).sum(), list(trained._critic.parameters()))
         flat = torch.cat([part.flatten() for part in parts]).double().numpy()
         expected += flat * min(1.0, 2.0 / np.linalg.norm(flat))
     assert purse.bounds == [2.0]
-    np.testing.assert_allclose(purse.totals[0], expected, rtol=0, atol=1e-4)
+    assert np.abs(purse.totals[0] - expected).max() < 1e-4
 
 
 def nothing_but_the_released_sum_depends_on_the_table() -> None:
     # Bit for bit: with the same answers to the sums, tables of any content and size, with samples of any size and any
     # number of passes, end in the same weights.
     def answer(total: np.ndarray, bound: float) -> np.ndarray:
-        return np.sin(np.arange(len(total)) * 0.7) * 3
+        return np.asarray(np.sin(np.arange(len(total)) * 0.7) * 3)
 
     tables = (units(), units(seed=5), units(seed=9, n_units=90))
-    samples = ([range(10), range(8)], [range(12), []], [range(60), range(2)])
+    samples: tuple[list[Sequence[int]], ...] = ([range(10), range(8)], [range(12), []], [range(60), range(2)])
     for kind in KINDS:
         states = []
         for table, sampled in zip(tables, samples, strict=True):
@@ -366,7 +363,7 @@ def _penalty_on_real_rows(self: PrivateCtganTraining, fakes: Tensor) -> Tensor:
 
 def _exact_frequencies(self: PrivateCtganTraining, spec: Any, table: Units, layout: Any, *rest: Any) -> None:
     codes = table.codes.numpy()
-    counts = [np.bincount(codes[:, index], minlength=size) for index, size in enumerate(LAYOUT.sizes)]
+    counts = [np.bincount(codes[:, index], minlength=size) * 1.0 for index, size in enumerate(LAYOUT.sizes)]
     _init(self, spec, table, layout, counts, *rest[1:])
 
 

@@ -1,6 +1,7 @@
 """A step of TVAE: the library's losses, every row once an epoch, and a step that never waits for its device."""
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,17 @@ def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none(name
     assert "randperm" in {name for name, _ in order}
     assert all(run == rest for run in runs[1:])
     assert not WAITS & {name for run in runs for name, _ in run}
+
+
+def test_products_in_bfloat16_change_losses_by_their_rounding_alone_and_weights_stay_float32() -> None:
+    half = _training(spec=replace(SMALL, precision="bfloat16"))
+    (exact,), (rounded,) = _steps(_training(), 1), _steps(half, 1)
+    for name in exact:
+        # Eight bits of a factor.
+        assert rounded[name].item() == pytest.approx(exact[name].item(), rel=0.02, abs=0.005)
+    assert rounded != exact
+    assert all(loss.dtype == torch.float32 for loss in rounded.values())
+    assert all(weight.dtype == torch.float32 for weight in (*half.encoder.parameters(), *half.decoder.parameters()))
 
 
 def test_a_dependence_between_two_columns_is_learned() -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from synth.domain import Discretizer
+from synth.domain.discretizer import regroup
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform
@@ -169,8 +170,18 @@ def _merged(frame: pd.DataFrame, schema: Schema) -> Encoding:
     return BinnedEncoding(Discretizer.by_quantiles(schema, frame, n_bins=7))
 
 
+def _rare(frame: pd.DataFrame, schema: Schema) -> Encoding:
+    """Bins of five cells and uneven masses; every third category is `other`, as in a private fit that found it rare."""
+    made = []
+    for attribute in Discretizer.by_schema(schema).attributes:
+        cells = np.arange(attribute.n_cells - 2)
+        groups = np.where(cells % 3 == 0, -1, cells) if attribute.edges is None else cells // 5
+        made.append(regroup(attribute, groups, np.arange(1.0, attribute.n_cells + 1)))
+    return BinnedEncoding(Discretizer(tuple(made)))
+
+
 ENCODINGS: dict[str, Callable[[pd.DataFrame, Schema], Encoding]] = {
-    "modal": _modal, "binned": _binned, "merged": _merged,
+    "modal": _modal, "binned": _binned, "merged": _merged, "rare": _rare,
 }  # fmt: skip
 
 

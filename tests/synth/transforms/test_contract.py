@@ -12,8 +12,9 @@ from synth.domain import Discretizer, line
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from synth.transforms.binned import BinnedEncoding
+from synth.transforms.categories import Categories
 from synth.transforms.layout import Encoded
-from synth.transforms.modal import Categories, ModalEncoding
+from synth.transforms.modal import ModalEncoding
 from synth.transforms.modes import EDGE, WIDTH, Modes
 
 
@@ -209,3 +210,8 @@ def test_what_encoding_needs_on_the_way_does_not_grow_with_the_table(kind: str) 
         tracemalloc.stop()
     # One float64 a row would be 8 MB, and one a row and bell 80.
     assert peak - encoded.codes.nbytes - encoded.scalars.nbytes < 24e6
+
+
+def test_a_table_without_rows_gives_columns_that_are_missing(frame: pd.DataFrame, schema: Schema) -> None:
+    encoding = ModalEncoding.fit(frame.iloc[:0], schema, np.random.default_rng(0))
+    assert set(encoding.layout.sizes) == {1} and encoding.layout.scalars == ()

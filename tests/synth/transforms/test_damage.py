@@ -60,6 +60,7 @@ MODAL: dict[str, Damage] = {
     "a mean of text": _set("age", "means", 0, to="40"),
     "a negative deviation": _set("age", "deviations", 0, to=-1.0),
     "a deviation of zero": _set("age", "deviations", 0, to=0.0),
+    "a deviation too small to divide by": _set("age", "deviations", 0, to=1e-300),
     "a deviation beyond its range": _set("age", "deviations", 0, to=1e300),
     "a negative weight": _set("age", "weights", 0, to=-0.1),
     "weights that do not sum to one": _set("age", "weights", 0, to=3.0),

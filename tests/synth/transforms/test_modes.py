@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synth.transforms.atoms import FEW_VALUES
 from synth.transforms.bells import LEAST_DEVIATION, fit_bells
-from synth.transforms.modes import EDGE, FEW_VALUES, WIDTH, Modes
+from synth.transforms.modes import EDGE, WIDTH, Modes
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COLUMNS = st.lists(FINITE | st.just(np.nan) | st.integers(0, 3).map(float), min_size=1, max_size=80)
