@@ -33,8 +33,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_M
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
     results = Results(options.out)
-    results.about |= _machine()
     if options.table is not None:
+        results.about = _machine() | results.about
+        if options.again:
+            results.runs = [run for run in results.runs if run.failure is None]
         for part in options.only:
             for point in PARTS[part](options):
                 _once(results, point, options)
@@ -53,6 +55,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of timed fits")
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the table whose memory is measured")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="seconds of one fit at most")
+    parser.add_argument("--again", action="store_true", help="measure once more what failed")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     return parser.parse_args(arguments)
 
@@ -63,7 +66,7 @@ def _fit_time(options: argparse.Namespace) -> Iterator[Point]:
         for name in options.generators:
             yield Point("fit", name, epochs=options.epochs, seed=seed, threads=options.threads)
         for name in options.generators:
-            if "ctgan" in name.lower().split("."):  # both networks of a maker get the same encoding
+            if name.lower().endswith("ctgan"):  # both networks of a maker get the same encoding
                 yield Point("encode", name, seed=seed, threads=options.threads)
     yield Point("matmul", threads=options.threads)
     for name in options.generators:

@@ -34,7 +34,7 @@ class Ctgan(NeuralGenerator):
         from synth.neural.training import train
 
         wanted = asked(self, *SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
-        spec = CtganSpec(batch_size=self.batch_size, pac=self.pac, **wanted)
+        spec = CtganSpec(batch_size=self.batch_size, pac=self.pac, precision=self.precision, **wanted)
         training = CtganTraining(spec, rows.encoded, rows.layout, device)
         train(training, self.epochs, course)
         return CtganNetwork(rows.layout, training.generator.cpu().eval(), _frequencies(rows))

@@ -36,7 +36,7 @@ STEPS = "steps of DP-SGD"
 """What a statement calls them."""
 EXPECTED_BATCH = (256, 4096)
 """Units that a step's sample holds at least and at most, as expected, where the sampling rate is not set."""
-PLAIN_ONLY = ("epochs", "batch_size", "pac")
+PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")
 PRIVATE_ONLY = ("steps", "sampling_rate", "max_grad_norm", "n_bins", "columns_share", "dp_backend")
 Widths = tuple[int, ...]
 
@@ -87,6 +87,9 @@ class NeuralGenerator(PrivateGenerator):
     """Share of the units in a step's sample, of tables that are neither small nor large."""
     epochs: int = Field(default=300, ge=1, le=100_000, description="Without epsilon: passes over the table.")
     batch_size: int = Field(default=500, ge=2, le=1_000_000, description="Without epsilon: rows of a step.")
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="Without epsilon: of products; bfloat16 is faster where the processor has it."
+    )
     learning_rate: float | None = Field(default=None, gt=0, le=1, description="none: the usual one.")
     d_latent: int | None = Field(default=None, ge=1, le=4096, description="Width of the noise; none: the usual one.")
     steps: int = Field(default=1000, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD.")

@@ -29,7 +29,8 @@ class Tvae(NeuralGenerator):
         from synth.neural.tvae import TvaeSpec, TvaeTraining
 
         wanted = asked(self, "d_latent", "encoder_widths", "decoder_widths", rate="learning_rate")
-        training = TvaeTraining(TvaeSpec(batch_size=self.batch_size, **wanted), rows.encoded, rows.layout, device)
+        spec = TvaeSpec(batch_size=self.batch_size, precision=self.precision, **wanted)
+        training = TvaeTraining(spec, rows.encoded, rows.layout, device)
         train(training, self.epochs, course)
         return TvaeNetwork(rows.layout, training.decoder.cpu().eval(), training.deviations.detach().cpu())
 

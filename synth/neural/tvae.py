@@ -124,8 +124,9 @@ def reconstruction_losses(logits: Tensor, codes: Tensor, scalars: Tensor, deviat
         deviations: shape (n_scalars,).
         spans: of the layout.
     """
-    likelihoods = spans.nll(logits[:, : spans.n_codes], codes).sum(1)
-    errors = (scalars - torch.tanh(logits[:, spans.n_codes :])) / deviations
+    of_codes, of_scalars = logits.split([spans.n_codes, len(deviations)], 1)
+    likelihoods = spans.nll(of_codes, codes).sum(1)
+    errors = (scalars - torch.tanh(of_scalars)) / deviations
     return likelihoods + errors.square().sum(1) / 2 + deviations.log().sum()
 
 

@@ -18,8 +18,8 @@ class Match(NamedTuple):
     """The codes under which a value may be found.
 
     Attributes:
-        weights: one for each such code of the span and zero for the others, shape (size,); all zero where no row that
-            the encoding knows, or can make, holds the value.
+        weights: one for such a code of the span, of several in (0, 1] and as dense as each is about the value; zero for
+            the others, shape (size,); all zero where no row that the encoding knows, or can make, holds the value.
         scalars: what goes with each of them, shape (size,), NaN where the code alone says the value; none where the
             column has no scalar.
     """

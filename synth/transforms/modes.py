@@ -133,7 +133,7 @@ class Modes:
         """The codes under which a value may be found: its atom's, or those of all bells that reach it.
 
         Of bells it does not tell how likely each is to have made the value: whoever fits rows to the scalars of the
-        bells does.
+        bells does. It tells how much of the line a step of each bell's scalar covers: a weight is its density there.
 
         Args:
             value: NaN for a missing one.
@@ -148,7 +148,8 @@ class Modes:
             bells = slice(len(self.atoms), len(self.atoms) + len(self.means))
             standard = (self._line(np.array([value])) - self.means) / self.deviations
             reached = np.abs(standard) <= WIDTH
-            weights[bells] = reached
+            if reached.any():
+                weights[bells] = reached * (self.deviations[reached].min() / self.deviations)
             scalars[bells] = np.where(reached, np.clip(standard / WIDTH, -EDGE, EDGE), np.nan)
         return Match(weights, scalars if self.has_scalar else None)
 

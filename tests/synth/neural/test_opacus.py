@@ -55,7 +55,9 @@ def test_the_optimizer_of_opacus_takes_the_same_step_without_noise(kind: str) ->
     hooked = GradSampleModule(nn.ModuleList(networks), loss_reduction="sum")
     parameters = list(hooked.parameters())
     descent = torch.optim.SGD(parameters, 1.0)
-    optimizer = DPOptimizer(adam, noise_multiplier=0.0, max_grad_norm=1.0, expected_batch_size=24, loss_reduction="sum")
+    optimizer = DPOptimizer(
+        descent, noise_multiplier=0.0, max_grad_norm=1.0, expected_batch_size=24, loss_reduction="sum"
+    )
     with pytest.warns(UserWarning, match="Full backward hook"):
         losses().sum().backward()
     optimizer.pre_step()

@@ -92,12 +92,13 @@ def test_a_value_of_the_table_is_looked_for_where_it_was_put(case: Any) -> None:
         for row in range(0, len(case.frame), max(len(case.frame) // 20, 1)):
             match = encoding.match(span.column, case.frame[span.column].iloc[row : row + 1])
             code = encoded.codes[row, place]
-            assert match.weights.shape == (span.size,) and set(match.weights) <= {0.0, 1.0}
+            assert match.weights.shape == (span.size,) and match.weights.min() >= 0 and match.weights.max() == 1
             assert (match.scalars is None) == span.whole
             scalar = None if span.whole else encoded.scalars[row, encoding.layout.scalars.index(span.column)]
             if scalar is not None and abs(scalar) >= np.float32(EDGE):
                 continue  # beyond the reach of its bell, so that nobody will find it there
-            assert match.weights[code] == 1.0
+            assert match.weights[code] > 0
+            assert match.scalars is not None or match.weights.sum() == 1
             if match.scalars is not None and not np.isnan(match.scalars[code]):
                 assert match.scalars[code] == pytest.approx(scalar, abs=1e-6)
 

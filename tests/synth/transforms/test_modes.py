@@ -218,3 +218,9 @@ def test_a_value_is_looked_for_in_every_bell_that_reaches_it() -> None:
     atom, missing = modes.match(5.0), modes.match(np.nan)
     assert atom.weights.tolist() == [1, 0, 0, 0] and missing.weights.tolist() == [0, 0, 0, 1]
     assert atom.scalars is not None and np.isnan(atom.scalars).all()
+
+
+def test_a_bell_that_is_twice_as_wide_is_half_as_dense_about_a_value() -> None:
+    modes = Modes(np.empty(0), np.array([0.0, 0.0]), np.array([2.0, 4.0]), np.array([0.5, 0.5]), missing=False)
+    assert modes.match(1.0).weights.tolist() == [1.0, 0.5]
+    assert modes.match(10.0).weights.tolist() == [0.0, 1.0]
