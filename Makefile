@@ -1,7 +1,7 @@
 # Everything runs in .venv, which the first command makes; the second call of a command installs nothing.
 PYTHON ?= python3
 BIN := .venv/bin
-PEERS := opendp smartnoise dpmm
+PEERS := opendp smartnoise dpmm mostly
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-slow check bench bench-peers clean
@@ -31,6 +31,7 @@ bench: .venv/.dev
 	@echo "Private generators on UCI's Adult, which you bring: $(BIN)/python -m benchmarks.adult adult.data --out adult.json"
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
 	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"
+	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
 
 # Other libraries, each in an environment of its own. One that does not install stops nothing: its rows will say so.
 bench-peers: $(PEERS:%=.venv-peers/%/.made)

@@ -1,6 +1,6 @@
 """Trained networks as named arrays, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,20 +37,41 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> CtganNetw
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("weights are finite numbers")
     weights = {name.removeprefix(NETWORK): array for name, array in arrays.items() if name.startswith(NETWORK)}
-    hidden = [f"layers.{place}.weight" for place in range(len(weights))]
-    widths = [len(weights[name]) for name in hidden if name in weights]
-    d_in = weights["layers.0.weight"].shape[1]
+    others = set(arrays) - {NETWORK + name for name in weights}
+    widths = _widths(weights)
     if DEVIATIONS in arrays:
-        deviations = torch.from_numpy(arrays[DEVIATIONS])
-        if deviations.shape != (len(layout.scalars),):
-            raise ValueError("there is one deviation for each scalar")
-        return TvaeNetwork(layout, _filled(Decoder(d_in, widths, layout.width), weights), deviations)
-    return CtganNetwork(layout, _filled(Generator(d_in, widths, layout.width), weights), _shares(arrays, layout))
+        decoder = _filled(Decoder, (*widths, layout.width), weights)
+        return TvaeNetwork(layout, decoder, _deviations(arrays, others, layout))
+    generator = _filled(Generator, (*widths, layout.width), weights)
+    shares = _shares(arrays, others, layout)
+    if widths[0] <= sum(map(len, shares)):
+        raise ValueError("a generator takes noise beside its condition")
+    return CtganNetwork(layout, generator, shares)
 
 
-def _shares(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> tuple[NDArray[np.float64], ...]:
+def _widths(weights: Mapping[str, NDArray[Any]]) -> tuple[int, list[int]]:
+    """Of the input, and of each hidden layer."""
+    layers = [name for name in (f"layers.{place}.weight" for place in range(len(weights))) if name in weights]
+    if not layers or any(weights[name].ndim != 2 or weights[name].size == 0 for name in layers):
+        raise ValueError("a network has hidden layers, each a matrix")
+    return weights["layers.0.weight"].shape[1], [len(weights[name]) for name in layers]
+
+
+def _deviations(arrays: Mapping[str, NDArray[Any]], others: set[str], layout: Layout) -> torch.Tensor:
+    deviations = arrays[DEVIATIONS].astype(np.float32)
+    if others != {DEVIATIONS} or deviations.shape != (len(layout.scalars),) or (deviations < 0).any():
+        raise ValueError("there is one deviation for each scalar")
+    return torch.from_numpy(deviations)
+
+
+def _shares(
+    arrays: Mapping[str, NDArray[Any]], others: set[str], layout: Layout
+) -> tuple[NDArray[np.float64], ...]:  # fmt: skip
     sizes = [span.size for span in layout.spans if span.whole]
-    shares = tuple(arrays[f"{SHARES}{place}"].astype(np.float64) for place in range(len(sizes)))
+    names = [f"{SHARES}{place}" for place in range(len(sizes))]
+    if others != set(names):
+        raise ValueError("there are shares for each column that a condition may name")
+    shares = tuple(arrays[name].astype(np.float64) for name in names)
     for share, size in zip(shares, sizes, strict=True):
         if share.shape != (size,) or (share < 0).any() or share.sum() <= 0:
             raise ValueError("there is a share for each code that a condition may name")
@@ -61,10 +82,17 @@ def _weights(network: nn.Module) -> dict[str, NDArray[Any]]:
     return {f"{NETWORK}{name}": tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
 
 
-def _filled(network: Module, weights: Mapping[str, NDArray[Any]]) -> Module:
+def _filled(
+    kind: Callable[..., Module], widths: tuple[int, list[int], int], weights: Mapping[str, NDArray[Any]]
+) -> Module:
+    with torch.device("meta"):  # no draw of first weights, so that torch's own generators are left as they were
+        network = kind(*widths)
+    network.to_empty(device="cpu")
     try:
         network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     except RuntimeError as error:
         raise ValueError("weights fit the network") from error
+    if any((array < 0).any() for name, array in weights.items() if name.endswith("running_var")):
+        raise ValueError("no variance is below zero")
     network.eval().requires_grad_(False)
     return network

@@ -17,6 +17,7 @@ from synth.errors import JobError
 from synth.neural import drawing
 from synth.neural.drawing import BATCH, CtganNetwork, Network, TvaeNetwork, draw
 from synth.neural.networks import Decoder, Generator
+from synth.neural.spans import Spans
 from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.modes import Modes
@@ -67,7 +68,7 @@ def drawn(from_network: Network, n: int, match: Mapping[int, Match] | None = Non
 def unmatched(from_network: Network, n: int, match: Mapping[int, Match], seed: int = 2) -> Encoded:
     """Rows that a network makes when it is told what is asked for, none of them turned down."""
     torch.manual_seed(seed)
-    spans = drawing.Spans(from_network.layout)
+    spans = Spans(from_network.layout)
     with torch.inference_mode():
         raws = (from_network.raw(BATCH, match) for _ in range(-(-n // BATCH)))
         return drawing._joined([drawing._settled(raw, from_network, spans) for raw in raws])
@@ -75,7 +76,7 @@ def unmatched(from_network: Network, n: int, match: Mapping[int, Match], seed: i
 
 def cells(codes: np.ndarray, spans: list[int]) -> np.ndarray:
     """One number for what a row holds in some columns."""
-    return np.ravel_multi_index(tuple(codes[:, spans].T), tuple(LAYOUT.sizes[span] for span in spans))
+    return np.asarray(np.ravel_multi_index(tuple(codes[:, spans].T), tuple(LAYOUT.sizes[span] for span in spans)))
 
 
 def assert_alike(one: np.ndarray, other: np.ndarray) -> None:
@@ -180,7 +181,7 @@ def test_a_number_in_a_bell_is_asked_for_by_code_and_scalar(others: dict[int, Ma
 
 
 class TwoBells:
-    """Half of the rows from a narrow bell and half from a wide one about the same place, and a column that says which."""
+    """Rows from a narrow bell or a wide one about the same place, and a column that says which."""
 
     modes = Modes(np.empty(0), np.zeros(2), np.array([1.0, 20.0]), np.array([0.5, 0.5]), missing=False)
     layout = Layout((Span("n", 2, False), Span("from", 2, True)), ("n",))
