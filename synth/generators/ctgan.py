@@ -3,10 +3,10 @@
 Source: Xu et al. 2019 (1907.00503).
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.generators.neural import NeuralGenerator, PrivateRows, Rows, Widths, asked
@@ -25,8 +25,29 @@ class Ctgan(NeuralGenerator):
     usual_rate: ClassVar[float] = 0.03
     pac: int = Field(default=10, ge=1, le=1000, description="Without epsilon: rows that the critic judges together.")
     steps: int = Field(default=2000, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD, on the critic.")
-    generator_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
-    critic_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
+    generator_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
+    critic_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
+
+    critic: Literal["pairs", "network"] = Field(
+        default="pairs", description="With epsilon: what tells real rows from fakes; network: as in the paper."
+    )
+
+    @model_validator(mode="after")
+    def _clips(self) -> Self:
+        """A parameter of a network that is not there is refused."""
+        of_network = [name for name in ("dp_backend", "critic_widths") if name in self.model_fields_set]
+        if self.promises and self.critic == "pairs" and of_network:
+            raise ValueError(
+                f'{of_network[0]} is of a critic that is a network, and critic="pairs" is none; leave it out'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _packs(self) -> Self:
+        """A batch that is no whole number of packs is refused."""
+        if not self.promises and self.batch_size % self.pac:
+            raise ValueError(f"batch_size={self.batch_size} is no multiple of pac={self.pac}; choose one that is")
+        return self
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining
@@ -48,7 +69,7 @@ class Ctgan(NeuralGenerator):
         from synth.neural.units import Units
 
         wanted = asked(self, *SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
-        spec = PrivateCtganSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
+        spec = PrivateCtganSpec(critic=self.critic, max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
         units = Units.of(rows.encoded, rows.entities, rows.max_rows_per_unit)
         training = PrivateCtganTraining(
             spec, units, rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device

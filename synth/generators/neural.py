@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -37,8 +37,8 @@ STEPS = "steps of DP-SGD"
 EXPECTED_BATCH = (256, 4096)
 """Units that a step's sample holds at least and at most, as expected, where the sampling rate is not set."""
 PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")
-PRIVATE_ONLY = ("steps", "sampling_rate", "max_grad_norm", "n_bins", "columns_share", "dp_backend")
-Widths = tuple[int, ...]
+PRIVATE_ONLY = ("steps", "sampling_rate", "max_grad_norm", "n_bins", "columns_share", "dp_backend", "critic")
+Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_length=1, max_length=32)]
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,18 @@ class NeuralGenerator(PrivateGenerator):
             SchemaError: free text is kept.
             BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
             MissingExtra: PyTorch or Opacus is not installed.
+            JobError: there is no such device.
         """
         super().check(schema)
         require_torch()
+        if self.device == "cuda":
+            from synth.neural.devices import device_of
+
+            device_of(self.device)
+        if self.dp_backend == "opacus":
+            from synth.neural.opacus_sums import require_opacus
+
+            require_opacus()
 
     def plan(self, schema: Schema) -> Plan:
         """One-way histograms at their share, and the steps of DP-SGD for about the rest.
@@ -253,10 +262,13 @@ class NeuralGenerator(PrivateGenerator):
             return self._train(rows, course, device)
 
     def _digest(self, rows: Rows, seed: int) -> str:
-        """What a checkpoint goes by: everything that training depends on but the rows themselves."""
+        """What a checkpoint goes by: everything that training depends on, of a private one but the rows themselves."""
         known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes, "seed": seed}
         if isinstance(rows, PrivateRows):
             known["one_way"] = [counts.tolist() for counts in rows.one_way]
+        else:
+            parts = (rows.encoded.codes, rows.encoded.scalars)
+            known["rows"] = [hashlib.sha256(np.ascontiguousarray(part)).hexdigest() for part in parts]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":

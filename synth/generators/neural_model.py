@@ -140,12 +140,13 @@ class NeuralModel:
             shares, parameters, described = content["entity_shares"], content["parameters"], content["encoding"]
             if not isinstance(parameters, dict):
                 raise TypeError
+            _require_shares(shares, schema)
             encoding = ENCODINGS[described["kind"]].from_plain(described["columns"], schema)
             return cls(
                 name=content["generator"],
                 schema=schema,
                 statement=statement,
-                default_rows=int(content["default_rows"]),
+                default_rows=rows_wanted(None, int(content["default_rows"])),
                 encoding=encoding,
                 network=from_arrays(arrays, encoding.layout),
                 entity_shares=None if shares is None else tuple(shares),
@@ -153,6 +154,15 @@ class NeuralModel:
             )
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def _require_shares(shares: Any, schema: Schema) -> None:
+    """Refuse shares of entities by their rows that are none."""
+    if shares is None:
+        return
+    sizes = np.array(shares, dtype=np.float64)
+    if schema.entity is None or sizes.ndim != 1 or not (np.isfinite(sizes).all() and sizes.min() >= 0 < sizes.sum()):
+        raise ValueError("shares of entities are not below zero, and there are entities")
 
 
 def require_torch() -> None:

@@ -74,7 +74,7 @@ def load_model(path: Path | str) -> Model:
 
     content, arrays, schema, statement = load_content(Path(path))
     name = content.get("generator")
-    if name not in _CLASSES or generator_class(name).unsaved is not None:
+    if not isinstance(name, str) or name not in _CLASSES or generator_class(name).unsaved is not None:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
     kind = NeuralModel if issubclass(generator_class(name), NeuralGenerator) else MarginalModel
     return kind.load(content, arrays, schema, statement)

@@ -20,8 +20,8 @@ class Tvae(NeuralGenerator):
 
     name: ClassVar[str] = "tvae"
     usual_rate: ClassVar[float] = 0.04
-    encoder_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
-    decoder_widths: Widths | None = Field(default=None, min_length=1, description="Layers; none: the usual ones.")
+    encoder_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
+    decoder_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "TvaeNetwork":
         from synth.neural.drawing import TvaeNetwork

@@ -24,8 +24,7 @@ class OpacusSums:
     """
 
     def __init__(self, *networks: nn.Module) -> None:
-        if importlib.util.find_spec("opacus") is None:
-            raise MissingExtra("backend='opacus' needs the extra 'neural'; pip install 'understudy[neural]'")
+        require_opacus()
         self._networks = nn.ModuleList(networks)
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
@@ -56,6 +55,16 @@ class OpacusSums:
             return [parameter.grad_sample for parameter in self._networks.parameters()]
         finally:
             hooked.to_standard_module()
+
+
+def require_opacus() -> None:
+    """Refuse work that needs Opacus where it is not installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
+    if importlib.util.find_spec("opacus") is None:
+        raise MissingExtra("backend='opacus' needs the extra 'neural'; pip install 'understudy[neural]'")
 
 
 def clipped_sums_by(backend: str, *networks: nn.Module) -> ClippedSums:

@@ -62,7 +62,7 @@ def test_the_generator_is_trained_once_in_so_many_critic_steps_and_averaged() ->
     weights = []
     for _ in range(6):
         trained.step(Purse([range(10)]))
-        weights.append((trained._generator.output.weight.clone(), trained.generator.output.weight.clone()))
+        weights.append((trained.maker.network.output.weight.clone(), trained.generator.output.weight.clone()))
     moved = [bool((a[0] != b[0]).any()) for a, b in pairwise(weights)]
     assert moved == [False, True, False, False, True]
     before, after = weights[4], weights[5]
@@ -75,7 +75,7 @@ def test_rates_fall_along_a_schedule_fixed_in_advance() -> None:
     rates = []
     for _ in range(40):
         trained.step(Purse([[]]))
-        rates.append(trained._critic_adam.param_groups[0]["lr"])
+        rates.append(trained.critic._adam.param_groups[0]["lr"])
     assert rates[0] == PrivateCtganSpec().critic_rate
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < 0.05 * rates[0]
@@ -114,5 +114,5 @@ def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
     for _ in range(300):
         trained.step(purse)
     condition, _, _ = trained.conditions.draw(1000)
-    drawn = trained._spans.draw(trained.generator(torch.cat([torch.randn(1000, 4), condition], 1)))
+    drawn = trained.maker.spans.draw(trained.generator(torch.cat([torch.randn(1000, 4), condition], 1)))
     assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.9

@@ -16,8 +16,9 @@ from torch import Tensor
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.steps import Steps
-from synth.neural import dp_sgd, private_ctgan, private_tvae
+from synth.neural import dp_sgd, network_critic, pair_critic, private_tvae
 from synth.neural.dp_sgd import Clipping, Release, write_gradients
+from synth.neural.network_critic import NetworkCritic
 from synth.neural.private_ctgan import PrivateCtganTraining
 from synth.neural.units import N_DRAWS, Batch, Units
 from tests.synth.neural.toy import (
@@ -182,14 +183,14 @@ def what_the_budget_is_asked_for_is_the_sum_over_real_rows() -> None:
         return of_rows(codes, column)
 
     trained.conditions.of_rows = listening  # type: ignore[method-assign]
-    weights = {name: value.clone() for name, value in trained._critic.state_dict().items()}
+    weights = {name: value.clone() for name, value in trained.critic.network.state_dict().items()}
     purse = Purse([range(n)])
     trained.step(purse)
-    trained._critic.load_state_dict(weights)
-    rows = torch.cat([trained._spans.one_hot(codes), of_rows(codes, columns[0][:n])], 1)
+    trained.critic.network.load_state_dict(weights)
+    rows = torch.cat([trained.maker.spans.one_hot(codes), of_rows(codes, columns[0][:n])], 1)
     expected = np.zeros_like(purse.totals[0])
     for row in rows:
-        parts = torch.autograd.grad(-trained._critic(row[None]).sum(), list(trained._critic.parameters()))
+        parts = torch.autograd.grad(-trained.critic.network(row[None]).sum(), list(trained.critic.network.parameters()))
         flat = torch.cat([part.flatten() for part in parts]).double().numpy()
         expected += flat * min(1.0, 2.0 / np.linalg.norm(flat))
     assert purse.bounds == [2.0]
@@ -228,8 +229,8 @@ CHECKS: tuple[Check, ...] = (
 
 _floats, _sample, _clipped_sums = SystemNoise.floats, SystemNoise.sample, dp_sgd.clipped_sums
 _factors, _batch, _mean = dp_sgd.clip_factors, Units.batch, dp_sgd.noisy_mean
-_generator_step, _public = PrivateCtganTraining._generator_step, PrivateCtganTraining._public_gradient
-_init, _ctgan_sum = PrivateCtganTraining.__init__, PrivateCtganTraining._clipped_sum
+_ctgan_step, _public = PrivateCtganTraining.step, NetworkCritic._public_gradient
+_init, _ctgan_sum = PrivateCtganTraining.__init__, NetworkCritic._clipped_sum
 
 
 def _noise_times(factor: float) -> Callable[..., np.ndarray]:
@@ -339,26 +340,25 @@ def _truncated(steps: Release, n_units: int, clipping: Clipping, clipped_sum: An
     return torch.from_numpy(steps.release(total.numpy(), clipping.max_grad_norm) / clipping.expected_batch)
 
 
-def _noise_on_fakes(self: PrivateCtganTraining, steps: Release) -> None:
-    condition, _, _ = self.conditions.draw(self._n_fakes)
-    fakes = torch.cat([self._fakes(self._logits(condition)), condition], 1).detach()
-    columns = torch.randint(self.conditions.n_columns, (N_DRAWS,))
+def _noise_on_fakes(self: NetworkCritic, steps: Release, made: Tensor, condition: Tensor) -> None:
+    fakes = torch.cat([made, condition], 1)
+    columns = torch.randint(self._conditions.n_columns, (N_DRAWS,))
     sampled = steps.sample(len(self._units))[: self._clipping.pass_units]
     real = self._clipped_sum(sampled, columns) / self._clipping.expected_batch
-    of_fakes = self._clipped_fakes(lambda: self._critic(fakes), len(fakes), self.spec.max_grad_norm)
-    noisy = torch.from_numpy(steps.release(of_fakes.numpy(), self.spec.max_grad_norm)) / len(fakes)
+    of_fakes = self._clipped_fakes(lambda: self.network(fakes), len(fakes), self._clipping.max_grad_norm)
+    noisy = torch.from_numpy(steps.release(of_fakes.numpy(), self._clipping.max_grad_norm)) / len(fakes)
     write_gradients(self._parameters, real + noisy)
-    self._critic_adam.step()
+    self._adam.step()
 
 
-def _generator_on_real_rows(self: PrivateCtganTraining) -> None:
+def _generator_on_real_rows(self: PrivateCtganTraining, steps: Release) -> None:
     # As if the marginals to match were the table's own.
-    rows = self._spans.one_hot(self._units.codes.long())
+    rows = self.maker.spans.one_hot(self.critic._units.codes.long())  # type: ignore[attr-defined]
     self.conditions.shares = rows.mean(0)
-    _generator_step(self)
+    _ctgan_step(self, steps)
 
 
-def _penalty_on_real_rows(self: PrivateCtganTraining, fakes: Tensor) -> Tensor:
+def _penalty_on_real_rows(self: NetworkCritic, fakes: Tensor) -> Tensor:
     codes = self._units.codes[: len(fakes)].long()
     real = torch.cat([self._spans.one_hot(codes)] * 2, 1)
     return _public(self, torch.cat([real, fakes[len(real) :]]))
@@ -370,15 +370,15 @@ def _exact_frequencies(self: PrivateCtganTraining, spec: Any, table: Units, layo
     _init(self, spec, table, layout, counts, *rest[1:])
 
 
-def _columns_drawn_for_every_pass(self: PrivateCtganTraining, sampled: np.ndarray, columns: Tensor) -> Tensor:
-    return _ctgan_sum(self, sampled, torch.randint(self.conditions.n_columns, columns.shape))
+def _columns_drawn_for_every_pass(self: NetworkCritic, sampled: np.ndarray, columns: Tensor) -> Tensor:
+    return _ctgan_sum(self, sampled, torch.randint(self._conditions.n_columns, columns.shape))
 
 
 Plant = tuple[Any, str, Any]
 
 
 def _both(lie: Any) -> tuple[Plant, ...]:
-    return (private_tvae, "noisy_mean", lie), (private_ctgan, "noisy_mean", lie)
+    return tuple((module, "noisy_mean", lie) for module in (private_tvae, network_critic, pair_critic))
 
 
 MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
@@ -448,17 +448,17 @@ MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
     ("an empty batch skipped", _both(_empty_skipped), an_empty_sample_has_its_noise_and_its_step),
     (
         "noise on the fakes in place of the real rows",
-        ((PrivateCtganTraining, "_critic_step", _noise_on_fakes),),
+        ((NetworkCritic, "step", _noise_on_fakes),),
         what_the_budget_is_asked_for_is_the_sum_over_real_rows,
     ),
     (
         "a generator trained on real rows",
-        ((PrivateCtganTraining, "_generator_step", _generator_on_real_rows),),
+        ((PrivateCtganTraining, "step", _generator_on_real_rows),),
         nothing_but_the_released_sum_depends_on_the_table,
     ),
     (
         "a penalty on real rows",
-        ((PrivateCtganTraining, "_public_gradient", _penalty_on_real_rows),),
+        ((NetworkCritic, "_public_gradient", _penalty_on_real_rows),),
         nothing_but_the_released_sum_depends_on_the_table,
     ),
     (
@@ -468,7 +468,7 @@ MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
     ),
     (
         "random numbers that count the passes",
-        ((PrivateCtganTraining, "_clipped_sum", _columns_drawn_for_every_pass),),
+        ((NetworkCritic, "_clipped_sum", _columns_drawn_for_every_pass),),
         nothing_but_the_released_sum_depends_on_the_table,
     ),
 )

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from synth.neural.network_critic import NetworkCritic
 from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
 from synth.neural.units import Units
@@ -36,7 +37,7 @@ def training(kind: str, table: Units, max_rows: int = 8192, **settings: Any) -> 
         tvae = PrivateTvaeSpec(**{"encoder_widths": (28, 28), "decoder_widths": (24, 24), "d_latent": 3, **settings})
         return PrivateTvaeTraining(tvae, table, LAYOUT, ONE_WAY, EXPECTED, CPU)
     small: dict[str, Any] = {"generator_widths": (16, 16), "critic_widths": (24, 24), "d_latent": 4}
-    ctgan = PrivateCtganSpec(**{**small, **settings})
+    ctgan = PrivateCtganSpec(**{"critic": "network", **small, **settings})
     return PrivateCtganTraining(ctgan, table, LAYOUT, ONE_WAY, EXPECTED, 40, CPU)
 
 
@@ -44,7 +45,8 @@ def private_networks(trained: Training) -> list[nn.Module]:
     """The networks whose gradient on real rows is taken."""
     if isinstance(trained, PrivateTvaeTraining):
         return [trained._encoder, trained._decoder]
-    return [trained._critic]
+    assert isinstance(trained.critic, NetworkCritic)
+    return [trained.critic.network]
 
 
 def gradient(trained: Training) -> Tensor:
