@@ -33,21 +33,19 @@ class Ctgan(NeuralGenerator):
     )
 
     @model_validator(mode="after")
-    def _clips(self) -> Self:
-        """A parameter of a network that is not there is refused."""
+    def _fits(self) -> Self:
+        """Parameters that contradict each other, or have no effect, are refused."""
         of_network = [name for name in ("dp_backend", "critic_widths") if name in self.model_fields_set]
         if self.promises and self.critic == "pairs" and of_network:
-            raise ValueError(
-                f'{of_network[0]} is of a critic that is a network, and critic="pairs" is none; leave it out'
-            )
+            raise ValueError(f'{of_network[0]} is of a network, and critic="pairs" is none; set critic="network"')
+        if not self.promises and self.batch_size % self.pac:
+            raise ValueError(f"batch_size={self.batch_size} is no multiple of pac={self.pac}; give one that is")
         return self
 
-    @model_validator(mode="after")
-    def _packs(self) -> Self:
-        """A batch that is no whole number of packs is refused."""
-        if not self.promises and self.batch_size % self.pac:
-            raise ValueError(f"batch_size={self.batch_size} is no multiple of pac={self.pac}; choose one that is")
-        return self
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that have an effect, as plain data."""
+        idle = ("dp_backend", "critic_widths") if self.promises and self.critic == "pairs" else ()
+        return {name: value for name, value in super().parameters().items() if name not in idle}
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining

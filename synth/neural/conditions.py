@@ -51,7 +51,7 @@ class Conditions:
         """
         chosen = [index for index, span in enumerate(layout.spans) if span.whole]
         counts = [np.bincount(encoded.codes[:, index], minlength=layout.sizes[index]) for index in chosen]
-        rows = [np.argsort(encoded.codes[:, index], kind="stable") for index in chosen]
+        rows = [np.argsort(encoded.codes[:, index], kind="stable").astype(np.int32) for index in chosen]
         places = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
         n_rows = _joined(counts, np.int64)
         parts: tuple[NDArray[Any], ...] = (
@@ -97,4 +97,4 @@ def _running(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, kind), *parts]).astype(kind)
+    return np.concatenate([np.empty(0, kind), *parts]).astype(kind, copy=False)

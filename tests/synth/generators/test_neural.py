@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 from synth.domain.lawfulness import broken
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
-from synth.errors import BadInput, JobError, ModelError
+from synth.errors import BadInput, JobError, MissingExtra, ModelError
 from synth.generators import registry
 from synth.generators.neural import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
 from synth.generators.neural_model import NeuralModel
@@ -33,7 +33,9 @@ FITS = [(name, private) for name in NAMES for private in (False, True)]
 
 
 def generator(name: str, private: bool, **more: Any) -> NeuralGenerator:
-    made = registry.generator(name, **SMALL[name], **{**(PRIVATE if private else PLAIN), **more})
+    pairs = name == "ctgan" and private and more.get("critic") != "network"
+    shape = {part: width for part, width in SMALL[name].items() if not (pairs and part == "critic_widths")}
+    made = registry.generator(name, **shape, **{**(PRIVATE if private else PLAIN), **more})
     assert isinstance(made, NeuralGenerator)
     return made
 
@@ -71,15 +73,16 @@ def faults(table: pd.DataFrame, schema: Schema) -> list[str]:
 VALUES: dict[str, Any] = {
     "epochs": 3, "batch_size": 100, "pac": 2, "steps": 5, "sampling_rate": 0.1, "max_grad_norm": 2.0, "n_bins": 9,
     "columns_share": 0.2, "dp_backend": "opacus", "precision": "bfloat16",
+    "critic": "network",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("private", [False, True])
 def test_a_parameter_without_effect_is_refused_and_says_why(name: str, private: bool) -> None:
-    idle = [
-        parameter for parameter in (PLAIN_ONLY if private else PRIVATE_ONLY) if (name, parameter) != ("tvae", "pac")
-    ]
+    known = registry.generator_class(name).model_fields
+    idle = [parameter for parameter in (PLAIN_ONLY if private else PRIVATE_ONLY) if parameter in known]
+    assert len(idle) > 2
     for parameter in idle:
         epsilon = {"epsilon": 1.0} if private else {}
         with pytest.raises(JobError) as error:
@@ -119,6 +122,12 @@ def test_parameters_come_back_as_the_same_generator(kind: tuple[str, bool], mode
     json.dumps(made.parameters())
 
 
+@pytest.mark.parametrize("critic", ["pairs", "network"])
+def test_parameters_of_either_critic_come_back(critic: str) -> None:
+    made = generator("ctgan", True, critic=critic)
+    assert registry.generator("ctgan", **made.parameters()).parameters() == made.parameters()
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_gpu_that_is_not_there_is_refused_before_anything_is_drawn(
@@ -127,7 +136,9 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_is_drawn(
     chosen = generator(name, True, device="cuda")
     with pytest.raises(JobError, match="needs a GPU"):
         chosen.check(schema)
-    budget = Budget(chosen.schedule(schema), Untouched())
+    schedule = generator(name, True).schedule(schema)
+    assert schedule is not None
+    budget = Budget(schedule, Untouched())
     with pytest.raises(JobError, match="needs a GPU"):
         chosen.fit(frame, schema, budget=budget)
 
@@ -233,7 +244,7 @@ def test_heavy_tails_constants_and_numbers_beyond_float32_stay_within_their_boun
         schema,
     )  # fmt: skip
     made = fitted(*kind, table, schema)
-    synthetic = made.sample(500, seed=0)
+    synthetic = made.sample(n, seed=0)
     assert faults(synthetic, schema) == []
     assert synthetic.dtypes.astype(str).to_dict() == present(table, schema).dtypes.astype(str).to_dict()
     if not kind[1]:
@@ -243,7 +254,7 @@ def test_heavy_tails_constants_and_numbers_beyond_float32_stay_within_their_boun
 
 LAWFUL: dict[str, Any] = {
     "status": "declared",
-    "n_units": 400,
+    "n_units": 1000,
     "columns": {
         "gain": {"kind": "integer", "bounds": [0, 100], "missing": True},
         "loss": {"kind": "integer", "bounds": [0, 50]},
@@ -473,10 +484,15 @@ def test_a_seed_reaches_a_fit_without_epsilon_and_no_private_one(
     assert not np.array_equal(weights(True, 1), weights(True, 1))
 
 
+OPACUS: dict[str, dict[str, Any]] = {
+    "ctgan": {"dp_backend": "opacus", "critic": "network"}, "tvae": {"dp_backend": "opacus"},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_opacus_gives_a_working_fit(name: str, frame: pd.DataFrame, schema: Schema) -> None:
     pytest.importorskip("opacus")
-    made = fitted(name, True, frame, schema, dp_backend="opacus", steps=4)
+    made = fitted(name, True, frame, schema, **OPACUS[name], steps=4)
     assert faults(made.sample(50, seed=0), schema) == []
     assert made.parameters["dp_backend"] == "opacus"
 
@@ -485,9 +501,9 @@ def test_opacus_gives_a_working_fit(name: str, frame: pd.DataFrame, schema: Sche
 def test_opacus_that_is_not_installed_is_refused_before_anything_is_drawn(
     name: str, schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = generator(name, True, dp_backend="opacus")
+    chosen = generator(name, True, **OPACUS[name])
     monkeypatch.setitem(sys.modules, "opacus", None)
-    with pytest.raises(BadInput, match="opacus"):
+    with pytest.raises(MissingExtra, match="opacus"):
         chosen.check(schema)
 
 
