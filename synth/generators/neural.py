@@ -268,7 +268,7 @@ class NeuralGenerator(PrivateGenerator):
             known["one_way"] = [counts.tolist() for counts in rows.one_way]
         else:
             parts = (rows.encoded.codes, rows.encoded.scalars)
-            known["rows"] = [hashlib.sha256(np.ascontiguousarray(part)).hexdigest() for part in parts]
+            known["rows"] = [hashlib.sha256(part.tobytes()).hexdigest() for part in parts]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":

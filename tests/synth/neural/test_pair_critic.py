@@ -343,23 +343,17 @@ def _noise_5_percent_short(self: SystemNoise, values: np.ndarray, sigma: float) 
     return _floats(self, values, 0.95 * sigma)
 
 
-def _starts_from_the_table(self: PairCritic, table: Units, spans: Spans, layout: Layout, clipping: Clipping) -> None:
-    _init(self, table, spans, layout, clipping)
-    rows = spans.one_hot(table.codes.long())
-    self.weights[self._pairs[0], self._pairs[1]] = self._gradient(rows, torch.ones(len(rows))) / len(rows)
-
-
-def _penalty_on_real_rows(self: PairCritic, steps: Release, fakes: Tensor, condition: Tensor) -> None:
+def _moved_by_real_rows(self: PairCritic, steps: Release, fakes: Tensor, condition: Tensor) -> None:
     _step(self, steps, fakes, condition)
     rows = self._spans.one_hot(self._units.codes.long())
     self.weights[self._pairs[0], self._pairs[1]] -= 0.01 * self._gradient(rows, torch.ones(len(rows))) / len(rows)
 
 
-def _fakes_for_real_rows(self: PairCritic, steps: Release, fakes: Tensor, condition: Tensor) -> None:
+def _half_of_the_fakes(self: PairCritic, steps: Release, fakes: Tensor, condition: Tensor) -> None:
     _step(self, steps, fakes[: len(fakes) // 2], condition)
 
 
-def _first_pair_only(self: PairCritic, rows: Tensor, factors: Tensor) -> Tensor:
+def _last_pair_left_out(self: PairCritic, rows: Tensor, factors: Tensor) -> Tensor:
     found = _gradient(self, rows, factors)
     return torch.cat([found[:-1], torch.zeros(1)])
 
@@ -372,7 +366,7 @@ def _count_forgotten(self: PairCritic) -> dict[str, Any]:
 
 
 MUTANTS: Sequence[tuple[str, tuple[Any, str, Any], Check]] = (
-    ("a pair left out", (PairCritic, "_gradient", _first_pair_only), a_row_has_the_gradient_of_its_score),
+    ("a pair left out", (PairCritic, "_gradient", _last_pair_left_out), a_row_has_the_gradient_of_its_score),
     ("clipping off", (PairCritic, "_norms", _no_norm), a_unit_moves_the_sum_by_no_more_than_the_bound),
     (
         "the norm of several rows taken as one row's",
@@ -417,15 +411,19 @@ MUTANTS: Sequence[tuple[str, tuple[Any, str, Any], Check]] = (
     ("a bound said 5% too small", (pair_critic, "noisy_mean", _bound_said_too_small), noise_of_a_step_has_its_scale),
     (
         "weights moved by real rows beside the sum",
-        (PairCritic, "step", _penalty_on_real_rows),
+        (PairCritic, "step", _moved_by_real_rows),
         nothing_but_the_released_sum_depends_on_the_table,
     ),
     (
         "half of the fakes left out",
-        (PairCritic, "step", _fakes_for_real_rows),
+        (PairCritic, "step", _half_of_the_fakes),
         the_weights_come_to_the_difference_of_two_way_marginals,
     ),
-    ("a count of steps not kept", (PairCritic, "parts", _count_forgotten), a_state_that_is_loaded_goes_on_as_the_first_would_have),
+    (
+        "a count of steps not kept",
+        (PairCritic, "parts", _count_forgotten),
+        a_state_that_is_loaded_goes_on_as_the_first_would_have,
+    ),
 )
 
 
@@ -441,6 +439,82 @@ def test_a_planted_fault_is_caught(plant: tuple[Any, str, Any], check: Check, mo
         check()
     # Caught by the check, that is: a mutant that only breaks the program proves nothing about it.
     assert caught.traceback[-1].name == check.__name__
+
+
+def test_scores_are_the_weights_of_the_pairs_that_a_row_holds() -> None:
+    critic = critic_of(units())
+    critic.step(Purse([EVERYONE]), relaxed(), torch.zeros(0))
+    weights = critic.weights
+    fakes = relaxed(seed=3).requires_grad_()
+    scores = critic.scores(fakes, torch.zeros(0))
+    assert not weights.requires_grad
+    for row, score in zip(fakes.detach(), scores.tolist(), strict=True):
+        expected = sum((weights[i, j] * row[i] * row[j]).item() for i, j in places_of_pairs())
+        assert score == pytest.approx(SCORE_WEIGHT * expected, rel=1e-4)
+    slope = torch.autograd.grad(scores.sum(), fakes)[0]
+    expected_slope = SCORE_WEIGHT * fakes @ (weights + weights.T)
+    assert (slope - expected_slope).abs().max() < 1e-4
+    assert torch.equal(critic.weights, weights)
+
+
+@pytest.mark.parametrize(("k", "max_grad_norm"), [(1, 1.0), (3, 2.0)])
+def test_the_weights_are_a_decaying_average_of_noisy_pairs_less_the_fakes(k: int, max_grad_norm: float) -> None:
+    # Against double precision, a step at a time, until the rate has come to its least and for a while longer.
+    table, rng = units(k), np.random.default_rng(4)
+    samples = [np.flatnonzero(rng.random(N_UNITS) < EXPECTED / N_UNITS).tolist() for _ in range(220)]
+    noise = rng.normal(0, max_grad_norm, (220, 26))
+    left = iter(noise)
+    purse = Purse(samples, answer=lambda total, bound: np.asarray(total + next(left)))
+    gradients = np.array([clipped(unit_gradient(table, unit), max_grad_norm) for unit in EVERYONE])
+    critic, weights = critic_of(table, max_grad_norm=max_grad_norm, pass_units=9), np.zeros(26)
+    for step, sampled in enumerate(samples):
+        fakes = relaxed(n=5, seed=step)
+        critic.step(purse, fakes, torch.zeros(0))
+        real = (gradients[sampled].sum(0) + noise[step]) * math.sqrt(3) / EXPECTED
+        rate = max(LEAST_RATE, 1 / (step + 1))
+        weights = (1 - rate) * weights + rate * (real - of_pairs(fakes.T @ fakes / 5))
+        assert np.abs(of_pairs(critic.weights) - weights).max() < ROUNDING
+
+
+def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, 400)
+    table = Units.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
+    layout = Layout((Span("x", 2, True), Span("y", 2, True)))
+    torch.manual_seed(0)
+    spec = PrivateCtganSpec(critic="pairs", d_latent=4, generator_widths=(32, 32), ema=0.9)
+    trained = PrivateCtganTraining(spec, table, layout, [np.ones(2), np.ones(2)], 100.0, 300, CPU)
+    steps = Steps(SubsampledGaussianEvent("gradients", SIGMA, 0.25, 300), 300, InjectedNoise(rng))
+    for _ in range(300):
+        trained.step(steps)
+    condition, _, _ = trained.conditions.draw(1000)
+    drawn = trained.maker.spans.draw(trained.generator(torch.cat([torch.randn(1000, 4), condition], 1)))
+    assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.9
+
+
+def test_a_table_of_one_column_has_no_pairs_and_trains_on_its_marginal() -> None:
+    table = Units.of(Encoded(np.array([[0], [2], [2], [1]], dtype=np.int32), np.zeros((4, 0), dtype=np.float32)))
+    layout = Layout((Span("x", 3, True),))
+    torch.manual_seed(0)
+    spec = PrivateCtganSpec(critic="pairs", d_latent=2, generator_widths=(16,))
+    trained = PrivateCtganTraining(spec, table, layout, [np.array([1.0, 0.0, 3.0])], 2.0, 100, CPU)
+    steps = Steps(SubsampledGaussianEvent("gradients", SIGMA, 0.5, 100), 100, SystemNoise())
+    for _ in range(100):
+        trained.step(steps)
+    assert trained.finite
+    assert isinstance(trained.critic, PairCritic)
+    assert not trained.critic.weights.any()
+    condition, _, _ = trained.conditions.draw(1000)
+    drawn = trained.maker.spans.draw(trained.generator(torch.cat([torch.randn(1000, 2), condition], 1)))
+    assert (drawn == 1).float().mean() < 0.1
+
+
+def test_weights_that_are_no_longer_finite_are_told() -> None:
+    for wrong in (float("nan"), float("inf")):
+        trained = training("ctgan", units(), critic="pairs")
+        assert trained.finite
+        trained.step(Purse([[]], answer=lambda total, bound, wrong=wrong: np.full_like(total, wrong)))
+        assert not trained.finite
 
 
 def test_every_check_has_a_mutant() -> None:
