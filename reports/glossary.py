@@ -133,7 +133,7 @@ TERMS = {
     "Shuffled columns": "Training rows with each column shuffled on its own: right in every column, wrong in pairs.",
     "95% interval": "It holds the true number in 95 of 100 repetitions. Rules look at its unfavorable end.",
     "Rho": "What a line of the books costs, as zero-concentrated privacy. Costs of lines add up; a larger rho is less "
-    "privacy.",
+    "privacy. Steps of DP-SGD have none: accountants alone price them.",
     "Own delta": "The chance that a mechanism's own bound fails. It is part of the claimed delta.",
     "Ledger": "The record that adds up all releases of one table, and refuses what its total does not hold.",
     "Holdout": "Real rows set aside before anything was fitted. Every privacy number is measured against them.",

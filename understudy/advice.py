@@ -15,7 +15,16 @@ from synth.generators.base import Generator
 from synth.generators.outlook import Outlook, Planned, outlook
 from synth.generators.registry import generator
 from synth.schema import Schema
-from understudy.advice_reasons import DROWNED, against_aim, against_mst, for_aim, for_mst, limited, size
+from understudy.advice_reasons import (
+    AGAINST_NETWORKS,
+    DROWNED,
+    against_aim,
+    against_mst,
+    for_aim,
+    for_mst,
+    limited,
+    size,
+)
 from understudy.advice_warnings import Facts, warnings_of
 from understudy.job import SplitSpec
 
@@ -143,7 +152,7 @@ def advise(
         shown.append(chosen)
     facts = Facts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share)
     warnings = tuple(warnings_of(facts))
-    return Advice(schema, epsilon, delta, chosen, tuple(shown), tuple(reasons), warnings, holdout_share)
+    return Advice(schema, epsilon, delta, chosen, tuple(shown), (*reasons, AGAINST_NETWORKS), warnings, holdout_share)
 
 
 def _option(chosen: Generator, schema: Schema, train_share: float) -> Option:

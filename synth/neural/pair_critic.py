@@ -39,7 +39,8 @@ class PairCritic:
         units: *Sensitive*. The table.
         spans: of its rows.
         layout: of its rows; spans alone.
-        clipping: the public numbers; a bound of 1 is the norm of one row's gradient.
+        clipping: the public numbers. A bound of 1 is the norm of one row's gradient, so that with one row a unit more
+            than that is only more noise, and less changes nothing.
     """
 
     def __init__(self, units: Units, spans: Spans, layout: Layout, clipping: Clipping) -> None:
@@ -56,7 +57,10 @@ class PairCritic:
     def step(self, steps: Release, fakes: Tensor, condition: Tensor) -> None:
         """Learn to tell real rows from fakes, on the draws of one step; what fakes were made on is not looked at."""
         real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum) * self._row_norm
+        real = real / min(1.0, self._clipping.max_grad_norm)
         of_fakes = self._gradient(fakes, torch.ones(len(fakes), device=fakes.device)) / len(fakes)
+        if self._units.max_rows_per_unit > 1:  # clipping leaves each unit another mass, of which this is the mean
+            of_fakes *= real.sum() / self._row_norm**2
         self._weights.n_done += 1
         rate = max(LEAST_RATE, 1 / int(self._weights.n_done))
         ahead = (real - of_fakes).to(self.weights.dtype)
@@ -76,6 +80,8 @@ class PairCritic:
         norms = self._norms(rows.view(size, -1, rows.shape[1]))
         factors = (self._clipping.max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0)
         k = self._units.max_rows_per_unit
+        if k > 1 or self._clipping.max_grad_norm < 1:
+            rows, factors = rows.double(), factors.double()  # sums of factors round, and would pass the bound a little
         return self._gradient(rows, factors.repeat_interleave(k)).double() / self._row_norm
 
     def _norms(self, rows: Tensor) -> Tensor:

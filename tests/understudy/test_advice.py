@@ -84,6 +84,15 @@ def test_one_column_has_no_pairs_to_measure() -> None:
     assert "no pairs" in advice.reasons[0]
 
 
+@pytest.mark.parametrize(("n_columns", "n_units", "epsilon"), [(10, 50_000, 1.0), (25, 50_000, 0.1), (8, 200, 0.2)])
+def test_why_no_network_is_said_last_whatever_is_recommended(n_columns: int, n_units: int, epsilon: float) -> None:
+    advice = advise(schema_of(n_columns, n_units), epsilon)
+    assert {"ctgan", "tvae"}.isdisjoint(option.name for option in advice.options)
+    (reason,) = (reason for reason in advice.reasons if "ctgan and tvae" in reason)
+    assert reason == advice.reasons[-1]
+    assert all(figure in reason for figure in ("Adult", "epsilon 1", "0.89", "0.87", "0.905", "0.924"))
+
+
 def test_two_columns_are_enough_for_a_pair() -> None:
     assert recommended(advise(schema_of(2, 50_000), 1.0)) in ("aim", "mst")
 

@@ -167,12 +167,8 @@ def test_a_table_without_rows_is_fitted_with_a_guarantee_and_refused_without(
 
 
 @pytest.mark.parametrize("kind", FITS, ids=str)
-@pytest.mark.parametrize("n_rows", [1, 3])
-def test_a_table_of_a_few_rows_is_fitted(
-    kind: tuple[str, bool], n_rows: int, frame: pd.DataFrame, schema: Schema
-) -> None:
-    table = frame[:n_rows].reset_index(drop=True)
-    assert len(fitted(*kind, table, schema).sample(20, seed=0)) == 20
+def test_a_table_of_one_row_is_fitted(kind: tuple[str, bool], frame: pd.DataFrame, schema: Schema) -> None:
+    assert len(fitted(*kind, frame[:1], schema).sample(20, seed=0)) == 20
 
 
 def visits(n_entities: int = 150) -> tuple[pd.DataFrame, Schema]:
@@ -203,7 +199,7 @@ def test_an_entity_with_several_rows_is_the_unit(kind: tuple[str, bool]) -> None
 
 
 @pytest.mark.parametrize("kind", FITS, ids=str)
-@pytest.mark.parametrize("column", ["age", "income", "gain", "visited", "married"])
+@pytest.mark.parametrize("column", ["age", "income", "visited"])
 def test_a_single_column_is_a_table(kind: tuple[str, bool], column: str, frame: pd.DataFrame, schema: Schema) -> None:
     content = schema.model_dump(mode="json")
     alone = build_schema({
@@ -400,14 +396,16 @@ def test_a_private_model_holds_weights_and_released_numbers_alone(
 
 
 def test_rows_that_are_gone_change_no_number_that_a_private_model_knows_exactly(
-    frame: pd.DataFrame, schema: Schema
+    kind: tuple[str, bool], model: NeuralModel, frame: pd.DataFrame, schema: Schema
 ) -> None:
-    """`default_rows` and the number of units that sampling goes by are public or released, never the table's own."""
-    for name in NAMES:
-        made = [fitted(name, True, table, schema) for table in (frame, frame[:300].reset_index(drop=True))]
-        assert {one.default_rows for one in made} == {400}
-        events = [[(e.mechanism, e.count) for e in one.statement.events] for one in made if one.statement]
-        assert events[0] == events[1]
+    """`default_rows` and what the statement says are public, never the table's own."""
+    if not kind[1]:
+        return
+    fewer = fitted(*kind, frame[:300].reset_index(drop=True), schema)
+    assert fewer.default_rows == model.default_rows == 400
+    assert fewer.statement is not None
+    assert model.statement is not None
+    assert fewer.statement.events == model.statement.events
 
 
 def test_a_saved_model_draws_the_same_rows(model: NeuralModel, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ that the check guards nothing.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -71,7 +72,8 @@ def unit_gradient(table: Units, unit: int) -> np.ndarray:
     """The sum over a unit's rows, where one row has a norm of 1."""
     first, n_rows = table.first_row[unit], table.n_rows[unit]
     rows = [by_autograd(row.tolist()) for row in table.codes[first : first + n_rows]]
-    return np.sum([np.zeros(len(places_of_pairs())), *rows], axis=0) / math.sqrt(3)
+    summed: np.ndarray = np.sum([np.zeros(len(places_of_pairs())), *rows], axis=0)
+    return summed / math.sqrt(3)
 
 
 def clipped(gradient: np.ndarray, max_grad_norm: float) -> np.ndarray:
@@ -212,16 +214,17 @@ def nothing_but_the_released_sum_depends_on_the_table() -> None:
     def answer(total: np.ndarray, bound: float) -> np.ndarray:
         return np.asarray(np.sin(np.arange(len(total)) * 0.7) * 3)
 
-    tables = (units(), units(seed=5), units(3, seed=9), units(seed=9, n_units=90))
     samples: tuple[list[Sequence[int]], ...] = ([range(10), range(8)], [range(12), []], [[]], [range(60), range(2)])
-    states = []
-    for table, sampled in zip(tables, samples, strict=True):
-        trained = training("ctgan", table, max_rows=20, critic="pairs")
-        purse = Purse(sampled, answer)
-        for _ in range(6):
-            trained.step(purse)
-        states.append(flat_state(trained))
-    assert all(torch.equal(states[0], state) for state in states[1:])
+    for k in (1, 3):
+        states = []
+        tables = (units(k), units(k, seed=5), units(k, seed=9), units(k, seed=9, n_units=90))
+        for table, sampled in zip(tables, samples, strict=True):
+            trained = training("ctgan", table, max_rows=20, critic="pairs")
+            purse = Purse(sampled, answer)
+            for _ in range(6):
+                trained.step(purse)
+            states.append(flat_state(trained))
+        assert all(torch.equal(states[0], state) for state in states[1:])
 
 
 def the_weights_come_to_the_difference_of_two_way_marginals() -> None:
@@ -441,6 +444,19 @@ def test_a_planted_fault_is_caught(plant: tuple[Any, str, Any], check: Check, mo
     assert caught.traceback[-1].name == check.__name__
 
 
+@pytest.mark.parametrize(("k", "max_grad_norm"), [(1, 0.5), (3, 1.0), (3, 3.0)])
+def test_fakes_that_are_the_real_rows_leave_a_critic_with_nothing_to_tell(k: int, max_grad_norm: float) -> None:
+    # Every unit's rows are alike, so that clipping weighs all units the same: whatever it leaves of them, the marginals
+    # of the fakes are the real ones.
+    rows = units().codes.repeat_interleave(k, dim=0)
+    table = Units(rows, np.arange(N_UNITS) * k, np.full(N_UNITS, k), k)
+    critic = PairCritic(table, Spans(LAYOUT), LAYOUT, Clipping(max_grad_norm, N_UNITS, N_UNITS))
+    critic.step(Purse([EVERYONE]), Spans(LAYOUT).one_hot(units().codes.long()), torch.zeros(0))
+    assert np.abs(of_pairs(critic.weights)).max() < ROUNDING
+    critic.step(Purse([EVERYONE]), relaxed(), torch.zeros(0))
+    assert np.abs(of_pairs(critic.weights)).max() > 0.01
+
+
 def test_scores_are_the_weights_of_the_pairs_that_a_row_holds() -> None:
     critic = critic_of(units())
     critic.step(Purse([EVERYONE]), relaxed(), torch.zeros(0))
@@ -472,7 +488,8 @@ def test_the_weights_are_a_decaying_average_of_noisy_pairs_less_the_fakes(k: int
         critic.step(purse, fakes, torch.zeros(0))
         real = (gradients[sampled].sum(0) + noise[step]) * math.sqrt(3) / EXPECTED
         rate = max(LEAST_RATE, 1 / (step + 1))
-        weights = (1 - rate) * weights + rate * (real - of_pairs(fakes.T @ fakes / 5))
+        mass = real.sum() / 3 if k > 1 else 1.0  # clipped units of several rows weigh what they weigh
+        weights = (1 - rate) * weights + rate * (real - mass * of_pairs(fakes.T @ fakes / 5))
         assert np.abs(of_pairs(critic.weights) - weights).max() < ROUNDING
 
 
@@ -489,17 +506,18 @@ def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
         trained.step(steps)
     condition, _, _ = trained.conditions.draw(1000)
     drawn = trained.maker.spans.draw(trained.generator(torch.cat([torch.randn(1000, 4), condition], 1)))
-    assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.9
+    assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.8  # by chance half
 
 
 def test_a_table_of_one_column_has_no_pairs_and_trains_on_its_marginal() -> None:
-    table = Units.of(Encoded(np.array([[0], [2], [2], [1]], dtype=np.int32), np.zeros((4, 0), dtype=np.float32)))
+    codes = np.repeat([0, 2, 2, 1], 20).astype(np.int32)[:, None]
+    table = Units.of(Encoded(codes, np.zeros((80, 0), dtype=np.float32)))
     layout = Layout((Span("x", 3, True),))
     torch.manual_seed(0)
-    spec = PrivateCtganSpec(critic="pairs", d_latent=2, generator_widths=(16,))
-    trained = PrivateCtganTraining(spec, table, layout, [np.array([1.0, 0.0, 3.0])], 2.0, 100, CPU)
-    steps = Steps(SubsampledGaussianEvent("gradients", SIGMA, 0.5, 100), 100, SystemNoise())
-    for _ in range(100):
+    spec = PrivateCtganSpec(critic="pairs", d_latent=2, generator_widths=(16,), ema=0.9)
+    trained = PrivateCtganTraining(spec, table, layout, [np.array([1.0, 0.0, 3.0])], 40.0, 300, CPU)
+    steps = Steps(SubsampledGaussianEvent("gradients", SIGMA, 0.5, 300), 300, SystemNoise())
+    for _ in range(300):
         trained.step(steps)
     assert trained.finite
     assert isinstance(trained.critic, PairCritic)
@@ -509,11 +527,15 @@ def test_a_table_of_one_column_has_no_pairs_and_trains_on_its_marginal() -> None
     assert (drawn == 1).float().mean() < 0.1
 
 
+def _all_are(value: float, total: np.ndarray, bound: float) -> np.ndarray:
+    return np.full_like(total, value)
+
+
 def test_weights_that_are_no_longer_finite_are_told() -> None:
     for wrong in (float("nan"), float("inf")):
         trained = training("ctgan", units(), critic="pairs")
         assert trained.finite
-        trained.step(Purse([[]], answer=lambda total, bound, wrong=wrong: np.full_like(total, wrong)))
+        trained.step(Purse([[]], answer=partial(_all_are, wrong)))
         assert not trained.finite
 
 

@@ -1,0 +1,296 @@
+"""Networks in a job: cut short at any moment they go on from their checkpoint, and what they tell is in the output."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from synth.dp.accounting import rdp_curve
+from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.ledger import open_ledger
+from synth.generators.registry import load_model
+from synth.neural import training
+from synth.neural.tvae import TvaeTraining
+from tests.understudy.test_resume import Driver, charged, one_sentence, prepared
+from understudy.plan import make_plan
+
+N_EPOCHS, N_STEPS = 4, 6
+GENERATORS: dict[str, dict[str, Any]] = {
+    "net": {
+        "generator": "ctgan", "epochs": N_EPOCHS, "batch_size": 100, "d_latent": 4, "generator_widths": [8],
+        "critic_widths": [8],
+    },
+    "private": {
+        "generator": "tvae", "epsilon": 2.0, "steps": N_STEPS, "n_bins": 6, "d_latent": 3, "encoder_widths": [8],
+        "decoder_widths": [8],
+    },
+}  # fmt: skip
+PLAIN_LINE = {"epoch", "critic", "generator", "seconds"}
+PRIVATE_LINE = {"step", "steps", "epsilon", "delta", "noise_multiplier", "sampling_rate", "seconds"}
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
+    environment = {name: value for name, value in os.environ.items() if name != "UNDERSTUDY_LEDGER"}
+    process = subprocess.Popen(
+        [sys.executable, Path(__file__).parent / "training_driver.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, env={**environment, "UNDERSTUDY_KEY_FILE": str(key), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    yield Driver(process)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    process.wait(timeout=60)
+    process.stdout.close()
+
+
+def made(workspace: Any, name: str, **changes: Any) -> Path:
+    return prepared(workspace, name, **{"generators": GENERATORS, **changes})
+
+
+def passed(folder: Path, moment: str) -> int:
+    """How often a moment was passed by in the last attempt."""
+    return (folder / "moments.log").read_text().splitlines().count(moment)
+
+
+def nth(folder: Path, moment: str, n: int) -> int:
+    """The number of the n-th such moment of the last attempt, from zero on."""
+    moments = (folder / "moments.log").read_text().splitlines()
+    return [number for number, name in enumerate(moments) if name == moment][n]
+
+
+def log(folder: Path, label: str) -> list[dict[str, Any]]:
+    lines = (folder / "out" / "training" / f"{label}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def weights(folder: Path, label: str) -> bytes:
+    return (folder / "out" / "models" / label / "arrays.safetensors").read_bytes()
+
+
+def steps_of(folder: Path, count: int) -> SubsampledGaussianEvent:
+    """So many steps of the private fit."""
+    plan = make_plan(folder / "job.toml", folder / "elsewhere")
+    (event,) = (e for e in plan.schedules["private"].events if isinstance(e, SubsampledGaussianEvent))
+    assert event.count == N_STEPS
+    return SubsampledGaussianEvent("steps", event.noise_multiplier, event.sampling_rate, count)
+
+
+@pytest.fixture(scope="module")
+def whole(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody cuts short."""
+    from tests.understudy.conftest import Workspace, small_table
+
+    workspace = Workspace(tmp_path_factory.mktemp("whole"))
+    workspace.write_table(small_table())
+    folder = made(workspace, "uninterrupted")
+    assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
+    return folder
+
+
+def test_the_output_holds_the_log_of_every_training_and_no_checkpoint(whole: Path) -> None:
+    assert [line["epoch"] for line in log(whole, "net")] == list(range(1, N_EPOCHS + 1))
+    assert all(set(line) == PLAIN_LINE for line in log(whole, "net"))
+    assert [line["step"] for line in log(whole, "private")] == list(range(1, N_STEPS + 1))
+    assert all(set(line) == PRIVATE_LINE for line in log(whole, "private"))  # no loss: it reads real rows
+    statement = load_model(whole / "out" / "models" / "private").statement
+    assert statement is not None
+    assert log(whole, "private")[-1]["epsilon"] == pytest.approx(statement.epsilon, rel=1e-3)
+    assert not list((whole / "out").rglob("*.pt"))
+    assert {path.name for path in (whole / "out" / "training").iterdir()} == {"net.jsonl", "private.jsonl"}
+    assert not (whole / ".out.unfinished").exists()
+    assert passed(whole, "step:after") == N_STEPS
+
+
+@pytest.mark.parametrize(
+    ("moment", "n", "left"), [("epoch:before", 2, 2), ("epoch:after", 2, 2), ("checkpoint:after", 1, 2)]
+)
+def test_training_without_epsilon_that_was_killed_goes_on_and_ends_where_it_would_have(
+    driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
+) -> None:
+    folder = made(workspace, "killed")
+    assert driver.attempt(folder, die_at=nth(whole, moment, n)) == -9
+    assert (folder / ".out.unfinished" / "training" / "net" / "checkpoint.pt").exists()
+    assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
+    assert passed(folder, "epoch:after") == left
+    assert weights(folder, "net") == weights(whole, "net")
+    assert [line["epoch"] for line in log(folder, "net")] == list(range(1, N_EPOCHS + 1))
+
+
+@pytest.mark.parametrize(("moment", "n", "left"), [("step:after", 3, 3), ("checkpoint:after", N_EPOCHS + 3, 2)])
+def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_again(
+    driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
+) -> None:
+    folder = made(workspace, "killed")
+    assert driver.attempt(folder, die_at=nth(whole, moment, n)) == -9
+    once = np.array(charged(folder).divergences)
+    assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
+    assert passed(folder, "epoch:after") == 0
+    assert passed(folder, "step:after") == left
+    assert not (whole / ".out.unfinished").exists()
+    extra = np.array(charged(folder).divergences) - once
+    np.testing.assert_allclose(extra, rdp_curve([steps_of(folder, 1)]).divergences, rtol=1e-6, atol=1e-12)
+    kinds = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
+    assert kinds.count("charged") == 1
+    assert [line["step"] for line in log(folder, "private")][-1] == N_STEPS
+
+
+def test_as_many_lost_steps_as_a_stretch_has_are_charged_again(driver: Driver, workspace: Any) -> None:
+    generators = {"private": {**GENERATORS["private"], "steps": 45}}
+    counted = made(workspace, "counted", generators=generators)
+    assert driver.attempt(counted) == 0
+    folder = made(workspace, "killed", generators=generators)
+    assert driver.attempt(folder, die_at=nth(counted, "step:after", 10)) == -9
+    once = np.array(charged(folder).divergences)
+    assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
+    assert passed(folder, "step:after") == 45 - 9
+    plan = make_plan(folder / "job.toml", folder / "elsewhere")
+    (event,) = (e for e in plan.schedules["private"].events if isinstance(e, SubsampledGaussianEvent))
+    lost = SubsampledGaussianEvent("steps", event.noise_multiplier, event.sampling_rate, 3)
+    extra = np.array(charged(folder).divergences) - once
+    np.testing.assert_allclose(extra, rdp_curve([lost]).divergences, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("moment", ["rmtree private:before", "rmtree private:after", "commit:before"])
+def test_a_finished_training_is_neither_done_nor_paid_for_again(
+    driver: Driver, workspace: Any, whole: Path, moment: str
+) -> None:
+    folder = made(workspace, "killed")
+    assert driver.attempt(folder, die_at=moment) == -9
+    assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
+    assert passed(folder, "epoch:after") == passed(folder, "step:after") == 0
+    assert len(log(folder, "private")) == N_STEPS
+    np.testing.assert_allclose(charged(folder).divergences, charged(whole).divergences, rtol=1e-9)
+
+
+def test_a_checkpoint_that_is_gone_is_told_in_one_sentence(driver: Driver, workspace: Any, whole: Path) -> None:
+    folder = made(workspace, "killed")
+    assert driver.attempt(folder, die_at=nth(whole, "step:after", 3)) == -9
+    (folder / ".out.unfinished" / "training" / "private" / "checkpoint.pt").unlink()
+    spent = charged(folder).divergences
+    assert driver.attempt(folder) == 2
+    assert "checkpoint is not there" in one_sentence(folder)
+    assert passed(folder, "step:before") == 0
+    assert all(a >= b for a, b in zip(charged(folder).divergences, spent, strict=True))
+
+
+# In this process
+
+
+def broken_at(monkeypatch: pytest.MonkeyPatch, n: int, error: type[BaseException] | None = None) -> list[int]:
+    """Every step of `tvae` without epsilon is counted; the n-th breaks off, or its loss is no number."""
+    done: list[int] = []
+    step = TvaeTraining.step
+
+    def counted(self: TvaeTraining) -> dict[str, torch.Tensor]:
+        if len(done) == n - 1 and error is not None:
+            raise error
+        done.append(1)
+        losses = step(self)
+        return {name: loss * np.nan if len(done) == n else loss for name, loss in losses.items()}
+
+    monkeypatch.setattr(TvaeTraining, "step", counted)
+    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
+    return done
+
+
+TVAE = {"epochs": 5, "batch_size": 2000, "d_latent": 3, "encoder_widths": [8], "decoder_widths": [8]}
+"""An epoch is one step."""
+
+
+def test_diverging_training_is_told_in_one_sentence_and_the_work_is_kept(
+    workspace: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workspace.folder
+    workspace.write_job(generators={"tvae": TVAE}, evaluation={"measures": ["validity"]})
+    run = ("run", folder / "job.toml", "--out", folder / "out", "--quiet")
+    with monkeypatch.context() as patched:
+        broken_at(patched, 3)
+        ran = workspace.run(*run)
+    assert ran.exit_code == 2
+    (line,) = ran.stderr.splitlines()
+    assert "diverged at epoch=3" in line
+    assert "lower learning_rate" in line
+    assert "the unfinished work is kept" in line
+    assert not (folder / "out").exists()
+    kept = folder / ".out.unfinished" / "training" / "tvae"
+    assert [json.loads(text)["epoch"] for text in (kept / "log.jsonl").read_text().splitlines()] == [1, 2]
+    assert (kept / "checkpoint.pt").exists()
+
+
+def test_a_learning_rate_far_too_high_ends_in_a_sentence_or_a_table(workspace: Any) -> None:
+    folder = workspace.folder
+    for name, more in (("tvae", {}), ("ctgan", {"pac": 10, "batch_size": 100})):
+        parameters = {"epochs": 30, "batch_size": 100, "learning_rate": 1.0, **more}
+        workspace.write_job(generators={name: parameters}, evaluation={"measures": ["validity"]})
+        ran = workspace.run("run", folder / "job.toml", "--out", folder / name, "--quiet")
+        assert ran.exit_code in (0, 2), ran.stderr
+        assert len(ran.stderr.splitlines()) <= 1
+
+
+def test_a_single_fit_goes_on_in_its_training_folder(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = workspace.folder
+    settings = [part for name, value in TVAE.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+    fit = ("fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "tvae", *settings)
+    place = ("--training", folder / "training")
+    with monkeypatch.context() as patched:
+        first = broken_at(patched, 4, KeyboardInterrupt)
+        assert workspace.run(*fit, *place, "--out", folder / "model").exit_code != 0
+    assert len(first) == 3
+    assert not (folder / "model").exists()
+    with monkeypatch.context() as patched:
+        second = broken_at(patched, 99)
+        ran = workspace.run(*fit, *place, "--out", folder / "model")
+    assert ran.exit_code == 0, ran.stderr
+    assert len(second) == 2
+    lines = (folder / "training" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4, 5]
+    assert workspace.run(*fit, "--out", folder / "at once").exit_code == 0
+    model, at_once = (folder / name / "arrays.safetensors" for name in ("model", "at once"))
+    assert model.read_bytes() == at_once.read_bytes()
+    other = workspace.run(*fit, *place, "--set", "batch_size=1000", "--out", folder / "other")
+    assert other.exit_code == 2
+    assert "of another fit" in other.stderr
+
+
+def test_a_private_single_fit_logs_no_loss_and_keeps_no_checkpoint(workspace: Any) -> None:
+    folder = workspace.folder
+    ran = workspace.run(
+        "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "tvae", "--epsilon", 2, "--set",
+        "steps=3", "--training", folder / "training", "--out", folder / "model",
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.stderr
+    assert {path.name for path in (folder / "training").iterdir()} == {"log.jsonl"}
+    lines = [json.loads(line) for line in (folder / "training" / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    assert all(set(line) == PRIVATE_LINE for line in lines)
+
+
+@pytest.mark.parametrize("policy", ["public", "internal"])
+def test_what_is_released_by_dp_sgd_is_not_audited_and_never_passes_for_it(workspace: Any, policy: str) -> None:
+    folder = workspace.folder
+    workspace.write_job(
+        release="private", generators={"private": GENERATORS["private"]}, policy=policy,
+        evaluation={"measures": ["validity"], "audit": True},
+    )  # fmt: skip
+    ran = workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet")
+    verdict = json.loads((folder / "out" / "verdict.json").read_text())
+    (candidate,) = verdict["candidates"]
+    outcomes = {finding["rule"]["measure"]: finding["outcome"] for finding in candidate["findings"]}
+    assert verdict["verdict"] != "PASS"
+    assert ran.exit_code in (1, 3)
+    if policy == "public":
+        assert outcomes["privacy.audit.excess"] == "INCONCLUSIVE"
+    assert outcomes.get("privacy.audit.excess", "INCONCLUSIVE") == "INCONCLUSIVE"
+    evaluation = json.loads((folder / "out" / "evaluation.json").read_text())
+    (failure,) = (f for f in evaluation["candidates"][0]["failures"] if f["measure"].startswith("privacy.audit"))
+    assert "DP-SGD" in failure["message"]
+    assert "DP-SGD" in (folder / "out" / "report.html").read_text()

@@ -1,0 +1,23 @@
+"""The driver of killed runs, where networks are trained: epochs, steps and checkpoints are moments too."""
+
+import driver
+
+from synth.dp.mechanisms import SystemNoise
+from synth.neural import training
+from synth.neural.checkpoint import Place
+
+_install = driver.install
+
+
+def install(moments: driver.Moments) -> None:
+    """The moments of every run, and those of training."""
+    _install(moments)
+    training.CHECKPOINT_S = 0.0
+    training._epoch = moments.around("epoch", training._epoch)
+    SystemNoise.floats = moments.around("step", SystemNoise.floats)
+    Place.save = moments.around("checkpoint", Place.save)
+
+
+if __name__ == "__main__":
+    driver.install = install
+    driver.serve()
