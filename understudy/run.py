@@ -147,6 +147,8 @@ def _fit(plan: Plan, label: str, sides: Split, work: Work, console: Console) -> 
         work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}})
         work.keep_log(label)
         unsaved = _save(model, work.model(label))
+        # After the model: until that is there, a fit that has drawn all it may needs what it was trained to.
+        work.forget_training(label)
     if plan.fund is not None and model.statement is not None:
         reservations.commit(plan.fund, model.statement)
     return model, unsaved

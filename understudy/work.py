@@ -139,11 +139,14 @@ class Work:
         return self.folder / TRAINING / label
 
     def keep_log(self, label: str) -> None:
-        """Make the log of a finished training part of the result, and drop its checkpoint."""
+        """Make the log of a finished training part of the result."""
         for log in self.training(label).glob("*.jsonl"):
             kept = self.result / TRAINING / f"{label}.jsonl"
             kept.parent.mkdir(exist_ok=True)
             log.replace(kept)
+
+    def forget_training(self, label: str) -> None:
+        """Drop the checkpoint of a training whose model is saved."""
         shutil.rmtree(self.training(label), ignore_errors=True)
 
     def stage(self, label: str) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The driver of killed runs, where networks are trained: epochs, steps and checkpoints are moments too."""
 
+import logging
+
 import driver
 
 from synth.dp.mechanisms import SystemNoise
@@ -20,4 +22,5 @@ def install(moments: driver.Moments) -> None:
 
 if __name__ == "__main__":
     driver.install = install
+    logging.getLogger().addHandler(logging.NullHandler())  # as the command line does, for what is done before the forks
     driver.serve()
