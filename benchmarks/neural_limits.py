@@ -122,16 +122,18 @@ def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
     common = (Units.of(encoded), layout, one_way, rate * len(encoded))
     backend: Any = "opacus" if way == "opacus" else "exact"
     training: Any
+    clipping: Any
+    sums: tuple[str, ...]
     if name == "ctgan":
         training = PrivateCtganTraining(PrivateCtganSpec(critic="network", backend=backend), *common, n_steps, device)
-        summed = {"_clipped": [training.critic.network], "_clipped_fakes": [training.critic.network]}
+        clipping, sums, networks = training.critic, ("_clipped", "_clipped_fakes"), [training.critic.network]
     else:
-        training = PrivateTvaeTraining(PrivateTvaeSpec(backend=backend), *common, device)
-        summed = {"_clipped": [training._encoder, training._decoder]}
+        training = clipping = PrivateTvaeTraining(PrivateTvaeSpec(backend=backend), *common, device)
+        sums, networks = ("_clipped",), [training._encoder, training._decoder]
     release: Any = Steps(SubsampledGaussianEvent("steps", 1.0, rate, n_steps), n_steps, SystemNoise())
     if way == "plain":
-        for attribute, networks in summed.items():
-            setattr(training, attribute, _unclipped([p for network in networks for p in network.parameters()]))
+        for attribute in sums:
+            setattr(clipping, attribute, _unclipped([p for network in networks for p in network.parameters()]))
         release = _Noiseless(release)
     return lambda: training.step(release)
 

@@ -104,7 +104,13 @@ def _used(fund: Fund, work: Work, label: str, journal: Journal) -> LedgerNote:
     content = work.request(label)
     assert content is not None
     token = content["token"]
-    if fund.ledger.reservation(token).state == "reserved":
+    state = fund.ledger.reservation(token).state
+    if state == "committed":  # its model was saved: this folder is a copy from before that, and would draw once more
+        raise LedgerError(
+            "the ledger says that this fit was finished, and its model is not in the unfinished work; add --restart, "
+            "which begins another fit under a reservation of its own"
+        )
+    if state == "reserved":
         fund.ledger.use(token)
     for record in journal.lost:
         event = event_of(record.what, record.mechanism, record.noise, record.count)

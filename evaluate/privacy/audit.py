@@ -87,8 +87,8 @@ def audit(
     assert schedule is not None
     if any(isinstance(event, SubsampledGaussianEvent) for event in schedule.events):
         raise AuditError(
-            f"the audit tests noise on counts, and most that generator={generator.name!r} reads it reads by DP-SGD, which "
-            "no audit here tests; its claim rests on its accounting and on the tests of its steps"
+            f"the audit tests noise on counts, and generator={generator.name!r} reads most by DP-SGD, which no audit "
+            "here tests; its claim rests on its accounting and on the tests of its steps"
         )
     rng = np.random.default_rng(seed)
     until = math.inf if time_limit_s is None else time.monotonic() + time_limit_s

@@ -12,6 +12,12 @@ from synth.errors import BudgetError
 
 _SLACK = 1e-3
 """The grid of the PLD accountant is pessimistic by less than this share."""
+LEAST_DELTA_A_RELEASE = 1e-15
+"""Delta at least, for each release: what convolutions in double precision lose grows with their number.
+
+Against the exact curve of a million Gaussian releases epsilon is within 0.1% at this delta; at a thousandth of it, 9%
+too low.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,15 @@ class Schedule:
         """The claim: PLD.
 
         Raises:
-            BudgetError: the accountants disagree, so that neither can be trusted.
+            BudgetError: delta is too small for so many releases, or the accountants disagree, so that neither can be
+                trusted.
         """
+        n_releases = sum(event.count for event in self.events)
+        if self.delta < LEAST_DELTA_A_RELEASE * n_releases:
+            raise BudgetError(
+                f"delta={self.delta:g} is too small to be accounted for over releases={n_releases:,}; choose at least "
+                f"{LEAST_DELTA_A_RELEASE * n_releases:.1g}, or fewer releases"
+            )
         claim = epsilon_pld(self.events, self.delta)
         if claim > self.epsilon_rdp * (1 + _SLACK):
             raise BudgetError(

@@ -9,12 +9,16 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
+from synth.errors import BudgetError
 from synth.generators.neural import NeuralGenerator, PrivateRows, Rows, Widths, asked
+from synth.schema import Schema
 
 if TYPE_CHECKING:
     from synth.neural.drawing import CtganNetwork
     from synth.neural.training import Course
 
+MOST_CODES = 8192
+"""Of a critic of pairs: half a gigabyte of weights and as much again for their places."""
 SHAPE = ("d_latent", "generator_widths", "critic_widths")
 
 
@@ -27,7 +31,6 @@ class Ctgan(NeuralGenerator):
     steps: int = Field(default=2000, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD, on the critic.")
     generator_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
     critic_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
-
     critic: Literal["pairs", "network"] = Field(
         default="pairs", description="With epsilon: what tells real rows from fakes; network: as in the paper."
     )
@@ -47,6 +50,29 @@ class Ctgan(NeuralGenerator):
         idle = ("dp_backend", "critic_widths") if self.promises and self.critic == "pairs" else ()
         return {name: value for name, value in super().parameters().items() if name not in idle}
 
+    def check(self, schema: Schema) -> None:
+        """Refuse a fit that the schema or the installation rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: epsilon is set and the schema is not declared, names no n_units, does not allow the delta, or
+                has more codes than a critic of pairs has room for.
+            MissingExtra: PyTorch or Opacus is not installed.
+            JobError: there is no such device.
+        """
+        super().check(schema)
+        n_codes = sum(self._most_codes(schema.columns[name]) for name in schema.modeled)
+        if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:
+            raise BudgetError(
+                f'critic="pairs" has a weight for every pair of codes, and codes={n_codes:,} are more than {MOST_CODES:,}; '
+                'drop columns, merge categories, lower n_bins, or set critic="network"'
+            )
+
+    def _most_codes(self, column: Any) -> int:
+        """Codes of a column at most, `other` and `missing` among them; guessed where its domain is to be measured."""
+        known = getattr(column, "categories", ())
+        return len(known) + 2 if known else 2 * self.n_bins + 2
+
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining
         from synth.neural.drawing import CtganNetwork
@@ -56,7 +82,7 @@ class Ctgan(NeuralGenerator):
         spec = CtganSpec(batch_size=self.batch_size, pac=self.pac, precision=self.precision, **wanted)
         training = CtganTraining(spec, rows.encoded, rows.layout, device)
         train(training, self.epochs, course)
-        return CtganNetwork(rows.layout, training.generator.cpu().eval(), _frequencies(rows))
+        return CtganNetwork(rows.layout, training.generator.cpu().eval(), training.conditions.frequencies())
 
     def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.drawing import CtganNetwork
@@ -78,10 +104,3 @@ class Ctgan(NeuralGenerator):
         network = CtganNetwork(rows.layout, training.generator.cpu().eval(), asked_for)
         match_one_way(network, shares)
         return network
-
-
-def _frequencies(rows: Rows) -> tuple[np.ndarray, ...]:
-    """How often each code of a column that conditions may name occurs; each sums to one."""
-    whole = [place for place, span in enumerate(rows.layout.spans) if span.whole]
-    counts = [np.bincount(rows.encoded.codes[:, place], minlength=rows.layout.sizes[place]) for place in whole]
-    return tuple(count / count.sum() for count in counts)

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.dp.events import Event, SubsampledGaussianEvent, gaussian_of_rho
-from synth.errors import TableError
+from synth.errors import BudgetError, TableError
 from synth.generators.base import PrivateGenerator
 from synth.generators.measuring import Fit, start
 from synth.generators.neural_model import NeuralModel, require_torch
@@ -97,7 +97,7 @@ class NeuralGenerator(PrivateGenerator):
         default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
     )
     max_grad_norm: float = Field(
-        default=1.0, gt=0, description="With epsilon: L2 norm a unit's gradient is clipped to."
+        default=1.0, ge=1e-6, le=1e6, description="With epsilon: L2 norm a unit's gradient is clipped to."
     )
     n_bins: int = Field(default=24, ge=2, le=1000, description="With epsilon: codes of a number or time, about.")
     columns_share: float = Field(
@@ -164,8 +164,15 @@ class NeuralGenerator(PrivateGenerator):
         return events
 
     def _rate(self, schema: Schema) -> float:
-        if self.sampling_rate != "auto" or schema.n_units is None:
-            return self.usual_rate if self.sampling_rate == "auto" else self.sampling_rate
+        if self.sampling_rate != "auto":
+            if self.sampling_rate * (schema.n_units or 1 / self.sampling_rate) < 1:
+                raise BudgetError(
+                    f"sampling_rate={self.sampling_rate:g} draws less than one unit a step, as expected; choose at "
+                    f"least 1 / n_units = {1 / (schema.n_units or 1):.3g}"
+                )
+            return self.sampling_rate
+        if schema.n_units is None:
+            return self.usual_rate
         expected = min(max(self.usual_rate * schema.n_units, EXPECTED_BATCH[0]), EXPECTED_BATCH[1])
         return min(1.0, expected / schema.n_units)
 
@@ -254,8 +261,8 @@ class NeuralGenerator(PrivateGenerator):
         course = Course(self.name, self._digest(rows, seed), None if place is None else Place(place), progress)
         if isinstance(rows, PrivateRows):
             assert budget is not None
-            # Rows draw conditions and latent noise. To somebody who knew these draws, one row less would give all rows
-            # after it other ones, and the clip would bound no such change: so they are nobody's to know.
+            # Conditions and latent noise go by a row's slot, so that the clip holds whatever they are. Fresh ones are
+            # nobody's to know all the same: a seed of the user's reaches nothing that real rows are read with.
             with seeded(None, device):
                 return self._train_privately(rows, budget, course, device)
         with seeded(seed, device):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from synth.neural.drawing import TvaeNetwork
     from synth.neural.training import Course
 
+SHAPE = ("d_latent", "encoder_widths", "decoder_widths")
+
 
 class Tvae(NeuralGenerator):
     """Tabular variational autoencoder."""
@@ -28,7 +30,7 @@ class Tvae(NeuralGenerator):
         from synth.neural.training import train
         from synth.neural.tvae import TvaeSpec, TvaeTraining
 
-        wanted = asked(self, "d_latent", "encoder_widths", "decoder_widths", rate="learning_rate")
+        wanted = asked(self, *SHAPE, rate="learning_rate")
         spec = TvaeSpec(batch_size=self.batch_size, precision=self.precision, **wanted)
         training = TvaeTraining(spec, rows.encoded, rows.layout, device)
         train(training, self.epochs, course)
@@ -44,7 +46,7 @@ class Tvae(NeuralGenerator):
         from synth.neural.training import train_privately
         from synth.neural.units import Units
 
-        wanted = asked(self, "d_latent", "encoder_widths", "decoder_widths", rate="learning_rate")
+        wanted = asked(self, *SHAPE, rate="learning_rate")
         spec = PrivateTvaeSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
         units = Units.of(rows.encoded, rows.entities, rows.max_rows_per_unit)
         training = PrivateTvaeTraining(spec, units, rows.layout, rows.one_way, rows.expected_batch, device)

@@ -1,8 +1,10 @@
 """Training on the disk: where it goes on from when it was cut short, and a log of how it went."""
 
+import copy
 import hashlib
 import json
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,10 +71,39 @@ class Place:
             raise ModelError(f"the checkpoint {str(path)!r} is of another fit; name another folder or remove it")
         return found, _digest(path)
 
+    def rewind(self, step: int) -> None:
+        """Drop from the log what came after the last checkpoint and will come again.
+
+        Args:
+            step: steps or epochs that the checkpoint has done.
+        """
+        path = self.folder / LOG
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and _step(line) <= step]
+            with whole_file(path) as beside:
+                beside.write_text("".join(kept), encoding="utf-8")
+
     def note(self, line: dict[str, Any]) -> None:
         """Add a line to the log."""
         with (self.folder / LOG).open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
+
+
+def states_of(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the states of networks and optimizers, by name."""
+    return copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
+
+
+def restore(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+    """Put networks and optimizers back into states that `states_of` gave, and that they then do not share."""
+    for name, part in parts.items():
+        part.load_state_dict(copy.deepcopy(states[name]))
+
+
+def _step(line: str) -> int:
+    content = json.loads(line)
+    return int(content.get("epoch", content.get("step")))
 
 
 def _digest(path: Path) -> str:

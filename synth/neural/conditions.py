@@ -49,7 +49,7 @@ class Conditions:
             layout: its layout.
             device: where they are kept.
         """
-        chosen = [index for index, span in enumerate(layout.spans) if span.whole]
+        chosen = layout.whole
         counts = [np.bincount(encoded.codes[:, index], minlength=layout.sizes[index]) for index in chosen]
         rows = [np.argsort(encoded.codes[:, index], kind="stable").astype(np.int32) for index in chosen]
         places = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
@@ -82,6 +82,11 @@ class Conditions:
         share = torch.rand(len(conditions), dtype=torch.float64, device=n_rows.device)
         place = torch.minimum((share * n_rows).long(), n_rows - 1)
         return self.rows[self.first_row[conditions] + place].long()
+
+    def frequencies(self) -> tuple[NDArray[np.float64], ...]:
+        """How often each code occurs, *sensitive*; for each column one share a code, which sum to one."""
+        counts = [self.n_rows[self.span_of == span].cpu().numpy() for span in self.spans]
+        return tuple(count / count.sum() for count in counts)
 
     def one_hot(self, conditions: Tensor) -> Tensor:
         """Shape: (n,), to (n, d_condition)."""

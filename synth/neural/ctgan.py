@@ -3,7 +3,6 @@
 Source: Xu et al. 2019 (1907.00503), section 4.3 and Algorithm 1; settings and losses are those of the library `ctgan`.
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from synth.errors import JobError
+from synth.neural.checkpoint import restore, states_of
 from synth.neural.conditions import Conditions
 from synth.neural.data import Rows
-from synth.neural.networks import Critic, Generator, Precision, products_in, widened
+from synth.neural.networks import BETAS, Critic, Generator, Precision, products_in, widened
 from synth.transforms.layout import Encoded, Layout
-
-BETAS = 0.5, 0.9
-"""Of Adam, for both networks."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +100,11 @@ class CtganTraining:
 
     def state(self) -> dict[str, Any]:
         """A copy of all that training goes on from, but for the state of torch's generators."""
-        return copy.deepcopy({name: part.state_dict() for name, part in self._parts().items()})
+        return states_of(self._parts())
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state of the same spec and layout."""
-        for name, part in self._parts().items():
-            part.load_state_dict(copy.deepcopy(state[name]))
+        restore(self._parts(), state)
 
     def penalized(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """The critic's loss, and that with the gradient penalty; 0-d both.

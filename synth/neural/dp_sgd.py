@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+ROUNDING = 2.0**-22
+"""Of the rows' norms together: how much larger the norm of a unit of several rows is taken to be, in quadrature."""
 Losses = Callable[[], Tensor]
 Backend = Literal["exact", "opacus"]
 LARGEST_NORM = 1e18
@@ -57,16 +59,18 @@ class Clipping:
     Attributes:
         max_grad_norm: C, the bound on a unit's gradient over all parameters together.
         expected_batch: sampling rate times units; what the noisy sum is divided by, whatever was drawn.
-        pass_units: units in one pass; a sample with more takes several, all of this size.
+        pass_units: units in one pass.
+        n_passes: that every step takes, so that its time tells nothing; a larger sample takes more, all of this size.
     """
 
     max_grad_norm: float
     expected_batch: float
     pass_units: int
+    n_passes: int = 1
 
     @classmethod
     def planned(cls, max_grad_norm: float, expected_batch: float, rows_per_unit: int, max_rows: int) -> "Clipping":
-        """With a pass that holds nearly every sample: six standard deviations above the expected one.
+        """With passes that hold nearly every sample: six standard deviations above the expected one.
 
         Args:
             max_grad_norm: C.
@@ -76,11 +80,13 @@ class Clipping:
 
         >>> Clipping.planned(1.0, 100.0, rows_per_unit=1, max_rows=1000).pass_units
         160
-        >>> Clipping.planned(1.0, 100.0, rows_per_unit=5, max_rows=100).pass_units
-        20
+        >>> found = Clipping.planned(1.0, 100.0, rows_per_unit=5, max_rows=100)
+        >>> found.pass_units, found.n_passes
+        (20, 8)
         """
         wanted = math.ceil(expected_batch + 6 * math.sqrt(expected_batch))
-        return cls(max_grad_norm, expected_batch, max(1, min(wanted, max_rows // rows_per_unit)))
+        n_passes = math.ceil(wanted / max(1, max_rows // rows_per_unit))
+        return cls(max_grad_norm, expected_batch, math.ceil(wanted / n_passes), n_passes)
 
 
 def noisy_mean(
@@ -88,7 +94,7 @@ def noisy_mean(
 ) -> Tensor:
     """One step's gradient: a Poisson sample's clipped sum with noise, by the expected batch; shape (d,), float64.
 
-    An empty sample takes a pass of padding and its noise like any other.
+    An empty sample takes its passes, of padding, and its noise like any other.
 
     Args:
         steps: draw the sample and the noise.
@@ -97,7 +103,8 @@ def noisy_mean(
         clipped_sum: *Sensitive*. The sum over at most `pass_units` units, shape (d,), float64.
     """
     sampled, size = steps.sample(n_units), clipping.pass_units
-    total = sum(clipped_sum(sampled[start : start + size]) for start in range(0, max(len(sampled), 1), size))
+    n_padded = max(len(sampled), clipping.n_passes * size)
+    total = sum(clipped_sum(sampled[start : start + size]) for start in range(0, n_padded, size))
     noisy = steps.release(total.cpu().numpy(), clipping.max_grad_norm)
     return torch.from_numpy(noisy / clipping.expected_batch).to(total.device)
 
@@ -219,7 +226,10 @@ def _squared_norms(inputs: Tensor, gradient: Tensor) -> Tensor:
     """Of each unit's gradient in one layer with a bias, float64, shape (n_units,)."""
     if inputs.shape[1] == 1:
         return (gradient.square().sum((1, 2)) * (inputs.square().sum((1, 2)) + 1)).double()
-    return ((gradient @ gradient.mT) * (inputs @ inputs.mT + 1)).sum((1, 2)).clamp_min(0.0)
+    squared = ((gradient @ gradient.mT) * (inputs @ inputs.mT + 1)).sum((1, 2))
+    # What rounding may take away where rows cancel: a norm that is too large is clipped too much, which is allowed.
+    at_most = (gradient.norm(dim=2) * (inputs.square().sum(2) + 1).sqrt()).sum(1)
+    return squared.clamp_min(0.0) + (ROUNDING * at_most).square()
 
 
 def _parameters(records: Sequence[LinearRecord]) -> list[nn.Parameter]:

@@ -18,9 +18,9 @@ from synth.transforms.layout import Encoded, Layout
 BATCH = 8_192
 """Rows that a network makes at once."""
 N_TRIED = 5 * BATCH
-"""Rows that tell how likely a row is at best to hold what is asked for."""
+"""Rows that tell how likely a row is at best to hold what is asked for, and that one such row may take on average."""
 PATIENCE = 20
-"""A row may take so many times as many draws as it should at most."""
+"""So many rows more than are asked for may take as many draws each: a few rows may have bad luck."""
 SCALAR_DEVIATION = 0.025
 """How close a scalar must come to the one asked for: a tenth of its bell's standard deviation."""
 
@@ -66,14 +66,11 @@ class CtganNetwork:
         """Rows on condition of one column each: one of those asked for, else any."""
         width = sum(len(share) for share in self.shares)
         noise = torch.randn(n, self.generator.layers[0].in_features - width)
-        if not width:
-            made: Tensor = self.generator(noise)
-            return made
-        raw: Tensor = self.generator(torch.cat([noise, self._conditions(n, match)], dim=1))
+        raw: Tensor = self.generator(torch.cat([noise, self._conditions(n, match)], dim=1) if width else noise)
         return raw
 
     def _conditions(self, n: int, match: Mapping[int, Match]) -> Tensor:
-        whole = [index for index, span in enumerate(self.layout.spans) if span.whole]
+        whole = self.layout.whole
         asked = [place for place, index in enumerate(whole) if index in match]
         weights = [torch.from_numpy(share) for share in self.shares]
         for place in asked:
@@ -135,11 +132,11 @@ def _draw(network: Network, n: int, match: Mapping[int, Match]) -> list[Encoded]
     spans = Spans(network.layout)
     tried = _batches(network, N_TRIED, match) if match else ()
     most = max((float(_likelihood(raw, network, spans, match).max()) for raw in tried), default=1.0)
+    if most <= 0:
+        raise _no_such_rows()
     parts: list[Encoded] = []
     left = n
     for raw in _batches(network, n if not match else N_TRIED * (n + PATIENCE), match):
-        if most <= 0:
-            break
         chosen = raw
         if match:
             chosen = raw[torch.rand(len(raw), dtype=torch.float64) * most < _likelihood(raw, network, spans, match)]

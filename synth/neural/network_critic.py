@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.neural.dp_sgd import Backend, Clipping, ExactSums, Release, noisy_mean, write_gradients
-from synth.neural.networks import Critic
+from synth.neural.networks import BETAS, Critic, is_finite
 from synth.neural.opacus_sums import clipped_sums_by
 from synth.neural.private_generator import ReleasedGenerator
-from synth.neural.units import N_DRAWS, Units
+from synth.neural.units import Units, secret_generator
 
 
 class NetworkCritic:
@@ -45,28 +45,28 @@ class NetworkCritic:
     ) -> None:
         self._units, self._spans, self._conditions = units, maker.spans, maker.conditions
         self._clipping, self._rate, self._penalty = clipping, rate, penalty
+        self._draws = secret_generator(units.codes.device)
         # A pack of several rows would let one unit move the scores of others, and dropout is noise on top of noise.
         d_row = self._spans.n_codes
         self.network = Critic(2 * d_row, widths, pac=1, dropout=0.0).to(units.codes.device)
-        self._adam = torch.optim.Adam(self.network.parameters(), rate, (0.5, 0.9), fused=True)
+        self._adam = torch.optim.Adam(self.network.parameters(), rate, BETAS, fused=True)
         self._parameters = list(self.network.parameters())
         self._clipped = clipped_sums_by(backend, self.network)
         self._clipped_fakes = ExactSums(self.network)
 
     def step(self, steps: Release, fakes: Tensor, condition: Tensor) -> None:
         """As `PrivateCritic` says."""
-        # Drawn before anything is read and looked up by a row's slot: no row's column depends on which others were
-        # sampled.
-        columns = torch.randint(self._conditions.n_columns, (N_DRAWS,), device=fakes.device)
         public = self._public_gradient(torch.cat([fakes, condition], 1))
-        real = noisy_mean(steps, len(self._units), self._clipping, lambda units: self._clipped_sum(units, columns))
+        real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
         write_gradients(self._parameters, real + public)
         self._adam.step()
 
-    def _clipped_sum(self, sampled: NDArray[np.int64], columns: Tensor) -> Tensor:
+    def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
         size = self._clipping.pass_units
         batch = self._units.batch(sampled, size)
-        column = columns[batch.slots % N_DRAWS]
+        column = torch.randint(
+            self._conditions.n_columns, (len(batch.codes),), generator=self._draws, device=self._draws.device
+        )
         rows = torch.cat([self._spans.one_hot(batch.codes), self._conditions.of_rows(batch.codes, column)], 1)
 
         def losses() -> Tensor:
@@ -98,7 +98,7 @@ class NetworkCritic:
     @property
     def finite(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(bool(weight.isfinite().all()) for weight in self._parameters)
+        return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""

@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 
 NEGATIVE_SLOPE, DROPOUT = 0.2, 0.5
+"""Of the critic's hidden layers, as in the library `ctgan`."""
+BETAS = 0.5, 0.9
+"""Of Adam, for generators and critics."""
 Precision = Literal["float32", "bfloat16"]
 """Of the factors of a network's products; everything else is in float32, weights and optimizers too."""
 
@@ -23,6 +26,11 @@ def products_in(precision: Precision, device: torch.device) -> torch.autocast:
 def widened(outputs: Tensor) -> Tensor:
     """What a network gave, in float32 where it was less: softmax, means and losses would lose too much."""
     return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
+
+
+def is_finite(*networks: nn.Module) -> bool:
+    """Whether all weights are finite numbers."""
+    return all(bool(weight.isfinite().all()) for network in networks for weight in network.parameters())
 
 
 class Generator(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from synth.errors import MissingExtra
-from synth.neural.dp_sgd import ClippedSums, ExactSums, Losses, clip_factors
+from synth.neural.dp_sgd import Backend, ClippedSums, ExactSums, Losses, clip_factors
 
 
 class OpacusSums:
@@ -64,10 +64,10 @@ def require_opacus() -> None:
         MissingExtra: it is not.
     """
     if importlib.util.find_spec("opacus") is None:
-        raise MissingExtra("backend='opacus' needs the extra 'neural'; pip install 'understudy[neural]'")
+        raise MissingExtra("dp_backend='opacus' needs the extra 'neural'; pip install 'understudy[neural]'")
 
 
-def clipped_sums_by(backend: str, *networks: nn.Module) -> ClippedSums:
+def clipped_sums_by(backend: Backend, *networks: nn.Module) -> ClippedSums:
     """The clipped sums of some networks: `"exact"`, for linear layers and the faster, or `"opacus"`."""
     return OpacusSums(*networks) if backend == "opacus" else ExactSums(*networks)
 

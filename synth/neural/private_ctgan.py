@@ -7,7 +7,6 @@ Source: Xu et al. 2019 (1907.00503), section 4.3; Abadi et al. 2016 (1607.00133)
 for several critic steps to one of the generator and large batches.
 """
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -17,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.neural.checkpoint import restore, states_of
 from synth.neural.dp_sgd import Backend, Clipping, Release
 from synth.neural.network_critic import NetworkCritic
 from synth.neural.networks import Generator
@@ -147,13 +147,12 @@ class PrivateCtganTraining:
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs: weights that noise has made releasable, and nothing of the table."""
-        return {"n_done": self._n_done, **{name: part.state_dict() for name, part in self._parts().items()}}
+        return {"n_done": self._n_done, **states_of(self._parts())}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""
         self._n_done = state["n_done"]
-        for name, part in self._parts().items():
-            part.load_state_dict(copy.deepcopy(state[name]))  # an optimizer would share them
+        restore(self._parts(), state)
 
     def _parts(self) -> dict[str, Any]:
         return {**self.maker.parts(), **self.critic.parts()}

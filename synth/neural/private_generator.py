@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.neural.networks import Generator
+from synth.neural.networks import BETAS, Generator, is_finite
 from synth.neural.released import ReleasedConditions, averaged
 from synth.neural.spans import Spans
 from synth.transforms.layout import Layout
@@ -41,12 +41,12 @@ class GeneratorSpec:
         ema: what a step leaves of the average.
     """
 
-    d_latent: int = 64
-    widths: tuple[int, ...] = (128, 128)
-    rate: float = 4e-3
-    matching: float = 1.0
-    temperature: float = 0.2
-    ema: float = 0.98
+    d_latent: int
+    widths: tuple[int, ...]
+    rate: float
+    matching: float
+    temperature: float
+    ema: float
 
 
 class ReleasedGenerator:
@@ -77,7 +77,7 @@ class ReleasedGenerator:
         self.conditions = ReleasedConditions(one_way, layout, device)
         self.network = Generator(spec.d_latent + layout.width, spec.widths, layout.width).to(device)
         self.average = copy.deepcopy(self.network).requires_grad_(False).eval()
-        self._adam = torch.optim.Adam(self.network.parameters(), spec.rate, (0.5, 0.9), fused=True)
+        self._adam = torch.optim.Adam(self.network.parameters(), spec.rate, BETAS, fused=True)
 
     def fakes(self) -> tuple[Tensor, Tensor]:
         """Relaxed rows without a gradient, and the conditions they were made on; shape (n_fakes, n_codes) both."""
@@ -117,7 +117,7 @@ class ReleasedGenerator:
     @property
     def finite(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(bool(weight.isfinite().all()) for weight in self.network.parameters())
+        return is_finite(self.network)
 
     def parts(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""

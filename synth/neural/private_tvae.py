@@ -16,12 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.neural.checkpoint import restore, states_of
 from synth.neural.dp_sgd import Backend, Clipping, Release, noisy_mean, write_gradients
-from synth.neural.networks import Decoder, Encoder
+from synth.neural.networks import Decoder, Encoder, is_finite
 from synth.neural.opacus_sums import clipped_sums_by
 from synth.neural.released import averaged, released_shares
 from synth.neural.spans import Spans
-from synth.neural.units import N_DRAWS, Units
+from synth.neural.tvae import divergences
+from synth.neural.units import Units, secret_generator
 from synth.transforms.layout import Layout
 
 RAREST_SHARE = 1e-5
@@ -93,6 +95,7 @@ class PrivateTvaeTraining:
         self.decoder = copy.deepcopy(self._decoder).requires_grad_(False)
         self._parameters = [*self._encoder.parameters(), *self._decoder.parameters()]
         self._optimizer = torch.optim.Adam(self._parameters, spec.rate, fused=True)
+        self._draws = secret_generator(device)
         self._clipped = clipped_sums_by(spec.backend, self._encoder, self._decoder)
         self._clipping = Clipping.planned(
             spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass
@@ -104,20 +107,18 @@ class PrivateTvaeTraining:
         Args:
             steps: what the budget has charged.
         """
-        # Whoever knows torch's seed may know it: drawn before anything is read, and a row's looked up by its slot, it
-        # depends on no row, and the clip holds whatever it is.
-        noise = torch.randn(N_DRAWS, self.spec.d_latent, device=self._units.codes.device)
-        gradient = noisy_mean(steps, len(self._units), self._clipping, lambda units: self._clipped_sum(units, noise))
+        gradient = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
         write_gradients(self._parameters, gradient)
         self._optimizer.step()
         averaged(self.decoder, self._decoder, self.spec.ema)
 
-    def _clipped_sum(self, sampled: NDArray[np.int64], noise: Tensor) -> Tensor:
+    def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
         size = self._clipping.pass_units
         batch = self._units.batch(sampled, size)
+        noise = torch.randn(len(batch.codes), self.spec.d_latent, generator=self._draws, device=self._draws.device)
 
         def losses() -> Tensor:
-            of_rows = self._losses(batch.codes, noise[batch.slots % N_DRAWS])
+            of_rows = self._losses(batch.codes, noise)
             return torch.where(batch.mask, of_rows, 0.0)
 
         return self._clipped(losses, size, self.spec.max_grad_norm)
@@ -126,23 +127,21 @@ class PrivateTvaeTraining:
         """The negative evidence lower bound of each row, shape (n,)."""
         mean, log_variance = self._encoder(self._spans.one_hot(codes))
         logits = self._decoder(mean + noise * (log_variance / 2).exp())
-        divergence = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(1)
-        likelihood: Tensor = -self._spans.nll(logits, codes).sum(1)
-        return self.spec.divergence_weight * divergence - likelihood
+        divergence = self.spec.divergence_weight * divergences(mean, log_variance)
+        return divergence + self._spans.nll(logits, codes).sum(1)
 
     @property
     def finite(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(bool(p.isfinite().all()) for network in (self._encoder, self._decoder) for p in network.parameters())
+        return is_finite(self._encoder, self._decoder)
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs: weights that noise has made releasable, and nothing of the table."""
-        return copy.deepcopy({name: part.state_dict() for name, part in self._parts().items()})
+        return states_of(self._parts())
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""
-        for name, part in self._parts().items():
-            part.load_state_dict(state[name])
+        restore(self._parts(), state)
 
     def _parts(self) -> dict[str, Any]:
         return {

@@ -81,6 +81,8 @@ def train(training: Training, n_epochs: int, course: Course) -> None:
     """
     started = saved = time.monotonic()
     first, _ = _resume(training, course)
+    if course.place is not None:
+        course.place.rewind(first)
     for epoch in range(first + 1, n_epochs + 1):
         course.progress(f"epoch {epoch} of {n_epochs}", (epoch - 1) / n_epochs)
         losses = _epoch(training)
@@ -148,6 +150,8 @@ class _Stretches:
         self._training, self._course = training, course
         self._resumable = course.place is not None and has_journal
         self.reached, self._digest = _resume(training, course) if self._resumable else (0, "")
+        if course.place is not None:
+            course.place.rewind(self.reached)
 
     def reach(self, target: int, steps: Steps) -> str:
         """Do what is not done of the steps up to the target; the digest of the checkpoint that holds them."""

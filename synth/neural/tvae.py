@@ -3,7 +3,6 @@
 Source: Xu et al. 2019 (1907.00503), section 4.4; settings and losses are those of the library `ctgan`.
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from synth.neural.checkpoint import restore, states_of
 from synth.neural.data import Epochs, Rows
 from synth.neural.networks import Decoder, Encoder, Precision, products_in, widened
 from synth.neural.spans import Spans
@@ -99,13 +99,12 @@ class TvaeTraining:
 
     def state(self) -> dict[str, Any]:
         """A copy of all that training goes on from, but for the state of torch's generators."""
-        parts = {name: part.state_dict() for name, part in self._parts().items()}
-        return copy.deepcopy({**parts, "deviations": self.deviations.detach(), "epochs": self._epochs.state()})
+        more = {"deviations": self.deviations.detach().clone(), "epochs": self._epochs.state()}
+        return {**states_of(self._parts()), **more}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state of the same spec, layout and number of rows."""
-        for name, part in self._parts().items():
-            part.load_state_dict(copy.deepcopy(state[name]))
+        restore(self._parts(), state)
         with torch.no_grad():
             self.deviations.copy_(state["deviations"])
         self._epochs.load(state["epochs"])

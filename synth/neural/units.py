@@ -1,5 +1,6 @@
 """The rows of a table by unit of privacy, and padded batches of units whose shape tells nothing."""
 
+import secrets
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -11,14 +12,6 @@ from torch import Tensor
 
 from synth.transforms.layout import Encoded
 
-N_DRAWS = 4096
-"""Random numbers that a step draws once for all rows; a row takes those at its slot modulo this.
-
-Drawn in the order of the sampled rows they would shift with every row sampled before: to whoever knows the seed of
-torch's generator, one unit more would then move what all others give, and the clip would bound none of it. A unit that
-is taken out keeps its slot: that is the neighboring relation.
-"""
-
 
 class Batch(NamedTuple):
     """Some units' rows, each unit's side by side, padded.
@@ -26,17 +19,20 @@ class Batch(NamedTuple):
     Attributes:
         codes: *Sensitive*. Shape (size * k, n_spans), int64; 0 where there is no row.
         mask: *Sensitive*. Where there is a row, shape (size * k,).
-        slots: *Sensitive*. The place of each row among all units' places, shape (size * k,), int64.
     """
 
     codes: Tensor
     mask: Tensor
-    slots: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
     """A table's rows, ordered by unit.
+
+    What a step draws for a row (a condition, latent noise) it draws anew for every row of every sample, each on its
+    own, from `secret_generator`. A unit less then leaves the others' draws as likely as they were, and the clip bounds
+    what it moves. Draws that rows share, or that an observer knows, would shift from one row to the next where a unit
+    is gone, and nothing would bound that.
 
     Attributes:
         codes: *Sensitive*. Shape (n_rows, n_spans), integers.
@@ -87,14 +83,19 @@ class Units:
         k = self.max_rows_per_unit
         place = np.arange(k)
         index = np.full((size, k), -1, dtype=np.int64)
-        slots = np.zeros((size, k), dtype=np.int64)
         there = place < self.n_rows[units, None]
         index[: len(units)] = np.where(there, self.first_row[units, None] + place, -1)
-        slots[: len(units)] = units[:, None] * k + place
         rows = torch.from_numpy(index.ravel()).to(self.codes.device)
         if len(self.codes):
             codes = self.codes.index_select(0, rows.clamp_min(0)).long()
         else:
             codes = rows.new_zeros(len(rows), self.codes.shape[1])
         mask = rows >= 0
-        return Batch(codes * mask[:, None], mask, torch.from_numpy(slots.ravel()).to(rows.device))
+        return Batch(codes * mask[:, None], mask)
+
+
+def secret_generator(device: torch.device) -> torch.Generator:
+    """A generator for what is drawn for rows: its seed is the operating system's, and no checkpoint holds it."""
+    generator = torch.Generator(device)
+    generator.manual_seed(secrets.randbits(63))
+    return generator

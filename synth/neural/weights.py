@@ -32,7 +32,8 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> CtganNetw
         layout: of the rows.
 
     Raises:
-        ValueError: arrays are missing, are not finite, or do not fit each other or the layout.
+        ValueError, KeyError: arrays are missing, are not finite, or do not fit each other or the layout; no network was
+            made.
     """
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("weights are finite numbers")
@@ -67,7 +68,7 @@ def _deviations(arrays: Mapping[str, NDArray[Any]], others: set[str], layout: La
 def _shares(
     arrays: Mapping[str, NDArray[Any]], others: set[str], layout: Layout
 ) -> tuple[NDArray[np.float64], ...]:  # fmt: skip
-    sizes = [span.size for span in layout.spans if span.whole]
+    sizes = [layout.sizes[place] for place in layout.whole]
     names = [f"{SHARES}{place}" for place in range(len(sizes))]
     if others != set(names):
         raise ValueError("there are shares for each column that a condition may name")

@@ -55,6 +55,11 @@ class Layout:
         return tuple(span.size for span in self.spans)
 
     @property
+    def whole(self) -> tuple[int, ...]:
+        """Places of the spans that rows can be asked for by."""
+        return tuple(place for place, span in enumerate(self.spans) if span.whole)
+
+    @property
     def n_codes(self) -> int:
         """Number of codes of all spans together."""
         return sum(self.sizes)

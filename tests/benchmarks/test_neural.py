@@ -2,6 +2,8 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,10 +11,13 @@ import pytest
 
 from benchmarks import neural
 from benchmarks.adult_table import DELTA
+from benchmarks.neural_limits import _private_step
 from benchmarks.neural_peers import real_epsilon
 from benchmarks.neural_point import Point, Watch
 from benchmarks.neural_table import QUALITY, draw
 from benchmarks.runs import Results, Run
+from synth.neural import dp_sgd
+from synth.schema import build_schema
 
 
 def test_poisson_steps_cost_what_our_own_accountant_says() -> None:
@@ -76,6 +81,20 @@ def test_a_measurement_that_fails_is_a_result_that_says_why(tmp_path: Path, caps
     assert run.failure is not None
     assert "FileNotFoundError" in run.failure
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", neural.OURS)
+def test_the_step_that_dp_sgd_is_measured_against_clips_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("clipped")
+
+    columns = {"a": {"kind": "boolean"}, "b": {"kind": "categorical", "categories": ["x", "y", "z"]}}
+    schema = build_schema({"status": "declared", "n_units": 60, "columns": columns})
+    adult: Any = SimpleNamespace(train=pd.DataFrame({"a": [True, False] * 30, "b": list("xyz") * 20}), binned=schema)
+    monkeypatch.setattr(dp_sgd, "clip_factors", refused)
+    _private_step(name, adult, "plain")()
+    with pytest.raises(AssertionError, match="clipped"):
+        _private_step(name, adult, "private")()
 
 
 def test_tables_show_medians_spans_and_ratios() -> None:

@@ -109,6 +109,16 @@ def test_the_log_of_a_plain_training_tells_the_mean_losses_of_every_epoch(tmp_pa
     assert told == pytest.approx([np.mean(seen[:3]), np.mean(seen[3:])], rel=1e-6)
 
 
+def test_epochs_after_the_last_checkpoint_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_S", 1e9)
+    with pytest.raises(KeyboardInterrupt):
+        train(Walk(break_at=10), 5, course(tmp_path))
+    with (tmp_path / LOG).open("a") as log:
+        log.write('{"epoch": 4, "lo')
+    train(Walk(), 5, course(tmp_path))
+    assert [line["epoch"] for line in lines(tmp_path)] == [1, 2, 3, 4, 5]
+
+
 def test_a_loss_that_is_no_number_ends_training_with_a_sentence_and_keeps_the_last_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"'walk' diverged at epoch=2.*lower learning_rate"):
         train(Walk(diverge_at=5), 4, course(tmp_path))

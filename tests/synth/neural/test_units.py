@@ -46,7 +46,7 @@ def test_a_batch_has_its_public_shape_whatever_is_in_it() -> None:
     units = Units.of(table(6), np.array([7, 7, 7, 8, 8, 9]), 3)
     for which in ([], [0], [0, 1, 2]):
         batch = units.batch(np.array(which, dtype=np.int64), 5)
-        assert (batch.codes.shape, batch.mask.shape, batch.slots.shape) == ((15, 2), (15,), (15,))
+        assert (batch.codes.shape, batch.mask.shape) == ((15, 2), (15,))
         assert batch.codes.dtype == torch.int64
         assert not batch.codes[~batch.mask].any()
 
@@ -54,11 +54,3 @@ def test_a_batch_has_its_public_shape_whatever_is_in_it() -> None:
 def test_a_table_without_rows_gives_padding() -> None:
     assert rows_of(Units.of(table(0)), size=2) == [[], []]
     assert rows_of(Units.of(table(0), np.empty(0, dtype=object), 2), size=2) == [[], []]
-
-
-def test_a_rows_slot_is_its_own_and_the_same_in_every_batch() -> None:
-    units = Units.of(table(6), np.array([7, 7, 7, 8, 8, 9]), 3)
-    together = units.batch(np.array([0, 1, 2]), 3).slots.view(3, 3)
-    assert together.flatten().tolist() == list(range(9))
-    alone = units.batch(np.array([2]), 3).slots.view(3, 3)
-    assert alone[0].tolist() == together[2].tolist()

@@ -1,6 +1,7 @@
 """A small table, both private trainings on it, and a purse that shows what they ask for."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,16 @@ def private_networks(trained: Training) -> list[nn.Module]:
     return [trained.critic.network]
 
 
+def draws_of(trained: Training) -> torch.Generator:
+    """Where what is drawn for rows comes from."""
+    return trained._draws if isinstance(trained, PrivateTvaeTraining) else trained.critic._draws  # type: ignore[attr-defined]
+
+
+def without(table: Units, unit: int) -> Units:
+    """The table with a unit's rows gone and its place kept, so that the others draw what they drew."""
+    return replace(table, n_rows=np.where(np.arange(len(table)) == unit, 0, table.n_rows))
+
+
 def gradient(trained: Training) -> Tensor:
     """What the last step wrote, flat and in double precision."""
     parameters = [parameter for network in private_networks(trained) for parameter in network.parameters()]
@@ -80,14 +91,20 @@ class Purse:
         return total if self._answer is None else self._answer(total, max_grad_norm)
 
 
-def sum_of(kind: str, table: Units, sampled: Sequence[int], steepness: float = 1.0, **settings: Any) -> np.ndarray:
-    """What one step hands to the budget, of networks with weights so many times as large."""
+def sum_of(
+    kind: str, table: Units, sampled: Sequence[int], steepness: float = 1.0, *, still: bool = False, **settings: Any
+) -> np.ndarray:
+    """What one step hands to the budget, of networks with weights so many times as large; still: no latent noise."""
     trained = training(kind, table, **settings)
+    if still and isinstance(trained, PrivateTvaeTraining):
+        torch.nn.init.zeros_(trained._encoder.log_variance.weight)
+        torch.nn.init.constant_(trained._encoder.log_variance.bias, -60.0)
     with torch.no_grad():
         for network in private_networks(trained)[-1:]:
             for parameter in network.parameters():
                 parameter.mul_(steepness)
     torch.manual_seed(1)
+    draws_of(trained).manual_seed(1)
     purse = Purse([sampled])
     trained.step(purse)
     assert len(purse.totals) == 1
