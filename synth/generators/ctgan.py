@@ -64,7 +64,7 @@ class Ctgan(NeuralGenerator):
         n_codes = sum(self._most_codes(schema.columns[name]) for name in schema.modeled)
         if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:
             raise BudgetError(
-                f'critic="pairs" has a weight for every pair of codes, and codes={n_codes:,} are more than {MOST_CODES:,}; '
+                f'critic="pairs" weighs every pair of codes, and codes={n_codes:,} are more than {MOST_CODES:,}; '
                 'drop columns, merge categories, lower n_bins, or set critic="network"'
             )
 

@@ -261,8 +261,8 @@ class NeuralGenerator(PrivateGenerator):
         course = Course(self.name, self._digest(rows, seed), None if place is None else Place(place), progress)
         if isinstance(rows, PrivateRows):
             assert budget is not None
-            # Conditions and latent noise go by a row's slot, so that the clip holds whatever they are. Fresh ones are
-            # nobody's to know all the same: a seed of the user's reaches nothing that real rows are read with.
+            # A seed of the user's reaches nothing of a private fit, though all that this one draws is public: what is
+            # drawn for rows comes from a generator of its own.
             with seeded(None, device):
                 return self._train_privately(rows, budget, course, device)
         with seeded(seed, device):
@@ -270,10 +270,11 @@ class NeuralGenerator(PrivateGenerator):
 
     def _digest(self, rows: Rows, seed: int) -> str:
         """What a checkpoint goes by: everything that training depends on, of a private one but the rows themselves."""
-        known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes, "seed": seed}
+        known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes}
         if isinstance(rows, PrivateRows):
             known["one_way"] = [counts.tolist() for counts in rows.one_way]
         else:
+            known["seed"] = seed
             parts = (rows.encoded.codes, rows.encoded.scalars)
             known["rows"] = [hashlib.sha256(part.tobytes()).hexdigest() for part in parts]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
