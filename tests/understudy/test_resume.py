@@ -434,3 +434,21 @@ def test_a_kept_model_is_not_fitted_again_when_a_later_stage_failed(driver: Driv
     assert len(draws(folder)) == n_drawn == N_DRAWS["mst"]
     evaluation = json.loads((folder / "out" / "evaluation.json").read_text())
     assert [sorted(c["seconds"]) for c in evaluation["candidates"]] == [["fit", "sample", "validity"]] * 2
+
+
+def test_a_copy_of_unfinished_work_draws_nothing_once_its_run_is_finished(driver: Driver, workspace: Any) -> None:
+    only = {"generators": {"mst": PRIVATE["mst"]}}
+    assert driver.attempt(prepared(workspace, "whole", **only)) == 0
+    draws = [n for n, name in enumerate(moments(workspace.folder / "whole")) if name == "gaussian:before"]
+    folder = prepared(workspace, "copied", **only)
+    assert driver.attempt(folder, die_at=draws[2]) == -9
+    shutil.copytree(folder / ".out.unfinished", folder / "copy")
+    journal = folder / "copy" / "journals" / "mst.journal"
+    # Without the draw that was begun: nothing in the copy says that it is an old one.
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
+    assert driver.attempt(folder) == 0
+    drawn = (folder / "draws.log").read_text()
+    (folder / "out").rename(folder / "first")
+    (folder / "copy").rename(folder / ".out.unfinished")
+    assert driver.attempt(folder) == 2
+    assert (folder / "draws.log").read_text() == drawn

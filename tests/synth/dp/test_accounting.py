@@ -26,6 +26,7 @@ from synth.dp.events import (
     SubsampledGaussianEvent,
     gaussian_of_rho,
 )
+from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.schema import Schema, build_schema
 
@@ -324,3 +325,12 @@ def test_delta_auto_follows_the_number_of_units_and_a_careless_delta_is_refused(
         resolve_delta("auto", schema(None))
     with pytest.raises(BudgetError, match="declare"):
         resolve_delta("auto", schema(1000, "inferred"))
+
+
+def test_a_delta_that_so_many_releases_drown_in_rounding_is_refused() -> None:
+    many = GaussianEvent("sums", sigma=3_000.0, count=1_000_000, whole=False)
+    with pytest.raises(BudgetError, match="too small to be accounted for"):
+        _ = Schedule((many,), 1e-12).epsilon
+    # At the least delta that is allowed, all releases together are one with a thousandth of the noise.
+    one = GaussianEvent("sums", sigma=3.0, whole=False)
+    assert Schedule((many,), 1e-9).epsilon == pytest.approx(Schedule((one,), 1e-9).epsilon, rel=2e-3)

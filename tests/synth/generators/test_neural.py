@@ -16,8 +16,9 @@ from safetensors.numpy import load_file, save_file
 from synth.domain.lawfulness import broken
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
-from synth.errors import BadInput, JobError, MissingExtra, ModelError
+from synth.errors import BadInput, BudgetError, JobError, MissingExtra, ModelError
 from synth.generators import registry
+from synth.generators.base import PrivateGenerator
 from synth.generators.neural import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
 from synth.generators.neural_model import NeuralModel
 from synth.schema import Schema, build_schema
@@ -527,3 +528,13 @@ def test_neither_the_registry_nor_the_help_imports_torch() -> None:
         told = f"{code}\nimport sys; print('loaded:', *({heavy} & set(sys.modules)))"
         ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
         assert ran.stdout.splitlines()[-1].strip() == "loaded:"
+
+
+def test_what_cannot_be_sampled_or_held_is_refused_before_anything_is_drawn(schema: Schema) -> None:
+    for wrong, message in (
+        (registry.generator("tvae", epsilon=1.0, sampling_rate=1e-12), "less than one unit"),
+        (registry.generator("ctgan", epsilon=1.0, n_bins=1000), "lower n_bins"),
+    ):
+        assert isinstance(wrong, PrivateGenerator)
+        with pytest.raises(BudgetError, match=message):
+            wrong.schedule(schema)
