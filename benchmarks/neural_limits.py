@@ -98,7 +98,10 @@ def overhead_point(point: Point, adult: Adult) -> dict[str, Any]:
 
 
 def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
-    """A step of private training on Adult's bins, at the usual sampling rate; counts stand in for released ones."""
+    """A step of private training on Adult's bins, at the usual sampling rate; counts stand in for released ones.
+
+    Of CTGAN with a critic that is a network: one of pairs has a gradient whose norm is known, and nothing to clip.
+    """
     import torch
 
     from synth.domain import Discretizer

@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.errors import BudgetError
-from synth.generators.neural import NeuralGenerator, PrivateRows, Rows, Widths, asked
+from synth.generators.neural import NeuralGenerator, Widths, asked
+from synth.generators.training_rows import PrivateRows, Rows
 from synth.schema import Schema
 
 if TYPE_CHECKING:

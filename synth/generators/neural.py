@@ -3,8 +3,6 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -20,12 +18,10 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.measuring import Fit, start
 from synth.generators.neural_model import NeuralModel, require_torch
 from synth.generators.one_way import COLUMNS
-from synth.marginals import Measurement
-from synth.marginals.measurement import estimate_total
+from synth.generators.training_rows import PrivateRows, Rows, units_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.binned import BinnedEncoding
-from synth.transforms.layout import Encoded, Layout
 from synth.transforms.modal import ModalEncoding
 
 if TYPE_CHECKING:
@@ -39,45 +35,6 @@ EXPECTED_BATCH = (256, 4096)
 PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")
 PRIVATE_ONLY = ("steps", "sampling_rate", "max_grad_norm", "n_bins", "columns_share", "dp_backend", "critic")
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_length=1, max_length=32)]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A table as a network is trained on it.
-
-    Attributes:
-        encoded: *Sensitive*. The rows.
-        layout: of a row.
-    """
-
-    encoded: Encoded
-    layout: Layout
-
-
-@dataclass(frozen=True)
-class PrivateRows(Rows):
-    """A table as a network is trained on it with a guarantee.
-
-    Attributes:
-        encoded: *Sensitive*. The rows.
-        layout: of a row.
-        entities: *Sensitive*. Whose each row is, shape (n,); none where the unit is a row.
-        max_rows_per_unit: k.
-        one_way: released counts of the codes of each span.
-        n_units: released, about.
-        event: the steps that are paid for.
-    """
-
-    entities: np.ndarray | None
-    max_rows_per_unit: int
-    one_way: Sequence[np.ndarray]
-    n_units: float
-    event: SubsampledGaussianEvent
-
-    @property
-    def expected_batch(self) -> float:
-        """Units of a sample, about."""
-        return self.event.sampling_rate * self.n_units
 
 
 class NeuralGenerator(PrivateGenerator):
@@ -241,7 +198,7 @@ class NeuralGenerator(PrivateGenerator):
             None if fit.schema.entity is None else pd.factorize(fit.train[fit.schema.entity])[0],
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],  # noqa: PD011
-            _n_units(one_way, shares),
+            units_of(one_way, shares),
             event,
         )
         return encoding, self._seeded(rows, rng, progress, place, fit.budget)
@@ -286,12 +243,6 @@ class NeuralGenerator(PrivateGenerator):
         self, rows: PrivateRows, budget: Budget, course: "Course", device: Any
     ) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
-
-
-def _n_units(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> float:
-    """About how many units there are, from what was released: rows by the histograms, over rows per unit."""
-    rows_per_unit = 1.0 if shares is None else sum(size * share for size, share in enumerate(shares, start=1))
-    return max(estimate_total(one_way) / rows_per_unit, 1.0)
 
 
 def asked(generator: NeuralGenerator, *names: str, **renamed: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from synth.dp.budget import Budget
-from synth.generators.neural import NeuralGenerator, PrivateRows, Rows, Widths, asked
+from synth.generators.neural import NeuralGenerator, Widths, asked
+from synth.generators.training_rows import PrivateRows, Rows
 
 if TYPE_CHECKING:
     from synth.neural.drawing import TvaeNetwork
