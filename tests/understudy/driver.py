@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import evaluate  # noqa: F401  - loaded once, before the forks
 import reports  # noqa: F401
 from synth.dp.ledger import Ledger
 from synth.dp.mechanisms import SystemNoise
+from synth.errors import BadInput
 from synth.generators.base import PrivateGenerator
 from understudy.cli import main
 
@@ -122,7 +124,8 @@ def serve() -> None:
 def warm_up(folder: Path) -> None:
     from understudy.plan import make_plan
 
-    make_plan(folder / "job.toml", folder / "not there")
+    with suppress(BadInput):  # whatever the job is, its schedules are remembered by then
+        make_plan(folder / "job.toml", folder / "not there")
 
 
 if __name__ == "__main__":
