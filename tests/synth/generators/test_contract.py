@@ -1,6 +1,7 @@
 """What every generator in the registry promises, and what every private one promises beside."""
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
 from synth.dp.events import MECHANISMS, Event, GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Noise
+from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import Model, PrivateGenerator
@@ -41,14 +43,21 @@ def fitted(name: str, frame: pd.DataFrame, schema: Schema, **more: object) -> Mo
     return registry.generator(name, **quick.get(name, {}), **more).fit(frame, schema, seed=0)
 
 
+@functools.cache
+def scheduled(generator: PrivateGenerator, schema: str) -> Schedule:
+    """A generator's schedule, calibrated once for all tests."""
+    found = generator.schedule(build_schema(json.loads(schema)))
+    assert found is not None
+    return found
+
+
 def injected(
     name: str, frame: pd.DataFrame, schema: Schema, noise: Noise, epsilon: float = 1.0
 ) -> MarginalModel | NeuralModel:
     """A private fit on noise that the test holds."""
     generator = registry.generator(name, epsilon=epsilon, **QUICK_PRIVATE.get(name, {}))
     assert isinstance(generator, PrivateGenerator)
-    schedule = generator.schedule(schema)
-    assert schedule is not None
+    schedule = scheduled(generator, schema.model_dump_json())
     model = generator.fit(frame, schema, budget=Budget(schedule, noise))
     assert isinstance(model, MarginalModel | NeuralModel)
     return model
