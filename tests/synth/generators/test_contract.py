@@ -36,6 +36,8 @@ UNLEARNED = [name for name in QUICK if name != "aim"]
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
+MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name == "ctgan" else name for name in PRIVATE]
+"""Where a test fits a dozen tables: `tvae` stands for what the two networks share."""
 
 
 def fitted(name: str, frame: pd.DataFrame, schema: Schema, **more: object) -> Model:
@@ -322,7 +324,7 @@ def odd_units(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return tables
 
 
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", MANY_FITS)
 def test_one_hostile_row_moves_every_count_by_no_more_than_one(
     private: str, frame: pd.DataFrame, schema: Schema
 ) -> None:
@@ -364,7 +366,7 @@ def columns_of(content: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "measured"])
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", MANY_FITS)
 def test_one_adversarial_row_changes_nothing_but_noised_numbers(
     private: str, declared: bool, frame: pd.DataFrame, schema: Schema, tmp_path: Path
 ) -> None:
