@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from synth.errors import nearest
+from synth.locales import check_locale, check_spoken
 from synth.texts import require_plain
 from synth.validation import Frozen
 
@@ -288,22 +289,90 @@ class IdentifierColumn(_Column):
         return self
 
 
+Personal = Literal[
+    "name", "first_name", "last_name", "email", "phone", "address", "street", "city", "postcode", "card_number", "iban",
+    "account_number", "national_id", "text",
+]  # fmt: skip
+"""What a column of personal data may hold."""
+
+_PATTERNED = ("phone", "postcode", "card_number", "account_number", "national_id")
+_NUMBERS = re.compile(r"u?int\d+(\[pyarrow\])?|float\d+(\[pyarrow\])?", re.IGNORECASE)
+_CARD = re.compile(r"#([ -]?#){12,18}")
+
+
+class PersonalColumn(_Column):
+    """Personal data: never learned and never looked at; Faker writes other values of the same form and locale.
+
+    `template` is the form of numbers, as of an identifier: ``"+1 (###) 555-01##"``.
+    """
+
+    kind: Literal["personal"] = "personal"
+    personal: Personal = Field(description="What the column holds.")
+    locale: str = Field(default="en_US", description="Faker's name of the language and the country.")
+    template: str | None = Field(default=None, min_length=1, description="Form of numbers; none: the locale's own.")
+    unique: bool = Field(default=False, description="No value is written twice.")
+    length: int = Field(default=80, ge=5, le=5_000, description="Characters of a text at most.")
+    missing_share: float = Field(
+        default=0.0, ge=0.0, le=1.0, description="Share of values left empty: a public number, never learned."
+    )
+
+    @field_validator("locale")
+    @classmethod
+    def _known_locale(cls, locale: str) -> str:
+        check_locale(locale)
+        return locale
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> Self:
+        if self.drop:
+            return self
+        self._check_template()
+        if self.personal != "text" and "length" in self.model_fields_set:
+            raise ValueError(f'length is for personal = "text"; leave it out of personal={self.personal!r}')
+        if self.missing_share and not self.missing:
+            raise ValueError(f"missing_share={self.missing_share} needs values that may be missing; set missing = true")
+        if self.template is None:
+            check_spoken(self.personal, self.locale)
+        return self
+
+    def _check_template(self) -> None:
+        if self.template is None:
+            if self.personal == "national_id" and self.locale != "en_US":
+                raise ValueError(f'a national_id of locale={self.locale!r} needs a template, such as "##.##.##-###"')
+        elif self.personal not in _PATTERNED:
+            raise ValueError(f"a template is for {', '.join(_PATTERNED)}; leave it out of personal={self.personal!r}")
+        elif self.personal == "card_number" and _CARD.fullmatch(self.template) is None:
+            raise ValueError(
+                f"template={self.template!r} is none of a card number; write 13 to 19 #, with a space or - between"
+            )
+        if self.dtype is not None and _NUMBERS.fullmatch(self.dtype) and not self._only_digits():
+            raise ValueError(
+                f"dtype={self.dtype!r} holds numbers only; give personal={self.personal!r} a template of # and digits, "
+                'or dtype = "object"'
+            )
+
+    def _only_digits(self) -> bool:
+        if self.template is None:
+            return self.personal in ("card_number", "account_number")
+        return re.fullmatch("[#0-9]+", self.template) is not None
+
+
 class TextColumn(_Column):
-    """Free text: no generator here writes any, so the schema has to drop it."""
+    """Free text: no generator here learns to write any, so the schema drops it, or makes it personal."""
 
     kind: Literal["text"] = "text"
 
 
 Column = Annotated[
     IntegerColumn | RealColumn | WeightColumn | CategoricalColumn | BooleanColumn | DateColumn | DatetimeColumn
-    | IdentifierColumn | TextColumn,
+    | IdentifierColumn | PersonalColumn | TextColumn,
     Field(discriminator="kind"),
 ]  # fmt: skip
 
 KINDS: dict[str, type[_Column]] = {
     "integer": IntegerColumn, "real": RealColumn, "weight": WeightColumn, "categorical": CategoricalColumn,
     "boolean": BooleanColumn, "date": DateColumn, "datetime": DatetimeColumn, "identifier": IdentifierColumn,
-    "text": TextColumn,
+    "personal": PersonalColumn, "text": TextColumn,
 }  # fmt: skip
 
 

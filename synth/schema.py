@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from synth.columns import BooleanColumn, Column, IdentifierColumn, TextColumn, is_measured
+from synth.columns import BooleanColumn, Column, IdentifierColumn, PersonalColumn, TextColumn, is_measured
 from synth.constraints import Constraint, Formula, check
 from synth.errors import SchemaError, nearest
 from synth.texts import require_plain
@@ -73,7 +73,7 @@ class Schema(Frozen):
         self._check_entity()
         self._check_missing_texts()
         if self.target is not None and self.target not in self.learned:
-            raise ValueError(f"target={self.target!r} is an identifier or text; choose a column that is learned")
+            raise ValueError(f"target={self.target!r} is an identifier, personal or text; choose a column that is learned")
         check(self.constraints, self.columns)
         return self
 
@@ -87,9 +87,9 @@ class Schema(Frozen):
         elif self.columns[self.entity].missing:
             raise ValueError(f"entity={self.entity!r} may not be missing; give every row its entity")
         for name in self.constant_in_entity:
-            if name not in self.learned:
+            if name not in self.learned and not isinstance(self.columns[name], PersonalColumn):
                 raise ValueError(
-                    f"constant_in_entity={name!r} is an identifier or text; choose columns that are learned"
+                    f"constant_in_entity={name!r} is an identifier or text; choose columns that are learned or personal"
                 )
 
     def _check_missing_texts(self) -> None:
@@ -113,8 +113,8 @@ class Schema(Frozen):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Names of the kept columns that generators learn: all but identifiers and text."""
-        unlearned = (IdentifierColumn, TextColumn)
+        """Names of the kept columns that generators learn: all but identifiers, personal data and text."""
+        unlearned = (IdentifierColumn, PersonalColumn, TextColumn)
         return tuple(name for name in self.kept if not isinstance(self.columns[name], unlearned))
 
     @property
@@ -137,7 +137,8 @@ class Schema(Frozen):
         for name in self.kept:
             if isinstance(self.columns[name], TextColumn):
                 raise SchemaError(
-                    f"free text is not synthesized: column={name!r} is of kind text; set drop = true for it"
+                    f"free text is not synthesized: column={name!r} is of kind text; set drop = true for it, or "
+                    'kind = "personal" and personal = "text" for placeholder sentences'
                 )
 
 

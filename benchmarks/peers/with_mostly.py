@@ -35,7 +35,7 @@ def sample(model: TabularARGN, task: Task) -> pd.DataFrame:
 def tell(model: TabularARGN) -> dict[str, float]:
     """What it did to the rows it trained on until the weights that it kept, by its accountant's own record."""
     workspace = Workspace(Path(model.workspace_path_))
-    state = torch.load(workspace.model_dp_accountant_path, weights_only=False)
+    state = torch.load(workspace.model_dp_accountant_path, weights_only=True)
     ((noise_multiplier, sampling_rate, steps),) = state["history"]
     accountant = RDPAccountant()
     accountant.load_state_dict(state)

@@ -5,6 +5,6 @@ left out for what it holds.
 """
 
 from synth.constraints.checking import check
-from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality
+from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique
 
-__all__ = ["Constraint", "FixedCombinations", "Formula", "Inequality", "check"]
+__all__ = ["Constraint", "FixedCombinations", "Formula", "Inequality", "Unique", "check"]

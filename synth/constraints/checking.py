@@ -16,7 +16,7 @@ from synth.columns import (
     WeightColumn,
     is_measured,
 )
-from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality
+from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.errors import nearest
 
 Columns = Mapping[str, Column]
@@ -138,8 +138,13 @@ def _check_formula(constraint: Formula, columns: Columns) -> None:
         )
 
 
+def _check_unique(constraint: Unique, columns: Columns) -> None:
+    """All kinds that pass `_check_names` can be compared."""
+
+
 _CHECKS: Mapping[type[Any], Any] = {
     Inequality: _check_inequality,
     FixedCombinations: _check_combinations,
     Formula: _check_formula,
+    Unique: _check_unique,
 }

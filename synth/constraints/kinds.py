@@ -12,7 +12,13 @@ Value = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)]
 """What a combination holds: true or false, a whole number or a text."""
 
 
-class Inequality(Frozen):
+class _Constraint(Frozen):
+    proposed: str | None = Field(
+        default=None, description="What speaks for a proposal of `schema infer`; a declared schema has none."
+    )
+
+
+class Inequality(_Constraint):
     """One column is never above another: numbers, or times. It holds where either is missing."""
 
     kind: Literal["inequality"] = "inequality"
@@ -36,7 +42,7 @@ class Inequality(Frozen):
         return f"{self.low!r} is {'less than' if self.strict else 'at most'} {self.high!r}"
 
 
-class FixedCombinations(Frozen):
+class FixedCombinations(_Constraint):
     """Two or more columns take only values that are listed together. It holds where any of them is missing."""
 
     kind: Literal["fixed_combinations"] = "fixed_combinations"
@@ -46,9 +52,7 @@ class FixedCombinations(Frozen):
     @field_validator("columns")
     @classmethod
     def _distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(columns)) != len(columns):
-            raise ValueError("columns repeat; name each once")
-        return columns
+        return _each_once(columns)
 
     @field_validator("combinations", mode="before")
     @classmethod
@@ -82,7 +86,7 @@ class FixedCombinations(Frozen):
         return f"{together} take one of {len(self.combinations)} listed combinations"
 
 
-class Formula(Frozen):
+class Formula(_Constraint):
     """A column is computed from others: it is rounded to its own precision, and missing where an operand is missing."""
 
     kind: Literal["formula"] = "formula"
@@ -119,7 +123,30 @@ class Formula(Frozen):
         return f"{self.column!r} is {self.expression}"
 
 
-Constraint = Annotated[Inequality | FixedCombinations | Formula, Field(discriminator="kind")]
+class Unique(_Constraint):
+    """No two rows hold the same values in one or more columns. Rows where any of them is missing are not compared."""
+
+    kind: Literal["unique"] = "unique"
+    columns: tuple[str, ...] = Field(min_length=1, description="Columns whose values together never repeat.")
+
+    @field_validator("columns")
+    @classmethod
+    def _distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return _each_once(columns)
+
+    def __str__(self) -> str:
+        """The constraint in a few words."""
+        together = " and ".join(map(repr, self.columns))
+        return f"{together} never {'repeats' if len(self.columns) == 1 else 'repeat together'}"
+
+
+Constraint = Annotated[Inequality | FixedCombinations | Formula | Unique, Field(discriminator="kind")]
+
+
+def _each_once(columns: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(columns)) != len(columns):
+        raise ValueError("columns repeat; name each once")
+    return columns
 
 
 def _typed(combination: tuple[Any, ...]) -> tuple[tuple[type[Any], Any], ...]:

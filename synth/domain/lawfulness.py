@@ -4,13 +4,13 @@ Everything is compared on the line (float64): whole numbers beyond 2^53 only as 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, Column, DateColumn
-from synth.constraints import Constraint, FixedCombinations, Formula, Inequality
+from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn
+from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import evaluate
 from synth.domain import line
 
@@ -20,7 +20,7 @@ Columns = Mapping[str, Column]
 
 
 def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.ndarray:
-    """Which rows break a constraint; shape (n,), boolean.
+    """Which rows break a constraint; shape (n,), boolean. Of rows that repeat each other, all of them do.
 
     Args:
         frame: in canonical form; *Sensitive* where it is real.
@@ -31,7 +31,33 @@ def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.
         return _out_of_order(frame, constraint, columns)
     if isinstance(constraint, FixedCombinations):
         return _unlisted(frame, constraint, columns)
+    if isinstance(constraint, Unique):
+        return repeated(frame, constraint, columns)
     return _miscalculated(frame, constraint, columns)
+
+
+def repeated(
+    frame: pd.DataFrame, constraint: Unique, columns: Columns, *, keep: Literal["first", False] = False
+) -> np.ndarray:
+    """Which rows repeat the values of another row; shape (n,), boolean. A row where one is missing repeats nothing.
+
+    Args:
+        frame: in canonical form; *Sensitive* where it is real.
+        constraint: names the columns.
+        columns: of the schema.
+        keep: whether the first row that holds a value is left out; none of them is where it is false, so that the order
+            of the rows does not matter.
+    """
+    known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
+    missing = known.isna().to_numpy().any(axis=1)
+    return np.asarray(known.duplicated(keep=keep).to_numpy() & ~missing)
+
+
+def _told_apart(series: pd.Series, column: Column) -> pd.Series:
+    """The column in a form in which equal values are equal: one instant, whatever its offset."""
+    if isinstance(column, DatetimeColumn):
+        return pd.Series(line.instants(series, column))
+    return series.reset_index(drop=True)
 
 
 def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd.Series, np.ndarray]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from synth.neural.training import Course
 
 MOST_CODES = 8192
-"""Of a critic of pairs: half a gigabyte of weights and as much again for their places."""
+"""Of a critic of pairs: a quarter of a gigabyte of weights, and half a gigabyte for the places of the pairs."""
 SHAPE = ("d_latent", "generator_widths", "critic_widths")
 
 

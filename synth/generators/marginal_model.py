@@ -83,10 +83,6 @@ class MarginalModel:
         Raises:
             ModelError: its noise was injected, so that its statement is void; nothing was written.
         """
-        if self.statement is not None and not self.statement.private:
-            raise ModelError(
-                "a model whose noise was injected promises nothing and is not saved; fit it without `noise`"
-            )
         description, arrays = self.distribution.to_arrays()
         content = {
             "generator": self.name,

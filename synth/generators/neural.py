@@ -166,14 +166,17 @@ class NeuralGenerator(PrivateGenerator):
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         shares, n_rows = fit.entity_shares()
         rng = np.random.default_rng(seed)
-        make = self._private if self.promises else self._plain
-        encoding, network = make(fit, shares, rng, progress, place)
+        encoding: BinnedEncoding | ModalEncoding
+        if self.promises:
+            encoding, network = self._private(fit, shares, rng, progress, place)
+        else:
+            encoding, network = self._plain(fit, rng, progress, place)
         return NeuralModel(
             self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
         )  # fmt: skip
 
     def _plain(
-        self, fit: Fit, _: tuple[float, ...] | None, rng: np.random.Generator, progress: Progress, place: Path | None
+        self, fit: Fit, rng: np.random.Generator, progress: Progress, place: Path | None
     ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
         progress("encoding", None)
         encoding = ModalEncoding.fit(fit.train, fit.schema, rng)
@@ -195,7 +198,7 @@ class NeuralGenerator(PrivateGenerator):
         rows = PrivateRows(
             encoding.apply(fit.train, rng),
             encoding.layout,
-            None if fit.schema.entity is None else pd.factorize(fit.train[fit.schema.entity])[0],
+            None if fit.schema.entity is None else fit.train[fit.schema.entity].to_numpy(),
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],  # noqa: PD011
             units_of(one_way, shares),

@@ -105,10 +105,6 @@ class NeuralModel:
         """
         from synth.neural.weights import to_arrays
 
-        if self.statement is not None and not self.statement.private:
-            raise ModelError(
-                "a model whose noise was injected promises nothing and is not saved; fit it without `noise`"
-            )
         kind = next(name for name, cls in ENCODINGS.items() if isinstance(self.encoding, cls))
         content = {
             "generator": self.name,

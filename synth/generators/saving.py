@@ -28,9 +28,14 @@ def save_model(
         arrays: float or integer arrays of its own.
         schema: what it was fitted under.
         statement: what it promises.
+
+    Raises:
+        ModelError: its noise was injected, so that its statement is void; nothing was written.
     """
     from safetensors.numpy import save
 
+    if statement is not None and not statement.private:
+        raise ModelError("a model whose noise was injected promises nothing and is not saved; fit it without `noise`")
     described = {
         "format": FORMAT,
         **content,

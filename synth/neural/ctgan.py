@@ -34,8 +34,8 @@ class CtganSpec:
         pac: rows that the critic sees as one.
         temperature: of the relaxed draws.
         penalty: weight of the critic's gradient penalty.
-        precision: of the networks' products; bfloat16 saves a quarter of the time where a processor has it, and costs
-            several times as much where it has not.
+        precision: of the networks' products; bfloat16 is faster where a processor has it, and much
+            slower where it has not.
 
     Raises:
         JobError: a batch is no whole number of packs or too small, or the critic has no step; nothing was trained.

@@ -94,7 +94,7 @@ class PrivateCtganTraining:
         units: *Sensitive*. The table.
         layout: of its rows; spans alone.
         one_way: released counts of each span's codes.
-        expected_batch: sampling rate times the number of units, as released or declared.
+        expected_batch: sampling rate times the number of units, as released.
         n_steps: of the critic, over which learning rates fall.
         device: where it is trained.
     """
@@ -113,7 +113,7 @@ class PrivateCtganTraining:
         n_fakes = max(2, min(round(expected_batch), spec.max_rows_per_pass))
         self.maker = ReleasedGenerator(_of_generator(spec), layout, one_way, n_fakes, device)
         clipping = Clipping.planned(spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass)
-        self.critic = _critic(spec, units.to(device), self.maker, layout, clipping)
+        self.critic = _critic(spec, units.to(device), self.maker, clipping)
 
     @property
     def generator(self) -> Generator:
@@ -164,10 +164,8 @@ def _of_generator(spec: PrivateCtganSpec) -> GeneratorSpec:
     )
 
 
-def _critic(
-    spec: PrivateCtganSpec, units: Units, maker: ReleasedGenerator, layout: Layout, clipping: Clipping
-) -> PrivateCritic:
+def _critic(spec: PrivateCtganSpec, units: Units, maker: ReleasedGenerator, clipping: Clipping) -> PrivateCritic:
     if spec.critic == "pairs":
-        return PairCritic(units, maker.spans, layout, clipping)
+        return PairCritic(units, maker.spans, clipping)
     rate, penalty = spec.critic_rate, spec.penalty
     return NetworkCritic(units, maker, clipping, spec.critic_widths, rate=rate, penalty=penalty, backend=spec.backend)

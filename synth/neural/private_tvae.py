@@ -66,7 +66,7 @@ class PrivateTvaeTraining:
         units: *Sensitive*. The table.
         layout: of its rows; spans alone.
         one_way: released counts of each span's codes.
-        expected_batch: sampling rate times the declared number of units.
+        expected_batch: sampling rate times the number of units, as released.
         device: where it is trained.
 
     Attributes:

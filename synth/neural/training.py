@@ -62,7 +62,8 @@ class Course:
 
     Attributes:
         name: of the generator, for messages.
-        digest: of everything that the course depends on but the rows; a checkpoint of another is refused.
+        digest: of everything that the course depends on, of a private one but the rows; a checkpoint of another is
+            refused.
         place: for checkpoint and log; none: neither is kept.
         progress: told the share done.
     """

@@ -32,8 +32,8 @@ class TvaeSpec:
         decay: of all weights.
         reconstruction_weight: of the reconstruction, as against the divergence.
         batch_size: rows a step.
-        precision: of the networks' products; bfloat16 saves a sixth of the time where a processor has it, and costs
-            several times as much where it has not.
+        precision: of the networks' products; bfloat16 is faster where a processor has it, and much
+            slower where it has not.
     """
 
     d_latent: int = 128

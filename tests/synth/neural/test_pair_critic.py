@@ -41,7 +41,7 @@ WIDE = Layout(tuple(Span(f"c{index}", 8, True) for index in range(5)))
 def critic_of(
     table: Units, *, max_grad_norm: float = 1.0, pass_units: int = N_UNITS, layout: Layout = LAYOUT
 ) -> PairCritic:
-    return PairCritic(table, Spans(layout), layout, Clipping(max_grad_norm, EXPECTED, pass_units))
+    return PairCritic(table, Spans(layout), Clipping(max_grad_norm, EXPECTED, pass_units))
 
 
 def relaxed(layout: Layout = LAYOUT, n: int = 6, seed: int = 0) -> Tensor:
@@ -231,7 +231,7 @@ def the_weights_come_to_the_difference_of_two_way_marginals() -> None:
     # Four samples in turn that are the whole table, and two batches of fakes: up to step 200 the weights are the mean
     # of what they were shown.
     table, batches = units(n_units=32), [relaxed(seed=1), relaxed(seed=2)]
-    critic = PairCritic(table, Spans(LAYOUT), LAYOUT, Clipping(1.0, 8.0, 32))
+    critic = PairCritic(table, Spans(LAYOUT), Clipping(1.0, 8.0, 32))
     purse = Purse([range(start, 32, 4) for _ in range(100) for start in range(4)])
     shares = np.mean([by_autograd(row.tolist()) for row in table.codes], axis=0)
     difference = shares - of_pairs(torch.stack([batch.T @ batch / 6 for batch in batches]).mean(0))
@@ -273,18 +273,18 @@ _init, _step, _gradient, _norms = PairCritic.__init__, PairCritic.step, PairCrit
 _batch, _floats = Units.batch, SystemNoise.floats
 
 
-def _both_triangles(self: PairCritic, table: Units, spans: Spans, layout: Layout, clipping: Clipping) -> None:
-    _init(self, table, spans, layout, clipping)
+def _both_triangles(self: PairCritic, table: Units, spans: Spans, clipping: Clipping) -> None:
+    _init(self, table, spans, clipping)
     self._pairs = (spans.span_of[:, None] != spans.span_of[None, :]).nonzero().T
 
 
-def _pairs_of_one_column_too(self: PairCritic, table: Units, spans: Spans, layout: Layout, clipping: Clipping) -> None:
-    _init(self, table, spans, layout, clipping)
+def _pairs_of_one_column_too(self: PairCritic, table: Units, spans: Spans, clipping: Clipping) -> None:
+    _init(self, table, spans, clipping)
     self._pairs = (spans.span_of[:, None] <= spans.span_of[None, :]).nonzero().T
 
 
-def _not_scaled(self: PairCritic, table: Units, spans: Spans, layout: Layout, clipping: Clipping) -> None:
-    _init(self, table, spans, layout, clipping)
+def _not_scaled(self: PairCritic, table: Units, spans: Spans, clipping: Clipping) -> None:
+    _init(self, table, spans, clipping)
     self._row_norm = 1.0
 
 
@@ -450,7 +450,7 @@ def test_fakes_that_are_the_real_rows_leave_a_critic_with_nothing_to_tell(k: int
     # of the fakes are the real ones.
     rows = units().codes.repeat_interleave(k, dim=0)
     table = Units(rows, np.arange(N_UNITS) * k, np.full(N_UNITS, k), k)
-    critic = PairCritic(table, Spans(LAYOUT), LAYOUT, Clipping(max_grad_norm, N_UNITS, N_UNITS))
+    critic = PairCritic(table, Spans(LAYOUT), Clipping(max_grad_norm, N_UNITS, N_UNITS))
     critic.step(Purse([EVERYONE]), Spans(LAYOUT).one_hot(units().codes.long()), torch.zeros(0))
     assert np.abs(of_pairs(critic.weights)).max() < ROUNDING
     critic.step(Purse([EVERYONE]), relaxed(), torch.zeros(0))

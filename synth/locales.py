@@ -1,0 +1,99 @@
+"""What Faker knows of a locale: whether it is one, which of its values are the locale's own, and its IBAN."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from synth.errors import nearest
+
+if TYPE_CHECKING:
+    from faker import Faker
+
+DEFAULT = "en_US"
+
+IBAN_LENGTHS = {
+    "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BR": 29, "BY": 28,
+    "CH": 21, "CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "DO": 28, "EE": 20, "EG": 29, "ES": 24, "FI": 18,
+    "FO": 18, "FR": 27, "GB": 22, "GE": 22, "GI": 23, "GL": 18, "GR": 27, "GT": 28, "HR": 21, "HU": 28, "IE": 22,
+    "IL": 23, "IQ": 23, "IS": 26, "IT": 27, "JO": 30, "KW": 30, "KZ": 20, "LB": 28, "LC": 32, "LI": 21, "LT": 20,
+    "LU": 20, "LV": 21, "MC": 27, "MD": 24, "ME": 22, "MK": 19, "MR": 27, "MT": 31, "MU": 30, "NL": 18, "NO": 15,
+    "PK": 24, "PL": 28, "PS": 29, "PT": 25, "QA": 29, "RO": 24, "RS": 22, "SA": 24, "SC": 31, "SE": 24, "SI": 19,
+    "SK": 24, "SM": 27, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20,
+}  # fmt: skip
+"""Characters of an IBAN by country. Source: ISO 13616, SWIFT IBAN registry."""
+
+_PROVIDERS = {
+    "name": "person", "first_name": "person", "last_name": "person", "phone": "phone_number", "address": "address",
+    "street": "address", "city": "address", "postcode": "address",
+}  # fmt: skip
+"""Faker's provider of each personal value that differs between locales."""
+
+
+@cache
+def faker(locale: str) -> "Faker":
+    """Faker in a locale; whoever draws from it seeds it first."""
+    from faker import Faker
+
+    # Names weighted by how common they are take five times as long.
+    return Faker(locale, use_weighting=False)
+
+
+def check_locale(locale: str) -> None:
+    """Refuse a locale that Faker does not have.
+
+    Raises:
+        ValueError: it is none; the message names the nearest.
+
+    >>> check_locale("de_DE")
+    """
+    from faker.config import AVAILABLE_LOCALES
+
+    if locale not in AVAILABLE_LOCALES:
+        close = nearest(locale, AVAILABLE_LOCALES)
+        remedy = close if close.startswith("did") else 'write one such as "en_US" or "de_DE"'
+        raise ValueError(f"locale={locale!r} is none that Faker knows; {remedy}")
+
+
+def check_spoken(personal: str, locale: str) -> None:
+    """Refuse values of a locale for which Faker would silently write American ones.
+
+    Args:
+        personal: what the column holds.
+        locale: one that Faker has.
+
+    Raises:
+        ValueError: Faker has no such values of the locale.
+    """
+    if personal == "iban" and iban_country(locale) is None:
+        raise ValueError(
+            f"locale={locale!r} has no IBAN that Faker could write; declare another locale, or personal = "
+            '"account_number" with a template'
+        )
+    provider = _PROVIDERS.get(personal)
+    if provider is not None and _language(provider, locale) != locale:
+        raise ValueError(
+            f"locale={locale!r} has no values for personal={personal!r} in Faker; declare another locale of the "
+            'language, or locale = "en_US"'
+        )
+
+
+def iban_country(locale: str) -> str | None:
+    """The country whose IBANs Faker writes for the locale; none where that is not the locale's own.
+
+    >>> iban_country("de_DE"), iban_country("en_US")
+    ('DE', None)
+    """
+    if _language("bank", locale) != locale:
+        return None
+    country = str(_provider("bank", locale).country_code)
+    return country if country in IBAN_LENGTHS and locale.endswith(country) else None
+
+
+def _language(provider: str, locale: str) -> str | None:
+    """The locale from which Faker takes a provider where it is asked for another."""
+    found: str | None = _provider(provider, locale).__lang__
+    return found
+
+
+def _provider(name: str, locale: str) -> Any:
+    providers: Any = faker(locale).factories[0].get_providers()
+    return next(found for found in providers if found.__provider__ == f"faker.providers.{name}")
