@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evaluate.catalog import GATEABLE, numbers_of
 from evaluate.deadline import OutOfTimeError, deadline
-from evaluate.policy import GATEABLE
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
 from evaluate.tables import Measurement, Tables
 from synth.errors import UnderstudyError, nearest
@@ -50,16 +50,6 @@ MEASURES: dict[str, Measure] = {
     )
 }  # fmt: skip
 """Every measure by name, in the order in which they run."""
-
-_ANSWERS: Mapping[str, tuple[str, ...]] = {
-    "validity": ("validity.",),
-    "fidelity.columns": ("columns.",),
-    "fidelity.pairs": ("pairs.",),
-    "utility.tstr": ("utility.",),
-    "privacy.copies": ("privacy.copies", "privacy.multiset"),
-    "privacy.membership": ("privacy.membership.",),
-}
-"""How the names of the numbers start that a measure gives."""
 
 
 def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest by keyword)
@@ -184,8 +174,7 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
 
 def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:
     """A failure of the measure, and of each number it would have given to a policy."""
-    starts = _ANSWERS.get(measure, ())
-    names = [measure, *(name for name in GATEABLE if starts and name.startswith(starts) and name != measure)]
+    names = dict.fromkeys((measure, *(name for name in numbers_of(measure) if name in GATEABLE)))
     return tuple(Failure(name, reason, message) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""95% intervals: balanced half-samples, delete-a-group jackknife, Clopper-Pearson, Wilson, Newcombe, DeLong."""
+"""95% intervals: half-samples, jackknife, a blend of both, Clopper-Pearson, Wilson, Newcombe, DeLong."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,7 @@ def half_samples(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     n_comparisons: int = 1,
+    extra_variance: float = 0.0,
 ) -> tuple[float, float]:
     """The interval of a number by balanced half-samples, with Student's t on as many degrees of freedom as halves.
 
@@ -52,22 +53,28 @@ def half_samples(
     absolute differences, such as total variation, that is right both near zero and far from it, where a jackknife is
     too wide and a bootstrap too far up: of x and noise d, ((|x + d| - |x - d|) / 2)^2 = min(|x|, |d|)^2, whose mean is
     the variance of |x| where x is as large as d or much larger. It takes many differences: for a single one, which may
-    happen to be zero, use `jackknife`.
+    happen to be zero, use `blended`.
 
     Args:
         value: the number on all rows.
         halves: the number on each half-sample, then on their complements in the same order; shape (2 n_halves,).
         bounds: the least and the largest value that the number can take; the interval is clipped to them.
         n_comparisons: from how many numbers this one was picked (Bonferroni).
+        extra_variance: of what half-samples do not show, such as that only some of many distances were taken.
 
     Source: Wolter 2007, "Introduction to Variance Estimation", section 3.4; McCarthy 1969, "Pseudo-replication".
 
     >>> [round(end, 3) for end in half_samples(2.0, [2.5, 1.5])]
     [-4.353, 8.353]
     """
+    variance, degrees = _half_sample_variance(halves)
+    return _around(value, variance + extra_variance, degrees, bounds, n_comparisons)
+
+
+def _half_sample_variance(halves: ArrayLike) -> tuple[float, int]:
+    """The variance by half-samples and their complements, and its degrees of freedom."""
     samples, complements = np.asarray(halves, dtype=np.float64).reshape(2, -1)
-    error = float(np.sqrt(np.mean((samples - complements) ** 2) / 4))
-    return _around(value, error, len(samples), bounds, n_comparisons)
+    return float(np.mean((samples - complements) ** 2) / 4), len(samples)
 
 
 def jackknife(
@@ -90,15 +97,52 @@ def jackknife(
     >>> [round(end, 3) for end in jackknife(2.0, [1.5, 2.5])]
     [-4.353, 8.353]
     """
+    return _around(value, _jackknife_variance(without), len(np.asarray(without)) - 1, bounds, n_comparisons)
+
+
+def _jackknife_variance(without: ArrayLike) -> float:
     replicates = np.asarray(without, dtype=np.float64)
-    n_groups = len(replicates)
-    error = float(np.sqrt((n_groups - 1) / n_groups * np.sum((replicates - replicates.mean()) ** 2)))
-    return _around(value, error, n_groups - 1, bounds, n_comparisons)
+    return float((len(replicates) - 1) * replicates.var())
+
+
+JACKKNIFE_SHARE = 0.25
+"""Of the jackknife's variance in a blend: the least that covers 93 of 100 where a distance is about as large as its
+noise, as simulations in the test suite show."""
+
+
+def blended(
+    value: float,
+    halves: ArrayLike,
+    without: ArrayLike,
+    *,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    n_comparisons: int = 1,
+) -> tuple[float, float]:
+    """The interval of a single distance, or of its excess over another, by a blend of two variances.
+
+    Half-samples are right on average, but for one distance they are noisy and too small just where it happens to come
+    out small; the jackknife is too large near zero, and steady. Three parts of one and one of the other cover 93 to 99
+    of 100; the most where two equal distributions on few values are compared.
+
+    Args:
+        value: the number on all rows.
+        halves: as `half_samples` takes them.
+        without: as `jackknife` takes them.
+        bounds: the least and the largest value that the number can take; the interval is clipped to them.
+        n_comparisons: from how many numbers this one was picked (Bonferroni).
+
+    >>> [round(end, 3) for end in blended(2.0, [2.5, 1.5], [1.5, 2.5])]
+    [-4.353, 8.353]
+    """
+    by_halves, degrees = _half_sample_variance(halves)
+    variance = (1 - JACKKNIFE_SHARE) * by_halves + JACKKNIFE_SHARE * _jackknife_variance(without)
+    return _around(value, variance, degrees, bounds, n_comparisons)
 
 
 def _around(
-    value: float, error: float, degrees: int, bounds: tuple[float, float], n_comparisons: int
+    value: float, variance: float, degrees: int, bounds: tuple[float, float], n_comparisons: int
 ) -> tuple[float, float]:
+    error = float(np.sqrt(variance))
     quantile = float(special.stdtrit(degrees, 1 - (1 - LEVEL) / 2 / n_comparisons))
     low, high = np.clip([value - quantile * error, value + quantile * error], *bounds)
     return float(min(low, value)), float(max(high, value))

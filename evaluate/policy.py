@@ -1,7 +1,7 @@
 """The gate: a written policy, and what it says of one synthetic table: PASS, FAIL or INCONCLUSIVE.
 
-A rule compares the *unfavorable* end of a 95% interval with its limit, so that too little evidence never passes. The
-names of all measures that a rule may hold are in `GATEABLE`, the one list of them.
+A rule compares the *unfavorable* end of a 95% interval with its limit, so that too little evidence never passes. What
+a rule may rest on is in `evaluate.catalog`.
 """
 
 import math
@@ -12,34 +12,13 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from evaluate.catalog import CATALOG, GATEABLE
 from evaluate.privacy.audit_result import MEASURE as AUDITED
 from evaluate.result import Candidate, Direction, Estimate, Failure
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
-
-_LOWER = (
-    "columns.ks", "columns.ks.mean", "columns.chi2", "columns.missing",
-    "columns.tvd", "columns.tvd.mean", "columns.tvd.excess", "columns.tvd.worst",
-    "pairs.pearson.mean", "pairs.cramers_v.mean", "pairs.correlation_ratio.mean", "pairs.association.mean",
-    "pairs.tvd", "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.floor_share",
-    "utility.gap.linear", "utility.gap.boosting",
-    "privacy.copies", "privacy.copies.excess", "privacy.copies.unique", "privacy.copies.unique.excess",
-    "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
-    AUDITED, "statement.epsilon", "statement.delta",
-)  # fmt: skip
-
-_HIGHER = (
-    "validity.rows", "validity.column", "validity.constraint", "pairs.association.kept",
-    "utility.tstr.linear", "utility.tstr.boosting", "privacy.multiset",
-)  # fmt: skip
-
-GATEABLE: Mapping[str, Direction] = {**dict.fromkeys(_LOWER, "lower"), **dict.fromkeys(_HIGHER, "higher")}
-"""Every measure that a rule may name, with the direction that is better."""
-
-DESCRIPTIVE = ("privacy.dcr.median", "privacy.nndr.median", "privacy.dcr.share_closer")
-"""Measures that only describe: distances do not find leaks (Yao et al. 2505.01524), so no rule may rest on them."""
 
 WHERE_THERE = (AUDITED,)
 """Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
@@ -61,8 +40,8 @@ class Rule(Frozen):
     @field_validator("measure")
     @classmethod
     def _gateable(cls, measure: str) -> str:
-        if measure in DESCRIPTIVE:
-            raise ValueError(f"{measure!r} only describes and may not be gated; use 'privacy.membership.auc'")
+        if measure in CATALOG and not CATALOG[measure].gateable:
+            raise ValueError(f"{measure!r} only describes and may not be gated: {CATALOG[measure].describes}")
         if measure not in GATEABLE:
             raise ValueError(f"{measure!r} is not a measure that a rule may name; {nearest(measure, GATEABLE)}")
         return measure
