@@ -32,7 +32,19 @@ class Number:
         return not self.describes
 
 
-_BIASED = "a small sample adds to a distance, so that its limit would depend on the number of rows"
+def _biased(instead: str) -> str:
+    return f"a small sample adds to it, so that a limit would depend on the number of rows; name {instead!r}"
+
+
+def _beside_excess(name: str, by: str) -> dict[str, Number]:
+    """A distance that only describes, alone and as a mean, and its excess over a fresh real sample."""
+    return {
+        name: Number(by, "lower", _biased(f"{name}.excess")),
+        f"{name}.mean": Number(by, "lower", _biased(f"{name}.excess")),
+        f"{name}.excess": Number(by, "lower"),
+    }
+
+
 _FAR = "distances do not find leaks; name 'privacy.membership.auc'"
 """Yao et al. 2025, arXiv:2505.01524."""
 
@@ -43,26 +55,31 @@ _VALIDITY = {
 }
 
 _COLUMNS = {
-    "columns.ks": Number("fidelity.columns", "lower"),
-    "columns.ks.mean": Number("fidelity.columns", "lower"),
-    "columns.chi2": Number("fidelity.columns", "lower"),
+    **_beside_excess("columns.tvd", "fidelity.columns"),
+    **_beside_excess("columns.ks", "fidelity.columns"),
+    **_beside_excess("columns.wasserstein", "fidelity.columns"),
+    "columns.chi2": Number("fidelity.columns", "lower", _biased("columns.chi2.excess")),
+    "columns.chi2.excess": Number("fidelity.columns", "lower"),
+    "columns.tvd.excess.worst": Number("fidelity.columns", "lower"),
     "columns.missing": Number("fidelity.columns", "lower"),
-    "columns.tvd": Number("fidelity.columns", "lower"),
-    "columns.tvd.mean": Number("fidelity.columns", "lower"),
-    "columns.tvd.excess": Number("fidelity.columns", "lower"),
-    "columns.tvd.worst": Number("fidelity.columns", "lower"),
 }
 
 _PAIRS = {
-    "pairs.pearson.mean": Number("fidelity.pairs", "lower"),
-    "pairs.cramers_v.mean": Number("fidelity.pairs", "lower"),
-    "pairs.correlation_ratio.mean": Number("fidelity.pairs", "lower"),
-    "pairs.association.mean": Number("fidelity.pairs", "lower"),
+    **_beside_excess("pairs.pearson", "fidelity.pairs"),
+    **_beside_excess("pairs.spearman", "fidelity.pairs"),
+    **_beside_excess("pairs.cramers_v", "fidelity.pairs"),
+    **_beside_excess("pairs.correlation_ratio", "fidelity.pairs"),
+    **_beside_excess("pairs.association", "fidelity.pairs"),
     "pairs.association.kept": Number("fidelity.pairs", "higher"),
-    "pairs.tvd": Number("fidelity.pairs", "lower"),
-    "pairs.tvd.mean": Number("fidelity.pairs", "lower"),
-    "pairs.tvd.excess": Number("fidelity.pairs", "lower"),
+    **_beside_excess("pairs.tvd", "fidelity.pairs"),
+    "pairs.tvd.excess.worst": Number("fidelity.pairs", "lower"),
     "pairs.tvd.floor_share": Number("fidelity.pairs", "lower"),
+}
+
+_TRIPLES = {
+    **_beside_excess("triples.tvd", "fidelity.triples"),
+    "triples.tvd.excess.worst": Number("fidelity.triples", "lower"),
+    "triples.tvd.floor_share": Number("fidelity.triples", "lower"),
 }
 
 _JOINT: dict[str, Number] = {}
@@ -96,7 +113,7 @@ _PRIVACY = {
 }
 
 CATALOG: Mapping[str, Number] = {
-    **_VALIDITY, **_COLUMNS, **_PAIRS, **_JOINT, **_UTILITY, **_FAIRNESS, **_PERSONAL, **_PRIVACY,
+    **_VALIDITY, **_COLUMNS, **_PAIRS, **_TRIPLES, **_JOINT, **_UTILITY, **_FAIRNESS, **_PERSONAL, **_PRIVACY,
 }  # fmt: skip
 """Every number by name."""
 

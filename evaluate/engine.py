@@ -5,6 +5,7 @@ Every measure is a module with `measure(tables) -> Measurement`. What they draw,
 * "columns": for each column its kind, labels, edges, shares of training and synthetic rows, total variation;
 * "associations": columns, matrices for training and synthetic rows (none where undefined), kind of each association;
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
+* "triples": the worst triples with their landmarks, how many were measured, and their share among all;
 * "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances.
 """
 
@@ -44,7 +45,7 @@ def _late(name: str) -> Measure:
 MEASURES: dict[str, Measure] = {
     name: _late(name)
     for name in (
-        "validity", "fidelity.columns", "fidelity.pairs",
+        "validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples",
         "utility.tstr",
         "privacy.copies", "privacy.distance", "privacy.membership",
     )

@@ -17,6 +17,7 @@ from synth.table.conforming import Outside
 
 MIN_TRAIN_ROWS = 40
 MIN_HOLDOUT_ROWS = 40
+MIN_SYNTHETIC_ROWS = 2
 MOSTLY = 0.5
 """Share of rows above which a table is one without twins, and a holdout is not held out."""
 
@@ -86,8 +87,8 @@ class Tables:
         for name, rows, least in (("train", train, MIN_TRAIN_ROWS), ("holdout", holdout, MIN_HOLDOUT_ROWS)):
             if len(rows) < least:
                 raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
-        if len(synthetic) == 0:
-            raise EvaluationError("the synthetic table has no rows; sample at least one")
+        if len(synthetic) < MIN_SYNTHETIC_ROWS:
+            raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
         sides = (("train", train), ("holdout", holdout))
         train, holdout = (_conform(name, rows, schema, outside) for name, rows in sides)
         declared, schema = schema, observe(schema, train, holdout)

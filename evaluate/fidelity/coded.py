@@ -1,6 +1,7 @@
-"""All columns of the samples as codes and numbers, and how strongly they hang together two by two."""
+"""All columns of the samples as codes and numbers: how they hang together, and how far off a few of them are."""
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -16,8 +17,10 @@ Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
 KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
 _KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")
 """By how many of two columns are numbers."""
-ROWS_A_CELL, N_BINS = 5, (4, 20)
-"""Held-out rows that a cell of two numbers should hold, and the least and the most bins of a number."""
+ROWS_A_CELL = 5
+"""Held-out rows that a cell of numbers should hold."""
+N_BINS = {2: (4, 20), 3: (3, 10)}
+"""The least and the most bins of a number where so many columns are counted together."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,14 @@ class Coded:
     samples: Samples
 
     @classmethod
-    def of(cls, tables: Tables, samples: Samples) -> Self:
-        """The samples in the bins of the training table."""
-        n_bins = int(np.clip(np.sqrt(len(tables.holdout) / ROWS_A_CELL), *N_BINS))
+    def of(cls, tables: Tables, samples: Samples, *, together: int = 2) -> Self:
+        """The samples in the bins of the training table, coarse enough to count so many columns together."""
+        n_bins = int(np.clip((len(tables.holdout) / ROWS_A_CELL) ** (1 / together), *N_BINS[together]))
         discretizer = Discretizer.by_quantiles(tables.schema, tables.train, n_bins)
         codes = [discretizer.encode(sample.rows) for sample in samples.all]
         sizes = list(discretizer.sizes.values())
-        merged = [contingency.merged_codes(np.bincount(codes[0][:, i], minlength=size)) for i, size in enumerate(sizes)]
+        frequencies = [np.bincount(codes[0][:, i], minlength=size) for i, size in enumerate(sizes)]
+        merged = [contingency.merged_codes(frequency, contingency.MAX_CODES[together]) for frequency in frequencies]
         return cls(
             columns=discretizer.columns,
             sizes=tuple(int(new[-1]) + 1 for new in merged),
@@ -57,13 +61,21 @@ class Coded:
             samples=samples,
         )
 
-    def counts(self, a: int, b: int) -> list[np.ndarray]:
-        """How often each pair of codes occurs, by sample; each of shape (n_replicates, size_a * size_b)."""
-        n_cells = self.sizes[a] * self.sizes[b]
-        return [
-            contingency.counts(codes[:, a] * self.sizes[b] + codes[:, b], n_cells, sample.groups, self.samples.n_groups)
-            for codes, sample in zip(self.codes, self.samples.all, strict=True)
-        ]
+    def counts(self, *clique: int) -> list[np.ndarray]:
+        """How often each combination of codes occurs, by sample; each of shape (n_replicates, product of sizes)."""
+        n_cells = math.prod(self.sizes[i] for i in clique)
+        counted = []
+        for codes, sample in zip(self.codes, self.samples.all, strict=True):
+            cells = codes[:, clique[0]]
+            for i in clique[1:]:
+                cells = cells * self.sizes[i] + codes[:, i]
+            counted.append(contingency.counts(cells, n_cells, sample.groups, self.samples.n_groups))
+        return counted
+
+    def tvd(self, *clique: int) -> np.ndarray:
+        """Total variation from the training table of a few columns together; shape (3, n_replicates)."""
+        train, *others = (contingency.shares(table) for table in self.counts(*clique))
+        return np.array([contingency.total_variation(train, other) for other in others])
 
     def kind(self, a: int, b: int) -> Kind:
         """Which association fits two columns."""

@@ -1,11 +1,11 @@
-"""Counts of codes, one column or two together, on all rows and on half-samples; and total variation between them."""
+"""Counts of codes, of one column or a few together, on all rows and on replicates; and total variation between them."""
 
 import numpy as np
 
 from evaluate.intervals import replicate_groups
 
-MAX_PAIR_CODES = 50
-"""Codes that a column has at most where two columns are counted together."""
+MAX_CODES = {2: 50, 3: 12}
+"""Codes that a column has at most where so many columns are counted together."""
 
 
 def counts(codes: np.ndarray, n_codes: int, groups: np.ndarray, n_groups: int) -> np.ndarray:
@@ -41,7 +41,7 @@ def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(0.5 * np.abs(first - second).sum(axis=1), 1.0))
 
 
-def merged_codes(frequency: np.ndarray, most: int = MAX_PAIR_CODES) -> np.ndarray:
+def merged_codes(frequency: np.ndarray, most: int) -> np.ndarray:
     """The new code of every code of a column, such that there are no more than `most`.
 
     The rarest codes become one, the third but last; `other` and `missing` stay the last two, so that unseen categories

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluate.fidelity.samples import FRESH, SHUFFLED, summarize
+from evaluate.fidelity.estimates import described
+from evaluate.fidelity.samples import FRESH, SHUFFLED
 from evaluate.intervals import HALVES, half_samples
 from evaluate.result import Estimate, Failure
 
@@ -36,7 +37,7 @@ def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
     if half_samples(room[0], room[HALVES])[0] <= 0.0:
         return Failure(NAME, "skipped", "the columns of the training table are nearly independent")
     note = "1 keeps all associations of the training table, 0 none; noise there keeps a fresh real sample below 1."
-    return replace(summarize(NAME, slopes, n, bounds=(-np.inf, np.inf), note=note), direction="higher")
+    return replace(described(NAME, slopes, n, bounds=(-np.inf, np.inf), note=note), direction="higher")
 
 
 def _slopes(products: np.ndarray, strength: np.ndarray) -> np.ndarray:

@@ -5,23 +5,27 @@ numbers about five held-out rows, 4 to 20, and of categories at most 50, of whic
 the share of associations that is kept is on equally many rows: see `evaluate.fidelity.samples`.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity import contingency
 from evaluate.fidelity.coded import KINDS, Coded
+from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.kept import association_kept
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples, contrast, excess, summarize
-from evaluate.intervals import HALVES, half_samples, replicate_groups
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
+from evaluate.fidelity.spearman import spearman
+from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 
 N_WORST = 10
+_ASSOCIATIONS = (*KINDS, "spearman", "association")
 _NAMES = (
-    *(f"pairs.{kind}.mean" for kind in KINDS),
-    "pairs.association.mean", "pairs.association.kept", "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.floor_share",
+    *(f"pairs.{kind}.{of}" for kind in _ASSOCIATIONS for of in ("mean", "excess")), "pairs.association.kept",
+    "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.excess.worst", "pairs.tvd.floor_share",
 )  # fmt: skip
+BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
 
 
 def measure(tables: Tables) -> Measurement:
@@ -29,18 +33,31 @@ def measure(tables: Tables) -> Measurement:
     if len(tables.schema.learned) < 2:
         why = "the schema has fewer than two columns that are learned, so there is no pair"
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
-    coded, whole = Coded.of(tables, Samples.draw(tables)), Coded.of(tables, Samples.draw(tables, whole=True))
-    tvd, found = _tvd(coded), coded.associations()
-    n = coded.samples.n
-    kept = association_kept(whole.associations(), whole.samples.n)
-    measured = [*_association_means(coded, found), kept, *_tvd_means(tvd, n)]
-    worst = _worst(tvd)
-    estimates = [m for m in measured if isinstance(m, Estimate)] + [_worst_pair(coded, tvd, pair) for pair in worst]
+    samples = Samples.draw(tables)
+    coded, whole = Coded.of(tables, samples), Coded.of(tables, Samples.draw(tables, whole=True))
+    tvd, found, n = _tvd(coded), coded.associations(), samples.n
+    pairs = list(itertools.combinations(range(len(coded.columns)), 2))
+    measured = [*_associations(coded, found), association_kept(whole.associations(), whole.samples.n)]
+    mean = Distance(np.mean([tvd[:, :, a, b] for a, b in pairs], axis=0), n, len(pairs))
+    measured += of_cliques("pairs", mean)
+    names = [tuple(coded.columns[i] for i in pair) for pair in pairs]
+    measured.append(worst("pairs.tvd.excess.worst", np.array([tvd[:, :, a, b] for a, b in pairs]), n, names))
+    chosen = _worst(tvd)
+    estimates = [m for m in measured if isinstance(m, Estimate)] + [_worst_pair(coded, tvd, pair) for pair in chosen]
     return Measurement(
         estimates=tuple(estimates),
         failures=tuple(m for m in measured if isinstance(m, Failure)),
-        figures={"associations": _association_figure(coded, found), "pairs": _pair_figure(coded, tvd, worst)},
+        figures={"associations": _association_figure(coded, found), "pairs": _pair_figure(coded, tvd, chosen)},
     )
+
+
+def of_cliques(family: str, mean: Distance) -> list[Estimate | Failure]:
+    """The mean total variation of pairs or triples: as it is, beyond a fresh sample, on the way to shuffled columns."""
+    return [
+        mean.plain(f"{family}.tvd.mean", note=BIASED.format(n=mean.n)),
+        mean.excess(f"{family}.tvd.excess", note="The mean total variation minus that of a fresh real sample."),
+        mean.floor_share(f"{family}.tvd.floor_share"),
+    ]
 
 
 def _tvd(coded: Coded) -> np.ndarray:
@@ -48,80 +65,56 @@ def _tvd(coded: Coded) -> np.ndarray:
     d, n_replicates = len(coded.columns), len(replicate_groups(coded.samples.n_groups))
     tvd = np.zeros((3, n_replicates, d, d))
     for a in range(d):
-        for b in range(a, d):
-            train, *others = (contingency.shares(table) for table in coded.counts(a, b))
-            pair = np.array([contingency.total_variation(train, other) for other in others])
-            tvd[:, :, a, b] = tvd[:, :, b, a] = pair
+        tvd[:, :, a, a] = coded.tvd(a)
+        for b in range(a + 1, d):
+            tvd[:, :, a, b] = tvd[:, :, b, a] = coded.tvd(a, b)
     return tvd
 
 
-def _association_means(coded: Coded, found: np.ndarray) -> list[Estimate | Failure]:
-    """The mean difference for each kind of association, then over all pairs."""
-    d = len(coded.columns)
-    pairs = [(a, b, coded.kind(a, b)) for a in range(d) for b in range(a + 1, d)]
+def _associations(coded: Coded, found: np.ndarray) -> list[Estimate | Failure]:
+    """The mean difference for each kind of association, then over all pairs, as it is and beyond a fresh sample."""
+    pairs = {(a, b): coded.kind(a, b) for a, b in itertools.combinations(range(len(coded.columns)), 2)}
+    ranked = np.array(
+        [spearman(n, s.groups, coded.samples.n_groups) for n, s in zip(coded.numbers, coded.samples.all, strict=True)]
+    )
     measured: list[Estimate | Failure] = []
-    for kind in (*KINDS, "association"):
-        chosen = [(a, b) for a, b, of in pairs if kind in (of, "association")]
-        measured.append(_association_mean(f"pairs.{kind}.mean", found, chosen, coded.samples.n))
+    for kind in _ASSOCIATIONS:
+        of_kind = {"association": None, "spearman": "pearson"}.get(kind, kind)
+        chosen = [pair for pair, of in pairs.items() if of_kind in (None, of)]
+        measured += _of_kind(f"pairs.{kind}", ranked if kind == "spearman" else found, chosen, coded.samples.n)
     return measured
 
 
-def _association_mean(name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int) -> Estimate | Failure:
+def _of_kind(name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int) -> list[Estimate | Failure]:
     """The mean difference from train over the pairs whose association is defined there."""
+    names = (f"{name}.mean", f"{name}.excess")
     if not pairs:
-        return Failure(name, "skipped", "the schema has no pair of columns of this kind")
-    first, second = np.array(pairs).T
-    chosen = found[:, :, first, second]
+        return [Failure(of, "skipped", "the schema has no pair of columns of this kind") for of in names]
+    chosen = found[:, :, *np.array(pairs).T]
     defined = ~np.isnan(chosen[0, 0])
     if not defined.any():
-        return Failure(name, "skipped", "in every pair of this kind a column is constant in the training table")
+        why = "in every pair of this kind a column is constant in the training table"
+        return [Failure(of, "skipped", why) for of in names]
     lost = int(np.isnan(chosen[1, 0, defined]).sum())
     chosen = np.nan_to_num(chosen[:, :, defined], nan=0.0)
-    replicates = np.abs(chosen[1:] - chosen[0]).mean(axis=2)
+    mean = Distance(np.abs(chosen[1:] - chosen[0]).mean(axis=2), n, int(defined.sum()), bound=2.0)
     note = f"Over {int(defined.sum()):,} of {len(pairs):,} pairs"
     note += "." if defined.all() else "; the others have a constant column in the training table."
     note += f" {lost:,} with a constant synthetic column count as no association." if lost else ""
-    return summarize(name, replicates, n, bounds=(0.0, 2.0), note=note)
-
-
-def _tvd_means(tvd: np.ndarray, n: int) -> list[Estimate | Failure]:
-    upper = np.triu_indices(tvd.shape[-1], k=1)
-    mean = tvd[:, :, *upper].mean(axis=2)
-    biased = f"A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
-    return [
-        summarize("pairs.tvd.mean", mean, n, note=biased),
-        excess("pairs.tvd.excess", mean, n),
-        _floor_share(mean, n),
-    ]
-
-
-def _floor_share(mean: np.ndarray, n: int) -> Estimate | Failure:
-    """How far down from a fresh real sample (0) to shuffled columns (1) the synthetic rows are."""
-    name = "pairs.tvd.floor_share"
-    room = mean[SHUFFLED] - mean[FRESH]
-    if len(room) == 1:
-        return Failure(name, "skipped", "there are too few rows for an interval")
-    if half_samples(room[0], room[HALVES])[0] <= 0.0:
-        return Failure(
-            name, "skipped", "shuffled columns are no further off than a fresh real sample: pairs say nothing"
-        )
-    note = "0 is as good as a fresh real sample, 1 as bad as columns shuffled independently."
-    share = (mean[:, :1] - mean[FRESH, 0]) / room[0]
-    # The ratio to first order around all rows: the room of a half-sample is too small to divide by.
-    replicates = share + (mean - mean[FRESH] - share * room) / room[0]
-    return contrast(name, replicates, n, bounds=(-np.inf, np.inf), note=note)
+    return [mean.plain(names[0], note=note), mean.excess(names[1], note=note)]
 
 
 def _worst(tvd: np.ndarray) -> list[tuple[int, int]]:
-    """The pairs that are furthest off, the worst first."""
+    """The pairs that are furthest beyond a fresh real sample, the worst first."""
     first, second = np.triu_indices(tvd.shape[-1], k=1)
-    order = np.argsort(-tvd[SYNTHETIC, 0, first, second], kind="stable")[:N_WORST]
+    beyond = tvd[SYNTHETIC, 0] - tvd[FRESH, 0]
+    order = np.argsort(-beyond[first, second], kind="stable")[:N_WORST]
     return [(int(first[i]), int(second[i])) for i in order]
 
 
 def _worst_pair(coded: Coded, tvd: np.ndarray, pair: tuple[int, int]) -> Estimate:
     d = len(coded.columns)
-    return summarize(
+    return described(
         "pairs.tvd", tvd[:, :, *pair], coded.samples.n,
         subject=tuple(coded.columns[i] for i in pair), n_comparisons=d * (d - 1) // 2,
         note="One of the worst pairs; its interval allows for the choice.",
@@ -138,7 +131,7 @@ def _association_figure(coded: Coded, found: np.ndarray) -> dict[str, Any]:
 def _pair_figure(coded: Coded, tvd: np.ndarray, worst: list[tuple[int, int]]) -> dict[str, Any]:
     rows = []
     for pair in worst:
-        value, reference, floor = (float(figure) for figure in tvd[:, 0, *pair])
+        value, reference, floor = (float(tvd[i, 0, *pair]) for i in (SYNTHETIC, FRESH, SHUFFLED))
         names = [coded.columns[i] for i in pair]
         rows.append({"columns": names, "tvd": value, "reference": reference, "floor": floor})
     return {"columns": list(coded.columns), "tvd": tvd[SYNTHETIC, 0].tolist(), "worst": rows}

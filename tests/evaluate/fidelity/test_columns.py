@@ -9,8 +9,10 @@ import pytest
 from scipy import stats
 
 from evaluate.fidelity import columns
-from evaluate.fidelity.distances import Line, chi_square, kolmogorov_smirnov
+from evaluate.fidelity.column_figures import MAX_LABELS
+from evaluate.fidelity.distances import Gaps, Line, chi_square
 from evaluate.fidelity.samples import Samples
+from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
 from synth.domain import Discretizer
@@ -28,11 +30,26 @@ def value(measurement: Measurement, measure: str, *subject: str) -> float:
     return numbers(measurement)[measure, subject].value
 
 
-def test_ks_agrees_with_scipy_ties_included() -> None:
+@pytest.fixture
+def lines() -> tuple[Line, Line]:
     rng = np.random.default_rng(0)
-    first, second = rng.integers(0, 12, 300) * 1.0, rng.integers(2, 13, 90) * 1.0
-    lines = (Line.of(x, np.zeros(len(x), dtype=np.int64)) for x in (first, second))
-    assert kolmogorov_smirnov(*lines, 1)[0] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
+    first, second = rng.integers(0, 12, 300) * 1.0, rng.integers(2, 13, 90) * 1.5
+    return Line.of(first, np.arange(300) % 16), Line.of(second, np.arange(90) % 16)
+
+
+def test_ks_and_wasserstein_agree_with_scipy_ties_included(lines: tuple[Line, Line]) -> None:
+    gaps, (first, second) = Gaps.between(*lines, 16), (of.values for of in lines)  # noqa: PD011
+    assert gaps.kolmogorov_smirnov[0] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
+    assert gaps.wasserstein[0] == pytest.approx(stats.wasserstein_distance(first, second), abs=1e-12)
+
+
+def test_every_replicate_is_the_distance_of_its_own_rows(lines: tuple[Line, Line]) -> None:
+    gaps = Gaps.between(*lines, 16)
+    for replicate, kept in enumerate(replicate_groups(16)):
+        first, second = (of.values[kept[of.groups] > 0] for of in lines)  # noqa: PD011
+        assert gaps.kolmogorov_smirnov[replicate] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
+        assert gaps.wasserstein[replicate] == pytest.approx(stats.wasserstein_distance(first, second), abs=1e-12)
+        assert lines[0].deviation(16)[replicate] == pytest.approx(first.std(), abs=1e-12)
 
 
 def test_chi_square_agrees_with_scipy_on_pooled_counts() -> None:
@@ -103,12 +120,41 @@ def test_a_column_without_any_synthetic_value_counts_as_the_worst(tables: Tables
     assert "no present value" in numbers(measurement)["columns.ks", ("length",)].note
 
 
+def test_what_is_undefined_in_one_column_is_not_left_out_of_a_mean(tables: Tables, offer: Offer) -> None:
+    measurement = columns.measure(offer(tables.offered.assign(length=np.nan)))
+    failed = {(f.measure, f.subject): f.message for f in measurement.failures}
+    assert "no present value" in failed["columns.wasserstein", ("length",)]
+    assert "'length'" in failed["columns.wasserstein.mean", ()]
+    assert "columns.wasserstein.excess" not in {e.measure for e in measurement.estimates if not e.subject}
+    constant = replace(tables, train=tables.train.assign(length=1.0))
+    failed = {(f.measure, f.subject): f.message for f in columns.measure(constant).failures}
+    assert "no scale" in failed["columns.wasserstein", ("length",)]
+
+
+def test_equal_values_score_the_same_whatever_their_dtype(tables: Tables, offer: Offer) -> None:
+    retyped = tables.offered.assign(
+        length=tables.offered["length"].astype(object),
+        count=tables.offered["count"].astype("float64"),
+        color=tables.offered["color"].astype("category"),
+    )
+    assert columns.measure(offer(retyped)) == columns.measure(tables)
+
+
+def test_a_column_that_is_mostly_one_value_is_not_collapsed(tables_of: Callable[..., Tables]) -> None:
+    rng = np.random.default_rng(3)
+    real = np.where(rng.random(2000) < 0.92, 0, rng.integers(1, 100_000, 2000))
+    tables = _one_column(real, {"kind": "integer", "bounds": [0, 100_000]}, tables_of)
+    name = tables.schema.learned[0]
+    moved = tables.train.assign(**{name: tables.train[name].where(tables.train[name] == 0, 1)})
+    assert value(columns.measure(replace(tables, synthetic=moved)), "columns.tvd", name) > 0.05
+
+
 def test_unseen_categories_count_and_are_not_taken_for_rare_ones(tables: Tables, offer: Offer) -> None:
     unseen = columns.measure(offer(tables.offered.assign(color="violet")))
     assert value(unseen, "columns.tvd", "color") == pytest.approx(1.0)
     assert value(unseen, "columns.chi2", "color") == pytest.approx(1.0)
-    assert value(unseen, "columns.tvd.worst") == pytest.approx(1.0)
-    assert "'color'" in numbers(unseen)["columns.tvd.worst", ()].note
+    assert value(unseen, "columns.tvd.excess.worst") > 0.9
+    assert "'color'" in numbers(unseen)["columns.tvd.excess.worst", ()].note
 
 
 def test_one_synthetic_row_is_measured_without_an_interval(tables: Tables, offer: Offer) -> None:
@@ -140,7 +186,9 @@ def test_constant_and_empty_columns_differ_by_nothing(
     measurement = columns.measure(_one_column(given, column, tables_of))
     assert {e.value for e in measurement.estimates} == {0.0}
     if column["kind"] == "real":
-        assert {f.measure for f in measurement.failures} == {"columns.ks", "columns.ks.mean"}
+        assert {f.measure for f in measurement.failures} == {
+            f"columns.{kind}{of}" for kind in ("ks", "wasserstein") for of in ("", ".mean", ".excess")
+        }
 
 
 def test_the_figure_of_a_column_holds_shares_labels_and_edges(tables: Tables) -> None:
@@ -158,7 +206,7 @@ def test_a_figure_of_hundreds_of_categories_shows_the_frequent_ones(tables_of: C
     drawn = np.random.default_rng(0).choice(names, 2000, p=np.arange(300, 0, -1) / 45150)
     schema_column = {"kind": "categorical", "categories": names}
     figure = columns.measure(_one_column(drawn, schema_column, tables_of)).figures["columns"][0]
-    assert len(figure["labels"]) == columns.MAX_LABELS
+    assert len(figure["labels"]) == MAX_LABELS
     assert figure["labels"][-3:] == ["243 rarer ones", "other", "missing"]
     assert sum(figure["train"]) == pytest.approx(1.0)
 

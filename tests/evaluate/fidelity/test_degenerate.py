@@ -9,7 +9,7 @@ import pandas as pd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evaluate.fidelity import columns, pairs
+from evaluate.fidelity import columns, pairs, triples
 from evaluate.tables import Tables
 from synth.schema import build_schema
 from synth.table import conform
@@ -54,7 +54,7 @@ def test_every_number_is_finite_and_every_figure_is_plain(
 ) -> None:
     real = [conform(frame, SCHEMA, outside="clamp") for frame in (train, fresh)]
     tables = tables_of(*real, synthetic, SCHEMA)
-    for module in (columns, pairs):
+    for module in (columns, pairs, triples):
         measurement = module.measure(tables)
         json.dumps(measurement.figures, allow_nan=False)
         for estimate in measurement.estimates:

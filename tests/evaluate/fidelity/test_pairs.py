@@ -39,7 +39,9 @@ def test_pairs_agree_with_sdmetrics_where_both_measure_the_same(tables: Tables) 
         samples = Samples.draw(tables)
         numeric = [s.rows[["length", "count"]].astype(float) for s in samples.all[:2]]
         expected = theirs.CorrelationSimilarity.compute(*numeric)
+        ranked = theirs.CorrelationSimilarity.compute(*numeric, coefficient="Spearman")
     assert 1 - find(measurement, "pairs.pearson.mean").value / 2 == pytest.approx(expected, abs=1e-9)
+    assert 1 - find(measurement, "pairs.spearman.mean").value / 2 == pytest.approx(ranked, abs=1e-9)
 
 
 def test_the_training_table_itself_scores_zero(tables: Tables) -> None:
@@ -127,9 +129,13 @@ def test_a_handful_of_rows_is_measured_without_an_interval(tables: Tables, offer
 def test_the_worst_ten_are_the_largest_with_intervals_that_allow_for_the_choice(tables: Tables) -> None:
     measurement = pairs.measure(tables)
     figure = measurement.figures["pairs"]
-    largest = sorted((figure["tvd"][a][b] for a, b in itertools.combinations(range(5), 2)), reverse=True)
+    beyond = [row["tvd"] - row["reference"] for row in figure["worst"]]
+    assert beyond == sorted(beyond, reverse=True)
     worst = [e for e in measurement.estimates if e.measure == "pairs.tvd"]
-    assert [e.value for e in worst] == largest[:10]
+    assert len(worst) == 10
+    assert find(measurement, "pairs.tvd.excess.worst").value == pytest.approx(beyond[0])
+    named = " and ".join(map(repr, figure["worst"][0]["columns"]))
+    assert named in find(measurement, "pairs.tvd.excess.worst").note
     assert [tuple(row["columns"]) for row in figure["worst"]] == [e.subject for e in worst]
 
 

@@ -1,0 +1,127 @@
+"""Estimates from replicates: a distance as it is, beyond that of a fresh real sample, as a share of the way down.
+
+A distance of two samples is never zero, and the smaller they are, the larger it is. As it is, it only describes; what a
+rule may rest on is its difference to the same distance of a fresh real sample of the same size.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
+from evaluate.intervals import HALVES, WITHOUT, blended, half_samples, jackknife
+from evaluate.result import Estimate, Failure
+
+FEW_DISTANCES = 8
+"""Below so many distances, a mean of them behaves like a single one."""
+NO_INTERVAL = "Too few rows for an interval."
+
+
+def described(
+    measure: str,
+    replicates: np.ndarray,
+    n: int,
+    *,
+    subject: tuple[str, ...] = (),
+    bounds: tuple[float, float] = (0.0, 1.0),
+    n_comparisons: int = 1,
+    note: str = "",
+) -> Estimate:
+    """An estimate, lower is better, of a figure as it is, with the jackknife's interval.
+
+    Args:
+        measure: its name.
+        replicates: the figure for synthetic, fresh and shuffled rows; on all rows, then on replicates; shape (3,
+            n_replicates).
+        n: rows that the figure rests on.
+        subject: columns it is about.
+        bounds: the range of the figure.
+        n_comparisons: from how many figures this one was picked as the worst.
+        note: a sentence beside the number.
+    """
+    value, without = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, WITHOUT]
+    low, high = None, None
+    if len(without):
+        low, high = jackknife(value, without, bounds=bounds, n_comparisons=n_comparisons)
+    return Estimate(
+        measure, value, n, "lower", subject=subject, low=low, high=high,
+        reference=float(replicates[FRESH, 0]), floor=float(replicates[SHUFFLED, 0]),
+        note=note if len(without) else f"{note} {NO_INTERVAL}".strip(),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A distance from the training table, or the mean of many, of synthetic, fresh and shuffled rows.
+
+    Attributes:
+        replicates: as `described` takes them.
+        n: rows that it rests on.
+        n_distances: of how many distances it is the mean; below `FEW_DISTANCES` its intervals are those of one.
+        bound: the largest value of a distance.
+        extra_variance: of what replicates do not show, such as that only some of many distances were taken.
+    """
+
+    replicates: np.ndarray
+    n: int
+    n_distances: int = 1
+    bound: float = 1.0
+    extra_variance: float = 0.0
+
+    def plain(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
+        """The distance as it is."""
+        return described(measure, self.replicates, self.n, subject=subject, bounds=(0.0, self.bound), note=note)
+
+    def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
+        """How far it lies above that of a fresh real sample of the same size."""
+        beyond, bounds = self.replicates - self.replicates[FRESH], (-self.bound, self.bound)
+        plain = described(measure, beyond, self.n, subject=subject, bounds=bounds, note=note)
+        if plain.low is None:
+            return plain
+        halves, without = beyond[SYNTHETIC, HALVES], beyond[SYNTHETIC, WITHOUT]
+        if self.n_distances < FEW_DISTANCES:
+            low, high = blended(plain.value, halves, without, bounds=bounds)
+        else:
+            low, high = half_samples(plain.value, halves, bounds=bounds, extra_variance=self.extra_variance)
+        return replace(plain, low=low, high=high)
+
+    def floor_share(self, measure: str) -> Estimate | Failure:
+        """How far down from a fresh real sample (0) to shuffled columns (1) it is."""
+        replicates = self.replicates
+        room = replicates[SHUFFLED] - replicates[FRESH]
+        if len(room) == 1:
+            return Failure(measure, "skipped", "there are too few rows for an interval")
+        if half_samples(room[0], room[HALVES])[0] <= 0.0:
+            why = "shuffled columns are no further off than a fresh real sample: the columns do not hang together"
+            return Failure(measure, "skipped", why)
+        share = (replicates[:, :1] - replicates[FRESH, 0]) / room[0]
+        # The ratio to first order around all rows: the room of a half-sample is too small to divide by.
+        linear = share + (replicates - replicates[FRESH] - share * room) / room[0]
+        note = "0 is as good as a fresh real sample, 1 as bad as columns shuffled independently."
+        plain = described(measure, linear, self.n, bounds=(-np.inf, np.inf), note=note)
+        halves, extra = linear[SYNTHETIC, HALVES], self.extra_variance / room[0] ** 2
+        low, high = half_samples(plain.value, halves, extra_variance=extra)
+        return replace(plain, low=low, high=high)
+
+
+def worst(measure: str, replicates: np.ndarray, n: int, names: list[tuple[str, ...]]) -> Estimate:
+    """An estimate of the largest excess of many distances; its interval allows for the choice among them (Bonferroni).
+
+    Args:
+        measure: its name.
+        replicates: of each distance as `described` takes them, shape (n_distances, 3, n_replicates).
+        n: rows that the figure rests on.
+        names: the columns that each distance is about.
+    """
+    beyond = replicates - replicates[:, FRESH : FRESH + 1]
+    place = int(np.argmax(beyond[:, SYNTHETIC, 0]))
+    chosen = beyond[place]
+    called = " and ".join(map(repr, names[place]))
+    plain = described(measure, chosen, n, bounds=(-1.0, 1.0), note=f"The worst is {called}.")
+    if plain.low is None:
+        return plain
+    low, high = blended(
+        plain.value, chosen[SYNTHETIC, HALVES], chosen[SYNTHETIC, WITHOUT],
+        bounds=(-1.0, 1.0), n_comparisons=len(names),
+    )  # fmt: skip
+    return replace(plain, low=low, high=high)

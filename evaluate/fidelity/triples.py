@@ -1,0 +1,74 @@
+"""How faithful columns are three by three: the total variation of every triple of columns, or of a sample of them.
+
+Bins are those of the training table, missing being one of them: as many as leave a cell of three numbers about five
+held-out rows, 3 to 10, and of categories at most 12, of which the rarest become one. Everything is on equally many
+rows: see `evaluate.fidelity.samples`.
+"""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from evaluate.fidelity.coded import Coded
+from evaluate.fidelity.estimates import Distance, described, worst
+from evaluate.fidelity.pairs import N_WORST, of_cliques
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
+from evaluate.result import Estimate, Failure
+from evaluate.tables import Measurement, Tables
+
+MAX_TRIPLES = 1_000
+"""More triples than this are sampled; what that costs is in the intervals."""
+_NAMES = ("triples.tvd.mean", "triples.tvd.excess", "triples.tvd.floor_share", "triples.tvd.excess.worst")
+
+Triple = tuple[int, int, int]
+
+
+def measure(tables: Tables) -> Measurement:
+    """Total variation of triples, the worst ten of them, and the figure "triples"."""
+    if len(tables.schema.learned) < 3:
+        why = "the schema has fewer than three columns that are learned, so there is no triple"
+        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
+    coded = Coded.of(tables, Samples.draw(tables), together=3)
+    triples, share = _chosen(coded.columns, tables.seed)
+    tvd, n = np.array([coded.tvd(*triple) for triple in triples]), coded.samples.n
+    beyond = tvd[:, SYNTHETIC, 0] - tvd[:, FRESH, 0]
+    extra = float(beyond.var(ddof=1) / len(triples) * (1 - share)) if len(triples) > 1 else 0.0
+    mean = Distance(tvd.mean(axis=0), n, len(triples), extra_variance=extra)
+    names = [tuple(coded.columns[i] for i in triple) for triple in triples]
+    order = np.argsort(-beyond, kind="stable")[:N_WORST]
+    measured = [*of_cliques("triples", mean), worst("triples.tvd.excess.worst", tvd, n, names)]
+    estimates = [m for m in measured if isinstance(m, Estimate)]
+    return Measurement(
+        (*estimates, *(_worst_triple(names[i], tvd[i], n, len(triples)) for i in order)),
+        tuple(m for m in measured if isinstance(m, Failure)),
+        {"triples": _figure(names, tvd, order, share)},
+    )
+
+
+def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:
+    """The triples to measure, and their share among all; which ones does not depend on the order of columns."""
+    by_name = sorted(range(len(columns)), key=lambda i: columns[i])
+    n_triples = math.comb(len(columns), 3)
+    if n_triples <= MAX_TRIPLES:
+        return list(itertools.combinations(by_name, 3)), 1.0
+    rng, chosen = np.random.default_rng([seed, 7]), set[Triple]()
+    while len(chosen) < MAX_TRIPLES:
+        a, b, c = sorted(rng.integers(len(columns), size=3).tolist())
+        if a < b < c:
+            chosen.add((by_name[a], by_name[b], by_name[c]))
+    return sorted(chosen), MAX_TRIPLES / n_triples
+
+
+def _worst_triple(names: tuple[str, ...], tvd: np.ndarray, n: int, n_triples: int) -> Estimate:
+    note = "One of the worst triples; its interval allows for the choice."
+    return described("triples.tvd", tvd, n, subject=names, n_comparisons=n_triples, note=note)
+
+
+def _figure(names: list[tuple[str, ...]], tvd: np.ndarray, order: np.ndarray, share: float) -> dict[str, Any]:
+    rows = []
+    for i in order:
+        value, reference, floor = (float(tvd[i, of, 0]) for of in (SYNTHETIC, FRESH, SHUFFLED))
+        rows.append({"columns": list(names[i]), "tvd": value, "reference": reference, "floor": floor})
+    return {"worst": rows, "n_triples": len(names), "share": share}

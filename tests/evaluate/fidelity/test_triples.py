@@ -1,0 +1,89 @@
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.fidelity import triples
+from evaluate.fidelity.coded import Coded
+from evaluate.fidelity.samples import Samples
+from evaluate.result import Estimate
+from evaluate.tables import Measurement, Tables, shuffle_columns
+from synth.schema import build_schema
+
+Offer = Callable[[pd.DataFrame], Tables]
+
+
+def find(measurement: Measurement, measure: str) -> Estimate:
+    return next(e for e in measurement.estimates if e.measure == measure and not e.subject)
+
+
+def test_every_triple_agrees_with_counting_rows_one_by_one(tables: Tables) -> None:
+    coded = Coded.of(tables, Samples.draw(tables), together=3)
+    shares = [
+        [pd.Series(map(tuple, codes[:, triple])).value_counts(normalize=True) for codes in coded.codes[:2]]
+        for triple in (list(t) for t in combinations(range(5), 3))
+    ]
+    expected = np.mean([train.sub(synthetic, fill_value=0).abs().sum() / 2 for train, synthetic in shares])
+    assert find(triples.measure(tables), "triples.tvd.mean").value == pytest.approx(expected, abs=1e-12)
+
+
+def test_what_only_three_columns_show_together_is_seen() -> None:
+    rng = np.random.default_rng(0)
+
+    def rows(n: int, *, tied: bool) -> pd.DataFrame:
+        a, b, free = rng.random((3, n)) < 0.5
+        return pd.DataFrame({"a": a, "b": b, "c": a ^ b if tied else free})
+
+    schema = build_schema({"status": "declared", "columns": {name: {"kind": "boolean"} for name in "abc"}})
+    tables = Tables.prepare(rows(2000, tied=True), rows(1000, tied=True), rows(1000, tied=False), schema)
+    excess = find(triples.measure(tables), "triples.tvd.excess")
+    assert excess.low is not None
+    assert excess.low > 0.4
+    assert find(triples.measure(tables), "triples.tvd.floor_share").value == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_fresh_sample_is_at_zero_and_shuffled_columns_at_one(
+    population: Callable[..., pd.DataFrame], tables_of: Callable[..., Tables], tables: Tables
+) -> None:
+    rng = np.random.default_rng(8)
+    train, fresh = population(3000, rng), population(1000, rng)
+    for synthetic, place in ((population(1000, rng), 0.0), (shuffle_columns(train, rng), 1.0)):
+        share = find(triples.measure(tables_of(train, fresh, synthetic, tables.schema)), "triples.tvd.floor_share")
+        assert share.value == pytest.approx(place, abs=0.25)
+
+
+def test_the_order_of_rows_and_columns_does_not_matter(tables: Tables, offer: Offer) -> None:
+    turned = tables.offered.sample(frac=1.0, random_state=1)[list(tables.offered.columns[::-1])]
+    assert triples.measure(offer(turned)) == triples.measure(tables)
+
+
+def test_of_many_triples_a_sample_is_taken_and_its_error_widens_the_interval(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = find(triples.measure(tables), "triples.tvd.excess")
+    monkeypatch.setattr(triples, "MAX_TRIPLES", 8)
+    measurement = triples.measure(tables)
+    some = find(measurement, "triples.tvd.excess")
+    assert measurement.figures["triples"]["share"] == pytest.approx(0.8)
+    assert some.low is not None
+    assert whole.low is not None
+    assert some.low <= whole.value <= some.high
+    turned = build_schema({**tables.schema.model_dump(mode="json"), "columns": _turned(tables)})
+    assert find(triples.measure(replace(tables, schema=turned)), "triples.tvd.mean").value == pytest.approx(
+        find(measurement, "triples.tvd.mean").value, abs=1e-12
+    )
+
+
+def _turned(tables: Tables) -> dict[str, object]:
+    return dict(reversed(tables.schema.model_dump(mode="json")["columns"].items()))
+
+
+def test_two_columns_make_no_triple(tables: Tables) -> None:
+    two = {name: tables.schema.columns[name].model_dump(mode="json") for name in ("color", "length")}
+    schema = build_schema({"status": "declared", "columns": two})
+    measurement = triples.measure(replace(tables, schema=schema))
+    assert not measurement.estimates
+    assert {f.measure for f in measurement.failures} >= {"triples.tvd.excess", "triples.tvd.floor_share"}
