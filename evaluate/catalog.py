@@ -36,10 +36,9 @@ def _biased(instead: str) -> str:
     return f"a small sample adds to it, so that a limit would depend on the number of rows; name {instead!r}"
 
 
-def _beside_excess(name: str, by: str) -> dict[str, Number]:
-    """A distance that only describes, alone and as a mean, and its excess over a fresh real sample."""
+def _mean(name: str, by: str) -> dict[str, Number]:
+    """The mean of many distances, which only describes, and its excess over a fresh real sample."""
     return {
-        name: Number(by, "lower", _biased(f"{name}.excess")),
         f"{name}.mean": Number(by, "lower", _biased(f"{name}.excess")),
         f"{name}.excess": Number(by, "lower"),
     }
@@ -55,9 +54,12 @@ _VALIDITY = {
 }
 
 _COLUMNS = {
-    **_beside_excess("columns.tvd", "fidelity.columns"),
-    **_beside_excess("columns.ks", "fidelity.columns"),
-    **_beside_excess("columns.wasserstein", "fidelity.columns"),
+    **_mean("columns.tvd", "fidelity.columns"),
+    **_mean("columns.ks", "fidelity.columns"),
+    **_mean("columns.wasserstein", "fidelity.columns"),
+    "columns.tvd": Number("fidelity.columns", "lower", _biased("columns.tvd.excess")),
+    "columns.ks": Number("fidelity.columns", "lower", _biased("columns.ks.excess")),
+    "columns.wasserstein": Number("fidelity.columns", "lower", _biased("columns.wasserstein.excess")),
     "columns.chi2": Number("fidelity.columns", "lower", _biased("columns.chi2.excess")),
     "columns.chi2.excess": Number("fidelity.columns", "lower"),
     "columns.tvd.excess.worst": Number("fidelity.columns", "lower"),
@@ -65,19 +67,21 @@ _COLUMNS = {
 }
 
 _PAIRS = {
-    **_beside_excess("pairs.pearson", "fidelity.pairs"),
-    **_beside_excess("pairs.spearman", "fidelity.pairs"),
-    **_beside_excess("pairs.cramers_v", "fidelity.pairs"),
-    **_beside_excess("pairs.correlation_ratio", "fidelity.pairs"),
-    **_beside_excess("pairs.association", "fidelity.pairs"),
+    **_mean("pairs.pearson", "fidelity.pairs"),
+    **_mean("pairs.spearman", "fidelity.pairs"),
+    **_mean("pairs.cramers_v", "fidelity.pairs"),
+    **_mean("pairs.correlation_ratio", "fidelity.pairs"),
+    **_mean("pairs.association", "fidelity.pairs"),
     "pairs.association.kept": Number("fidelity.pairs", "higher"),
-    **_beside_excess("pairs.tvd", "fidelity.pairs"),
+    **_mean("pairs.tvd", "fidelity.pairs"),
+    "pairs.tvd": Number("fidelity.pairs", "lower", _biased("pairs.tvd.excess.worst")),
     "pairs.tvd.excess.worst": Number("fidelity.pairs", "lower"),
     "pairs.tvd.floor_share": Number("fidelity.pairs", "lower"),
 }
 
 _TRIPLES = {
-    **_beside_excess("triples.tvd", "fidelity.triples"),
+    **_mean("triples.tvd", "fidelity.triples"),
+    "triples.tvd": Number("fidelity.triples", "lower", _biased("triples.tvd.excess.worst")),
     "triples.tvd.excess.worst": Number("fidelity.triples", "lower"),
     "triples.tvd.floor_share": Number("fidelity.triples", "lower"),
 }
@@ -93,7 +97,14 @@ _UTILITY = {
 
 _FAIRNESS: dict[str, Number] = {}
 
-_PERSONAL: dict[str, Number] = {}
+_COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
+
+_PERSONAL = {
+    "privacy.personal": Number("privacy.personal", "lower"),
+    "privacy.personal.column": Number("privacy.personal", "lower", _COINCIDE),
+    "privacy.personal.holdout": Number("privacy.personal", "lower", _COINCIDE),
+    "privacy.personal.excess": Number("privacy.personal", "lower"),
+}
 
 _PRIVACY = {
     "privacy.copies": Number("privacy.copies", "lower"),

@@ -105,37 +105,40 @@ def _jackknife_variance(without: ArrayLike) -> float:
     return float((len(replicates) - 1) * replicates.var())
 
 
-JACKKNIFE_SHARE = 0.25
-"""Of the jackknife's variance in a blend: the least that covers 93 of 100 where a distance is about as large as its
-noise, as simulations in the test suite show."""
+FEW_DISTANCES = 8
+"""Below so many distances, a mean of them behaves like a single one."""
+JACKKNIFE_SHARES = (0.25, 0.15)
+"""Of the jackknife's variance in a blend, for few distances and for many: the least that cover 93 of 100 where a
+distance is about as large as its noise, as simulations in the test suite show."""
 
 
 def blended(
     value: float,
-    halves: ArrayLike,
-    without: ArrayLike,
+    replicates: ArrayLike,
+    n_distances: int,
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     n_comparisons: int = 1,
+    extra_variance: float = 0.0,
 ) -> tuple[float, float]:
-    """The interval of a single distance, or of its excess over another, by a blend of two variances.
+    """The interval of a distance, a mean of distances, or their excess over others, by a blend of two variances.
 
-    Half-samples are right on average, but for one distance they are noisy and too small just where it happens to come
-    out small; the jackknife is too large near zero, and steady. Three parts of one and one of the other cover 93 to 99
-    of 100; the most where two equal distributions on few values are compared.
+    Half-samples are right on average, but for few distances they are noisy and too small just where these happen to
+    come out small; the jackknife is too large near zero, and steady. A blend covers 93 to 97 of 100 for a mean of many
+    distances, and 93 to 99 for few; the most where equal distributions on two values are compared.
 
     Args:
         value: the number on all rows.
-        halves: as `half_samples` takes them.
-        without: as `jackknife` takes them.
+        replicates: the number on all rows and on parts of them, in the order of `replicate_groups`; shape (47,).
+        n_distances: of how many distances the number is the mean.
         bounds: the least and the largest value that the number can take; the interval is clipped to them.
         n_comparisons: from how many numbers this one was picked (Bonferroni).
-
-    >>> [round(end, 3) for end in blended(2.0, [2.5, 1.5], [1.5, 2.5])]
-    [-4.353, 8.353]
+        extra_variance: of what replicates do not show, such as that only some of many distances were taken.
     """
-    by_halves, degrees = _half_sample_variance(halves)
-    variance = (1 - JACKKNIFE_SHARE) * by_halves + JACKKNIFE_SHARE * _jackknife_variance(without)
+    numbers = np.asarray(replicates, dtype=np.float64)
+    by_halves, degrees = _half_sample_variance(numbers[HALVES])
+    share = JACKKNIFE_SHARES[int(n_distances >= FEW_DISTANCES)]
+    variance = (1 - share) * by_halves + share * _jackknife_variance(numbers[WITHOUT]) + extra_variance
     return _around(value, variance, degrees, bounds, n_comparisons)
 
 
@@ -148,12 +151,12 @@ def _around(
     return float(min(low, value)), float(max(high, value))
 
 
-def clopper_pearson(k: int, n: int, *, level: float = LEVEL) -> tuple[float, float]:
+def clopper_pearson(k: float, n: float, *, level: float = LEVEL) -> tuple[float, float]:
     """The exact interval of a rate.
 
     Args:
-        k: successes, in [0, n].
-        n: trials, at least 1.
+        k: successes, in [0, n]; no whole number where `n` is none.
+        n: trials; fewer than there were, and no whole number, where they depended on each other.
         level: coverage; half of the rest lies beyond each end.
 
     Source: Clopper & Pearson 1934.

@@ -1,4 +1,4 @@
-"""What the pictures are drawn from: columns with the worst first, associations and pairs, the extent of scores."""
+"""What the pictures are drawn from: columns with the worst first, associations, pairs and triples, scores' extent."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from reports.text import finite
 
 MOST_COLUMNS = 20
 """Columns that a triangle of associations shows at most, the most wrong ones."""
-MOST_PAIRS = 10
+MOST_CLIQUES = 10
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class AssociationSet:
 
 
 @dataclass(frozen=True)
-class WorstPair:
-    """A pair of columns and its total variation, as an estimate with landmarks."""
+class WorstClique:
+    """Two or three columns and their total variation together, as an estimate with landmarks."""
 
     columns: tuple[str, ...]
     estimate: Estimate
@@ -106,15 +106,16 @@ def _most_wrong(difference: Sequence[Sequence[float | None]]) -> list[int]:
     return sorted(order[:MOST_COLUMNS])
 
 
-def worst_pairs(candidate: Candidate) -> tuple[WorstPair, ...]:
-    """The pairs that are furthest off, with the landmarks of each."""
-    worst = candidate.figures.get("pairs", {}).get("worst", ())[:MOST_PAIRS]
-    return tuple(WorstPair(tuple(pair["columns"]), _pair_estimate(pair)) for pair in worst)
+def worst_cliques(candidate: Candidate, family: str) -> tuple[WorstClique, ...]:
+    """The "pairs" or "triples" that are furthest off, with the landmarks of each."""
+    worst = candidate.figures.get(family, {}).get("worst", ())[:MOST_CLIQUES]
+    return tuple(WorstClique(tuple(found["columns"]), _clique_estimate(family, found)) for found in worst)
 
 
-def _pair_estimate(pair: Mapping[str, Any]) -> Estimate:
-    reference, floor = (None if pair.get(name) is None else finite(pair[name]) for name in ("reference", "floor"))
-    return Estimate("pairs.tvd", finite(pair["tvd"]), 0, "lower", tuple(pair["columns"]), None, None, reference, floor)
+def _clique_estimate(family: str, found: Mapping[str, Any]) -> Estimate:
+    reference, floor = (None if found.get(name) is None else finite(found[name]) for name in ("reference", "floor"))
+    tvd, columns = finite(found["tvd"]), tuple(found["columns"])
+    return Estimate(f"{family}.tvd", tvd, 0, "lower", columns, None, None, reference, floor)
 
 
 def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:

@@ -12,8 +12,6 @@ from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.intervals import HALVES, WITHOUT, blended, half_samples, jackknife
 from evaluate.result import Estimate, Failure
 
-FEW_DISTANCES = 8
-"""Below so many distances, a mean of them behaves like a single one."""
 NO_INTERVAL = "Too few rows for an interval."
 
 
@@ -57,7 +55,7 @@ class Distance:
     Attributes:
         replicates: as `described` takes them.
         n: rows that it rests on.
-        n_distances: of how many distances it is the mean; below `FEW_DISTANCES` its intervals are those of one.
+        n_distances: of how many distances it is the mean.
         bound: the largest value of a distance.
         extra_variance: of what replicates do not show, such as that only some of many distances were taken.
     """
@@ -78,11 +76,9 @@ class Distance:
         plain = described(measure, beyond, self.n, subject=subject, bounds=bounds, note=note)
         if plain.low is None:
             return plain
-        halves, without = beyond[SYNTHETIC, HALVES], beyond[SYNTHETIC, WITHOUT]
-        if self.n_distances < FEW_DISTANCES:
-            low, high = blended(plain.value, halves, without, bounds=bounds)
-        else:
-            low, high = half_samples(plain.value, halves, bounds=bounds, extra_variance=self.extra_variance)
+        low, high = blended(
+            plain.value, beyond[SYNTHETIC], self.n_distances, bounds=bounds, extra_variance=self.extra_variance
+        )
         return replace(plain, low=low, high=high)
 
     def floor_share(self, measure: str) -> Estimate | Failure:
@@ -120,8 +116,5 @@ def worst(measure: str, replicates: np.ndarray, n: int, names: list[tuple[str, .
     plain = described(measure, chosen, n, bounds=(-1.0, 1.0), note=f"The worst is {called}.")
     if plain.low is None:
         return plain
-    low, high = blended(
-        plain.value, chosen[SYNTHETIC, HALVES], chosen[SYNTHETIC, WITHOUT],
-        bounds=(-1.0, 1.0), n_comparisons=len(names),
-    )  # fmt: skip
+    low, high = blended(plain.value, chosen[SYNTHETIC], 1, bounds=(-1.0, 1.0), n_comparisons=len(names))
     return replace(plain, low=low, high=high)

@@ -146,11 +146,11 @@ def test_a_rule_on_epsilon_needs_a_sound_statement(statement: dict[str, object] 
 
 def test_a_rule_about_one_column_reads_that_column_only() -> None:
     found = (
-        Estimate("columns.tvd", 0.01, 100, "lower", subject=("age",), low=0.0, high=0.02),
-        Estimate("columns.tvd", 0.90, 100, "lower", subject=("sex",), low=0.8, high=0.95),
+        Estimate("columns.tvd.excess", 0.01, 100, "lower", subject=("age",), low=0.0, high=0.02),
+        Estimate("columns.tvd.excess", 0.90, 100, "lower", subject=("sex",), low=0.8, high=0.95),
     )
     for column, expected in (("age", "PASS"), ("sex", "FAIL"), ("race", "INCONCLUSIVE")):
-        verdict = judge(candidate(*found), policy_of(rule("columns.tvd", 0.1, subject=(column,))))
+        verdict = judge(candidate(*found), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
         assert verdict.verdict == expected
 
 
