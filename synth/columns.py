@@ -311,7 +311,7 @@ class PersonalColumn(_Column):
     locale: str = Field(default="en_US", description="Faker's name of the language and the country.")
     template: str | None = Field(default=None, min_length=1, description="Form of numbers; none: the locale's own.")
     unique: bool = Field(default=False, description="No value is written twice.")
-    length: int = Field(default=80, ge=5, le=5_000, description="Characters of a text at most.")
+    length: int | None = Field(default=None, ge=5, le=5_000, description="Characters of a text at most; none: 80.")
     missing_share: float = Field(
         default=0.0, ge=0.0, le=1.0, description="Share of values left empty: a public number, never learned."
     )
@@ -327,13 +327,18 @@ class PersonalColumn(_Column):
         if self.drop:
             return self
         self._check_template()
-        if self.personal != "text" and "length" in self.model_fields_set:
+        if self.personal != "text" and self.length is not None:
             raise ValueError(f'length is for personal = "text"; leave it out of personal={self.personal!r}')
         if self.missing_share and not self.missing:
             raise ValueError(f"missing_share={self.missing_share} needs values that may be missing; set missing = true")
         if self.template is None:
             check_spoken(self.personal, self.locale)
         return self
+
+    @property
+    def characters(self) -> int:
+        """Characters of a text at most."""
+        return 80 if self.length is None else self.length
 
     def _check_template(self) -> None:
         if self.template is None:

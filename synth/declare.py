@@ -13,12 +13,13 @@ from synth.columns import (
     DatetimeColumn,
     IdentifierColumn,
     IntegerColumn,
+    PersonalColumn,
     RealColumn,
     WeightColumn,
     is_measurable,
     is_measured,
 )
-from synth.constraints import Constraint, FixedCombinations, Formula
+from synth.constraints import Constraint, FixedCombinations, Formula, Unique
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema
 from synth.validation import sentence
@@ -40,7 +41,8 @@ def declare_schema(
         dataset: name under which a ledger keeps the budget of the table; none keeps the schema's.
         measure: columns whose bounds or categories are no public knowledge. What the schema says of them is dropped,
             since it may have been read off the table, and a private fit measures them. One that the schema already
-            says to measure stays as it is, with the outer limits that somebody gave it.
+            says to measure stays as it is, with the outer limits that somebody gave it. Proposed constraints that
+            list values of such a column, or compute it, are dropped with them; all others are asserted.
 
     Raises:
         SchemaError: free text is kept, `n_units` is no whole number above zero, or a column cannot be measured;
@@ -60,6 +62,7 @@ def declare_schema(
     if dataset is not None:
         content["dataset"] = dataset
     content["columns"] = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
+    content["constraints"] = _asserted(schema, measure)
     try:
         return Schema.model_validate(content)
     except ValidationError as error:
@@ -69,15 +72,34 @@ def declare_schema(
 def measurable(schema: Schema) -> tuple[str, ...]:
     """Names of the columns that `declare_schema` can mark to be measured, in order.
 
-    Not among them: columns that a formula computes, or of which combinations name the values.
+    Not among them: columns that a formula computes, or of which combinations name the values, unless `infer` proposed
+    these: measuring a column takes such a proposal out.
 
     >>> from synth.schema import build_schema
     >>> columns = {"age": {"kind": "integer", "bounds": [17, 90]}, "ill": {"kind": "boolean"}}
     >>> measurable(build_schema({"status": "inferred", "columns": columns}))
     ('age',)
     """
-    named = {name for c in schema.constraints if isinstance(c, FixedCombinations) for name in c.columns}
-    return tuple(name for name in schema.modeled if is_measurable(schema.columns[name]) and name not in named)
+    kept = [constraint for constraint in schema.constraints if constraint.proposed is None]
+    named = {name for c in kept if isinstance(c, FixedCombinations) for name in c.columns}
+    named |= {constraint.column for constraint in kept if isinstance(constraint, Formula)}
+    return tuple(name for name in schema.learned if is_measurable(schema.columns[name]) and name not in named)
+
+
+def _asserted(schema: Schema, measure: Collection[str]) -> tuple[Constraint, ...]:
+    """The constraints, proposals among them: no longer such, and without those that name values of what is measured."""
+    return tuple(
+        constraint.model_copy(update={"proposed": None})
+        for constraint in schema.constraints
+        if constraint.proposed is None or set(measure).isdisjoint(_values_named(constraint))
+    )
+
+
+def _values_named(constraint: Constraint) -> tuple[str, ...]:
+    """Columns that cannot be measured beside the constraint: it lists their values, or computes them."""
+    if isinstance(constraint, FixedCombinations):
+        return constraint.columns
+    return (constraint.column,) if isinstance(constraint, Formula) else ()
 
 
 def _to_measure(schema: Schema, name: str) -> Any:
@@ -119,7 +141,16 @@ def _of_column(column: Column) -> str:
     if isinstance(column, IdentifierColumn):
         form = f"texts like {column.template!r}" if column.bounds is None else _range("whole numbers", column.bounds)
         return f"an identifier: never learned, made anew as {form}, and this format is {_NOT_READ_OFF}"
+    if isinstance(column, PersonalColumn):
+        return _of_personal(column)
     return "free text, which is not synthesized: set drop = true first" if column.kind == "text" else _of_values(column)
+
+
+def _of_personal(column: PersonalColumn) -> str:
+    what = f"personal data ({column.personal.replace('_', ' ')}, locale={column.locale!r})"
+    form = "" if column.template is None else f" like {column.template!r}"
+    empty = f", {column.missing_share:.0%} of them missing" if column.missing_share else ""
+    return f"{what}: never learned, written anew by Faker{form}{empty}, and this is {_NOT_READ_OFF}"
 
 
 def _of_values(column: Any) -> str:
@@ -178,6 +209,8 @@ def _listed(column: CategoricalColumn) -> str:
 def _of_constraint(constraint: Constraint) -> str:
     precision = ", rounded to its precision and missing where an operand is" if isinstance(constraint, Formula) else ""
     unless = "" if isinstance(constraint, Formula) else ", wherever none of them is missing"
+    if isinstance(constraint, Unique):
+        return f"{constraint}{unless}, and this is {_NOT_READ_OFF}"
     return f"in every row {constraint}{precision}{unless}, and this is {_NOT_READ_OFF}"
 
 

@@ -34,7 +34,7 @@ def generate(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.n
         )
     made: np.ndarray = np.zeros(0, dtype=np.int64 if column.bounds is not None else object)
     while len(made) < n:
-        more = _draw(column, max(2 * (n - len(made)), 16), rng)
+        more = draw(column, max(2 * (n - len(made)), 16), rng)
         _, first = np.unique(np.concatenate([made, more]), return_index=True)
         made = np.concatenate([made, more])[np.sort(first)]
         if len(made) < n and n > room // 2:
@@ -70,7 +70,8 @@ def positions(template: str) -> tuple[str, ...]:
     return tuple(admitted)
 
 
-def _draw(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+def draw(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Values of the declared format that may repeat themselves, shape (n,); as of `generate`."""
     if column.bounds is not None:
         return rng.integers(*column.bounds, size=n, endpoint=True)
     characters = [np.array(list(a))[rng.integers(len(a), size=n)] for a in positions(column.template or "")]

@@ -1,6 +1,8 @@
 """What Faker knows of a locale: whether it is one, which of its values are the locale's own, and its IBAN."""
 
+import warnings
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from synth.errors import nearest
@@ -21,6 +23,9 @@ IBAN_LENGTHS = {
 }  # fmt: skip
 """Characters of an IBAN by country. Source: ISO 13616, SWIFT IBAN registry."""
 
+_WEIGHTED = ("es_CL",)
+"""Locales that Faker cannot write without weights."""
+
 _PROVIDERS = {
     "name": "person", "first_name": "person", "last_name": "person", "phone": "phone_number", "address": "address",
     "street": "address", "city": "address", "postcode": "address",
@@ -33,8 +38,9 @@ def faker(locale: str) -> "Faker":
     """Faker in a locale; whoever draws from it seeds it first."""
     from faker import Faker
 
-    # Names weighted by how common they are take five times as long.
-    return Faker(locale, use_weighting=False)
+    with warnings.catch_warnings(action="ignore"):  # that a locale has got a new name
+        # Names weighted by how common they are take five times as long.
+        return Faker(locale, use_weighting=locale in _WEIGHTED)
 
 
 def check_locale(locale: str) -> None:
@@ -69,11 +75,45 @@ def check_spoken(personal: str, locale: str) -> None:
             '"account_number" with a template'
         )
     provider = _PROVIDERS.get(personal)
-    if provider is not None and _language(provider, locale) != locale:
+    if provider is None:
+        return
+    found = str(_language(provider, locale))
+    # Names go with the language: Australian ones are English. Addresses and telephones go with the country.
+    same = found == locale or (provider == "person" and found[:3] == f"{locale[:2]}_")
+    if not same or (personal == "phone" and not hasattr(_provider(provider, locale), "phone_number")):
         raise ValueError(
             f"locale={locale!r} has no values for personal={personal!r} in Faker; declare another locale of the "
             'language, or locale = "en_US"'
         )
+
+
+@cache
+def titles(locale: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What Faker puts before and after names that are no part of them: "Dr. ", " PhD".
+
+    >>> " PhD" in titles("en_US")[1]
+    True
+    """
+    before, after = names_of(locale, "prefixes"), names_of(locale, "suffixes")
+    return tuple(f"{title} " for title in sorted(before)), tuple(f" {title}" for title in sorted(after))
+
+
+def names_of(locale: str, what: str) -> frozenset[str]:
+    """What the names of a locale are made of, as Faker lists it.
+
+    Args:
+        locale: one that Faker has.
+        what: "first_names", "last_names", "prefixes" or "suffixes".
+
+    >>> "Jennifer" in names_of("en_US", "first_names")
+    True
+    """
+    try:
+        person: Any = import_module(f"faker.providers.person.{locale}").Provider
+    except ModuleNotFoundError:
+        person = _provider("person", locale)  # of another locale, and with all other providers
+    kinds = ("", "_male", "_female", "_nonbinary")
+    return frozenset(str(name) for kind in kinds for name in getattr(person, what + kind, ()))
 
 
 def iban_country(locale: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from synth.columns import BooleanColumn, Column, IdentifierColumn, PersonalColumn, TextColumn, is_measured
-from synth.constraints import Constraint, Formula, check
+from synth.constraints import Constraint, Formula, Unique, check
 from synth.errors import SchemaError, nearest
 from synth.texts import require_plain
 from synth.validation import Frozen, sentence
@@ -73,9 +73,42 @@ class Schema(Frozen):
         self._check_entity()
         self._check_missing_texts()
         if self.target is not None and self.target not in self.learned:
-            raise ValueError(f"target={self.target!r} is an identifier, personal or text; choose a column that is learned")
+            raise ValueError(
+                f"target={self.target!r} is an identifier, personal or text; choose a column that is learned"
+            )
         check(self.constraints, self.columns)
+        self._check_keys()
+        self._check_proposals()
         return self
+
+    def _check_keys(self) -> None:
+        keys = [(place, key) for place, key in enumerate(self.constraints) if isinstance(key, Unique)]
+        within = [place for place, key in keys if self.entity in key.columns]
+        for place, key in keys:
+            for name in key.columns:
+                if isinstance(self.columns[name], IdentifierColumn) and name != self.entity:
+                    raise ValueError(
+                        f"constraints.{place}: column={name!r} is of kind identifier, which never repeats by itself; "
+                        "take it out of the key"
+                    )
+            if key.columns == (self.entity,):
+                raise ValueError(
+                    f"constraints.{place}: an entity may have several rows, so that column={self.entity!r} repeats; "
+                    "name the columns that tell its rows apart, too"
+                )
+        if len(within) > 1:
+            raise ValueError(
+                f"constraints.{within[1]} is a second key with entity={self.entity!r}, and rows are dealt to entities "
+                "for one key; keep one"
+            )
+
+    def _check_proposals(self) -> None:
+        for place, constraint in enumerate(self.constraints):
+            if constraint.proposed is not None and self.status == "declared":
+                raise ValueError(
+                    f"constraints.{place} is a proposal, and a declared schema holds none; take its key proposed out, "
+                    "which asserts the constraint, or the constraint as a whole"
+                )
 
     def _check_entity(self) -> None:
         if self.entity is None:

@@ -3,7 +3,7 @@
 DCR is the distance from a row to its nearest training row, NNDR that distance divided by the distance to the second
 nearest. Neither tells a leak of a few rows from none, which is why no rule should rest on them.
 
-Source: Yao et al. 2025, arXiv:2505.01524 (why distances do not decide); the space is `evaluate.privacy.neighbors`.
+Source: Yao et al. 2025, arXiv:2505.01524 (why distances do not decide); the space is `evaluate.neighbors`.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from evaluate.intervals import jackknife
-from evaluate.privacy.neighbors import Rows, Space, nearest, space_of
+from evaluate.neighbors import Rows, Space, nearest, space_of
 from evaluate.result import Estimate
 from evaluate.sampling import drawn_order, learned_keys
 from evaluate.tables import Measurement, Tables

@@ -24,7 +24,7 @@ import pandas as pd
 from scipy import stats
 
 from evaluate.intervals import LEVEL, delong_auc
-from evaluate.privacy.neighbors import Rows, Space, nearest, space_of
+from evaluate.neighbors import Rows, Space, nearest, space_of
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, learned_keys, one_per_entity
 from evaluate.tables import Measurement, Tables

@@ -11,6 +11,7 @@ from synth.columns import (
     DatetimeColumn,
     IdentifierColumn,
     IntegerColumn,
+    PersonalColumn,
     RealColumn,
     TextColumn,
     WeightColumn,
@@ -72,7 +73,8 @@ def _check_names(constraint: Constraint, columns: Columns) -> None:
             raise ValueError(f"{name!r} is not a column; {nearest(name, columns)}")
         if columns[name].drop:
             raise ValueError(f"column={name!r} is dropped; keep the column, or leave the constraint out")
-        if isinstance(columns[name], IdentifierColumn | TextColumn):
+        in_key = isinstance(constraint, Unique) and isinstance(columns[name], IdentifierColumn)
+        if isinstance(columns[name], IdentifierColumn | PersonalColumn | TextColumn) and not in_key:
             raise ValueError(f"column={name!r} is of kind {columns[name].kind}, which is made anew; name another")
 
 
@@ -139,7 +141,7 @@ def _check_formula(constraint: Formula, columns: Columns) -> None:
 
 
 def _check_unique(constraint: Unique, columns: Columns) -> None:
-    """All kinds that pass `_check_names` can be compared."""
+    """All kinds that pass `_check_names` can be compared; the schema knows which identifier is the entity."""
 
 
 _CHECKS: Mapping[type[Any], Any] = {

@@ -21,6 +21,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`"
     r"|(?P<symbol>[-+*/()]))"
 )
+_PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
 }  # fmt: skip
@@ -71,6 +72,15 @@ def parse(text: str) -> Expression:
     if reading.kind != "end":
         raise reading.unexpected("an operator (+ - * /) or the end")
     return parsed
+
+
+def written(name: str) -> str:
+    """A column as an expression names it.
+
+    >>> written("net"), written("capital-gain")
+    ('net', '`capital-gain`')
+    """
+    return name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"
 
 
 def names(expression: Expression) -> Iterator[str]:

@@ -1,13 +1,14 @@
-"""What every model does after its columns are made: identifiers, entities, the order of columns."""
+"""What every model does after its columns are made: identifiers, personal data, entities, the order of columns."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from synth import identifiers
-from synth.columns import IdentifierColumn
+from synth import identifiers, personal
+from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import JobError
+from synth.generators.dealing import deal
 from synth.generators.entities import entity_of_rows, group_rows
 from synth.schema import Schema
 from synth.table import present
@@ -25,37 +26,52 @@ def rows_wanted(n_rows: int | None, default_rows: int) -> int:
     return wanted
 
 
-def add_identifiers(
+def add_unlearned(
     learned: pd.DataFrame, schema: Schema, entity_shares: tuple[float, ...] | None, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """The table with its identifiers, made anew, and all columns in the schema's order.
+    """The table with its identifiers and its personal data, made anew, and all columns in the schema's order.
 
-    Where columns are constant within an entity, rows change places, and nothing else of them changes.
+    Where columns are constant within an entity, or a key holds the entity, rows change places, and nothing else of
+    them changes.
 
     Args:
         learned: canonical columns that a generator made.
-        schema: names the identifiers and the entity.
+        schema: names the columns to be made anew and the entity.
         entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
         rng: source of the draw.
+
+    Raises:
+        ModelError: rows cannot be dealt to entities so that a key holds; there is no table.
     """
     owner = None
     if schema.entity is not None and entity_shares is not None:
         shares = np.array(entity_shares)
-        if schema.constant_in_entity:
-            order, owner = group_rows(learned[list(schema.constant_in_entity)], shares, rng)
+        constant = [name for name in schema.constant_in_entity if name in schema.learned]
+        if constant:
+            order, owner = group_rows(learned[constant], shares, rng)
             learned = learned.take(order).set_axis(pd.RangeIndex(len(learned)))
         else:
             owner = entity_of_rows(shares, len(learned), rng)
+        dealt = deal(learned, owner, schema, rng)
+        if dealt is not owner:
+            order = np.argsort(dealt, kind="stable")
+            learned, owner = learned.take(order).set_axis(pd.RangeIndex(len(learned))), dealt[order]
     columns: dict[str, Any] = {}
     for name in schema.kept:
         column = schema.columns[name]
-        if not isinstance(column, IdentifierColumn):
+        if not isinstance(column, IdentifierColumn | PersonalColumn):
             columns[name] = learned[name]
-        elif name == schema.entity and owner is not None:
-            columns[name] = identifiers.generate(column, int(owner.max()) + 1, rng)[owner]
+        elif owner is not None and (name == schema.entity or name in schema.constant_in_entity):
+            columns[name] = _made(column, int(owner.max()) + 1, rng)[owner]
         else:
-            columns[name] = identifiers.generate(column, len(learned), rng)
+            columns[name] = _made(column, len(learned), rng)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(learned)), copy=False)
+
+
+def _made(column: IdentifierColumn | PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+    made = identifiers if isinstance(column, IdentifierColumn) else personal
+    values: np.ndarray = made.generate(column, n, rng)
+    return values
 
 
 def finish(
@@ -69,6 +85,6 @@ def finish(
         entity_shares: share of entities with 1, 2, ..., k rows; none: one row each.
         rng: source of the draw.
     """
-    table = present(add_identifiers(learned, schema, entity_shares, rng), schema)
+    table = present(add_unlearned(learned, schema, entity_shares, rng), schema)
     table.attrs.update(learned.attrs)
     return table

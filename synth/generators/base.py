@@ -89,7 +89,7 @@ class Generator(BaseModel):
         schema.refuse_text()
         if not schema.learned:
             raise SchemaError(
-                "a generator needs a column to learn, and the schema keeps none but identifiers; keep one"
+                "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"
             )
 
     def check_saving(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, TextColumn
+from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, PersonalColumn, TextColumn
 from synth.constraints import Formula
 from synth.domain import Discretizer
 from synth.domain.discretizer import Attribute
@@ -92,7 +92,7 @@ def _unknown(name: str, schema: Schema) -> str:
         return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
     if column.drop:
         return f"given={name!r} is dropped, and no model knows it; give a column that is kept"
-    if isinstance(column, IdentifierColumn | TextColumn):
+    if isinstance(column, IdentifierColumn | PersonalColumn | TextColumn):
         return f"given={name!r} is of kind {column.kind}, which no model learns; give a learned column"
     formula = next(c for c in schema.constraints if isinstance(c, Formula) and c.column == name)
     return f"given={name!r} is computed by a formula; give its operands: {', '.join(formula.operands)}"

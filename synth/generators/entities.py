@@ -31,7 +31,7 @@ def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Genera
     Returns:
         Positions of the rows in their new order, and the entity of each of them from there on; both shape (n,).
     """
-    groups = _groups(constant)
+    groups = row_groups(constant)
     of_entity, sizes = _cut(np.bincount(groups), shares, rng)
     # Rows of a group are alike but for their order, which is random: any of them may be in any of its entities.
     rows = np.argsort(groups, kind="stable")
@@ -41,8 +41,12 @@ def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Genera
     return rows[order], entity[order]
 
 
-def _groups(constant: pd.DataFrame) -> np.ndarray:
-    """A number for every row, equal where all the values are, from zero on without gaps; shape (n,)."""
+def row_groups(constant: pd.DataFrame) -> np.ndarray:
+    """A number for every row, equal where all the values are, from zero on without gaps; shape (n,).
+
+    Args:
+        constant: canonical columns; missing equals missing.
+    """
     groups = np.zeros(len(constant), dtype=np.int64)
     for _, series in constant.items():
         numbers, n_values = _numbers(series)

@@ -1,18 +1,22 @@
 """Rows that keep the declared constraints: formula columns computed, rows that break a constraint drawn again.
 
-Rejection leaves the distribution of the accepted rows as it was, given that the constraints hold. They are
-public facts, so that it is post-processing of what was drawn.
+Rejection leaves the distribution of the accepted rows as it was, given that the constraints hold; where values are
+unique, each row is drawn given the rows before it, so that frequent values are used up first. Constraints are public
+facts, so that it is post-processing of what was drawn.
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from synth.constraints import Formula
+from synth.columns import BooleanColumn, CategoricalColumn, Column
+from synth.constraints import Constraint, Formula, Unique
 from synth.constraints.checking import in_order
-from synth.domain.lawfulness import broken, compute
+from synth.domain import line
+from synth.domain.lawfulness import broken, compute, repeated
 from synth.errors import ModelError
 from synth.schema import Schema
 
@@ -40,15 +44,18 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema) -> pd.DataFrame:
         ``attrs["rejected"]`` is the number of rows drawn and rejected on the way.
 
     Raises:
-        ModelError: next to no row that is drawn keeps the constraints; there is no table.
+        ModelError: next to no row that is drawn keeps the constraints, or the schema has too few values that never
+            repeat; there is no table.
     """
-    if not schema.constraints:
+    if not _drawn(schema):
         return draw(n_rows)
+    _check_room(n_rows, schema)
     accepted: list[pd.DataFrame] = []
     n_accepted = n_drawn = 0
     wanted = n_rows
     for _ in range(MAX_BATCHES):
         batch, unlawful = _completed(draw(wanted), schema)
+        unlawful |= _again(accepted, batch, unlawful, schema)
         kept = np.flatnonzero(~unlawful)[: n_rows - n_accepted]
         n_accepted += len(kept)
         if len(kept):
@@ -61,11 +68,14 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema) -> pd.DataFrame:
         n_drawn += len(batch)
         if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
             break
-        wanted = _next_batch(n_rows, n_accepted, n_drawn)
+        if _uniques(schema):  # the rate falls while values are used up
+            wanted = _next_batch(n_rows, n_accepted, len(kept), len(batch))
+        else:
+            wanted = _next_batch(n_rows, n_accepted, n_accepted, n_drawn)
     raise ModelError(
         f"next to no row that the model draws keeps the constraints ({n_accepted:,} of {n_drawn:,}): "
-        f"{_hardest(batch, schema)}; correct the constraints (or what is given), or fit a generator that learns these "
-        "columns together"
+        f"{_hardest(batch, accepted, schema)}; correct the constraints (or what is given), or fit a generator that "
+        "learns these columns together"
     )
 
 
@@ -78,9 +88,9 @@ def rejections(n_rejected: int) -> str:
     return f"{n_rejected:,} rows that broke a constraint were rejected and drawn again"
 
 
-def _next_batch(n_rows: int, n_accepted: int, n_drawn: int) -> int:
-    """Rows to draw for the missing ones to be among them, at the rate so far."""
-    rate = (n_accepted + 1) / (n_drawn + 1)
+def _next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> int:
+    """Rows to draw for the missing ones to be among them, where so many of the drawn ones were lawful."""
+    rate = (n_lawful + 1) / (n_drawn + 1)
     needed = math.ceil(1.1 * (n_rows - n_accepted) / rate) + 10
     return min(needed, max(MAX_OVERSAMPLED * n_rows, ENOUGH))
 
@@ -94,18 +104,68 @@ def _completed(drawn: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.nd
         unlawful |= outside
     table = pd.DataFrame({name: made[name] for name in schema.learned})
     for constraint in schema.constraints:
-        if not isinstance(constraint, Formula):
+        if not isinstance(constraint, Formula | Unique):
             unlawful |= broken(table, constraint, schema.columns)
     return table, unlawful
 
 
-def _hardest(batch: pd.DataFrame, schema: Schema) -> str:
+def _drawn(schema: Schema) -> list[Constraint]:
+    """The constraints on what is drawn: rows have no entity yet, and are dealt to entities so that their key holds."""
+    return [constraint for constraint in schema.constraints if schema.entity not in constraint.columns]
+
+
+def _uniques(schema: Schema) -> list[Unique]:
+    return [constraint for constraint in _drawn(schema) if isinstance(constraint, Unique)]
+
+
+def _again(accepted: list[pd.DataFrame], batch: pd.DataFrame, unlawful: np.ndarray, schema: Schema) -> np.ndarray:
+    """Which rows of a batch repeat what is unique: in a row accepted before, or in a lawful one above them."""
+    again = np.zeros(len(batch), dtype=bool)
+    lawful = np.flatnonzero(~unlawful)
+    for unique in _uniques(schema):
+        again[lawful] |= _repeats(accepted, batch.iloc[lawful], unique, schema)
+    return again
+
+
+def _repeats(accepted: list[pd.DataFrame], rows: pd.DataFrame, unique: Unique, schema: Schema) -> np.ndarray:
+    """Which rows repeat an accepted one, or one above them, in the columns of one constraint."""
+    names = list(unique.columns)
+    together = pd.concat([part[names] for part in (*accepted, rows)], ignore_index=True)
+    return repeated(together, unique, schema.columns, keep="first")[len(together) - len(rows) :]
+
+
+def _check_room(n_rows: int, schema: Schema) -> None:
+    """Refuse more rows than there are values for; a row where one is missing needs none."""
+    for unique in _uniques(schema):
+        room = math.prod(_room(schema.columns[name]) for name in unique.columns)
+        if n_rows > room:
+            raise ModelError(
+                f"{unique}, and by the schema there are {room:,.0f} values for rows={n_rows}; ask for fewer rows, or "
+                "take the constraint out"
+            )
+
+
+def _room(column: Column) -> float:
+    """How many values a column can hold; infinite where it may be missing, or has no precision."""
+    if column.missing:
+        return math.inf
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return 2 if isinstance(column, BooleanColumn) else len(column.categories)
+    known: Any = column
+    unit = line.step(known)
+    low, high = line.bounds(known)
+    return math.inf if unit is None else math.floor((high - low) / unit + 1e-9) + 1
+
+
+def _hardest(batch: pd.DataFrame, accepted: list[pd.DataFrame], schema: Schema) -> str:
     """The constraint that most of the drawn rows break, in words."""
-    flagged = {
-        constraint: compute(batch, constraint, schema.columns)[1]
-        if isinstance(constraint, Formula)
-        else broken(batch, constraint, schema.columns)
-        for constraint in schema.constraints
-    }
-    worst = max(flagged, key=lambda constraint: int(flagged[constraint].sum()))
+
+    def flags(constraint: Constraint) -> np.ndarray:
+        if isinstance(constraint, Unique):
+            return _repeats(accepted, batch, constraint, schema)
+        if isinstance(constraint, Formula):
+            return compute(batch, constraint, schema.columns)[1]
+        return broken(batch, constraint, schema.columns)
+
+    worst = max(_drawn(schema), key=lambda constraint: int(flags(constraint).sum()))
     return f"most of them break that {worst}" + (" within its bounds" if isinstance(worst, Formula) else "")

@@ -8,9 +8,12 @@ from pydantic import ValidationError
 
 from synth.columns import Column, IdentifierColumn
 from synth.errors import SchemaError, TableError
+from synth.infer.constraints import propose_constraints
 from synth.infer.facts import Facts, Role, facts_of
 from synth.infer.kinds import propose
+from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
+from synth.table import conform
 from synth.table.conforming import names_at_fault
 from synth.table.given import look
 from synth.validation import sentence
@@ -18,7 +21,9 @@ from synth.validation import sentence
 __all__ = ["infer_schema"]
 
 
-def infer_schema(frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None) -> Schema:
+def infer_schema(
+    frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None, constraints: bool = False
+) -> Schema:
     """A proposed schema that the table conforms to: look it through, then `declare` it.
 
     Bounds are the least and greatest values, categories all values there are. Free text is proposed to be dropped. A
@@ -29,6 +34,7 @@ def infer_schema(frame: pd.DataFrame, *, target: str | None = None, entity: str 
             numbers and dates are looked for in it; beside typed columns, text is taken to be meant as text.
         target: column that a model would predict.
         entity: column that names the unit of privacy.
+        constraints: whether to propose those that all rows keep, too, each with what speaks for it.
 
     Raises:
         TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name; nothing
@@ -43,15 +49,20 @@ def infer_schema(frame: pd.DataFrame, *, target: str | None = None, entity: str 
     if len(frame) == 0:
         raise TableError("a table without rows says nothing of its columns; give it at least one")
     facts = _all_facts(frame, target, entity)
-    columns = {name: propose(about) for name, about in facts.items()}
+    columns = settle_locales({name: propose(about) for name, about in facts.items()})
     if entity is None:
         entity = _entity(columns, facts)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
     content["columns"] = _settled(columns, facts, entity)
+    content["constant_in_entity"] = constant_in(columns, facts, entity)
     if entity in facts:
         content["max_rows_per_unit"] = _rows_per_unit(facts[entity])
     try:
-        return Schema.model_validate(content)
+        schema = Schema.model_validate(content)
+        if constraints:
+            found = propose_constraints(conform(frame, schema, part=True), schema)
+            schema = Schema.model_validate({**dict(schema), "constraints": found})
+        return schema
     except ValidationError as error:
         raise SchemaError(sentence(error, Schema)) from None
 

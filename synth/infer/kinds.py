@@ -8,7 +8,7 @@ import numpy as np
 
 from synth.columns import INT64, BooleanColumn, CategoricalColumn, Column, IdentifierColumn, TextColumn
 from synth.errors import TableError
-from synth.infer import numbers, times
+from synth.infer import numbers, personal, times
 from synth.infer.facts import Facts
 from synth.infer.identifiers import template_of
 from synth.texts import is_plain
@@ -30,6 +30,9 @@ def propose(about: Facts) -> Column:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
     if about.role == "entity":
         return _entity(about)
+    found = personal.propose(about, few=_few(about)) if about.role is None else None
+    if found is not None:
+        return found
     return _listed(about) if about.categories_declared else _of_form(about)
 
 
@@ -84,17 +87,21 @@ def _of_text(about: Facts) -> Column:
 
 
 def _of_plain_text(about: Facts) -> Column:
-    distinct, rows = about.n_distinct, about.n_present
     template = template_of(about.present) if about.role is None else None
     telling = about.named_identifier or any(character.isdigit() for character in str(about.present[0]))
-    if about.unique and template is not None and telling and rows >= 10:
+    if about.unique and template is not None and telling and about.n_present >= 10:
         return IdentifierColumn(template=template, **about.common("object"))
-    few = distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
-    if few or about.role == "target":
+    if _few(about) or about.role == "target":
         return _categorical(about, sorted(about.present), ordered=False)
     if about.named_identifier:
         return IdentifierColumn(template=template, drop=template is None, **about.common("object"))
-    return TextColumn(drop=True, **about.common("object"))
+    return personal.propose_prose(about) or TextColumn(drop=True, **about.common("object"))
+
+
+def _few(about: Facts) -> bool:
+    """Whether so few texts repeat themselves that they are categories."""
+    distinct, rows = about.n_distinct, about.n_present
+    return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
 
 
 def _of_objects(about: Facts) -> Column:

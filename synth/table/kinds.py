@@ -14,6 +14,7 @@ from synth.columns import (
     DatetimeColumn,
     IdentifierColumn,
     IntegerColumn,
+    PersonalColumn,
     RealColumn,
     WeightColumn,
 )
@@ -41,6 +42,8 @@ def read(given: Given, column: Column, *, clamp: bool) -> Read:
         return _booleans(given, column)
     if isinstance(column, DateColumn | DatetimeColumn):
         return times(given, column, clamp)
+    if isinstance(column, PersonalColumn):
+        return _personal(given)
     return _texts(given, column, clamp)
 
 
@@ -72,6 +75,16 @@ def _truth(cell: Any, known: dict[str, bool]) -> bool | Fault:
     if isinstance(cell, bool | np.bool_ | int | np.integer) and cell in (0, 1):
         return bool(cell)
     return Fault.BOOLEAN
+
+
+def _personal(given: Given) -> Read:
+    """Cells as texts, whole numbers without a point. Nothing in them is learned, so that none can be at fault."""
+    values = np.full(len(given.cells), None, dtype=object)
+    for index in np.flatnonzero(~given.missing):
+        cell = given.cells[index]
+        whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
+        values[index] = str(int(cell) if whole else cell)
+    return Read(values, {})
 
 
 def _texts(given: Given, column: Column, clamp: bool) -> Read:

@@ -64,7 +64,8 @@ def _column(values: Any, name: str = "x", **options: Any) -> Column:
         (["9223372036854775808", "1"], "categorical", {}),
         ([f"P-{i:04d}" for i in range(50)], "identifier", {"template": "P-####"}),
         ([f"{i:08x}-A" for i in range(10**9, 10**9 + 50)], "identifier", {"template": "3b9\\ac\\a#x-\\A"}),
-        ([f"note number {i} of many" for i in range(200)], "text", {"drop": True}),
+        ([f"note number {i} of many" for i in range(200)], "personal", {"personal": "text", "drop": False}),
+        ([f"{i:x}" * (1 + i % 3) + "-nn" for i in range(200)], "text", {"drop": True}),
         ([str(i) for i in range(30)], "identifier", {"bounds": (0, 1000)}),
     ],
 )

@@ -24,6 +24,19 @@ def declared(workspace: Any, *options: object) -> dict[str, Any]:
     return tomllib.loads(out.read_text(encoding="utf-8"))
 
 
+def test_personal_data_is_proposed_as_such_and_said_to_be(workspace: Any) -> None:
+    table, out = workspace.folder / "clients.csv", workspace.folder / "clients.toml"
+    rows = "".join(f"client{i}@mail.org,{i % 7}\n" for i in range(50))
+    table.write_text(f"contact,visits\n{rows}", encoding="utf-8")
+    ran = workspace.run("schema", "infer", table, "--out", out)
+    assert "personal (email, en_US)" in ran.stdout
+    assert "personal data was told by names and patterns: 'contact'" in ran.stderr
+    assert tomllib.loads(out.read_text(encoding="utf-8"))["columns"]["contact"] == {
+        "kind": "personal", "personal": "email", "unique": True,
+    }  # fmt: skip
+    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+
+
 def test_named_columns_are_marked_to_be_measured_and_the_others_are_not(workspace: Any) -> None:
     content = declared(workspace, "--measure", "town", "--measure", "age", "--dataset", "survey 2024", "--n-units", 900)
     assert (content["dataset"], content["n_units"], content["status"]) == ("survey 2024", 900, "declared")

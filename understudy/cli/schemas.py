@@ -1,18 +1,23 @@
 """`understudy schema`: propose a schema, declare it public, check a table against it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.options import OutFile, SchemaFile, Table, console_of
 from understudy.exit_codes import BAD_INPUT, DONE
 
+if TYPE_CHECKING:
+    from synth.columns import Column
+
 INFER = "Example: understudy schema infer patients.csv --target outcome --entity patient_id --out inferred.toml"
 DECLARE = (
     "Example: understudy schema declare inferred.toml --n-units 50000 --dataset patients --measure income "
     "--out patients.schema.toml"
 )
+FROM_SDV = "Example: understudy schema from-sdv metadata.json --data patients.csv --out patients.schema.toml"
+TO_SDV = "Example: understudy schema to-sdv patients.schema.toml --out metadata.json"
 CHECK = "Example: understudy schema check patients.csv --schema patients.schema.toml"
 
 
@@ -22,11 +27,15 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output file wh
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     group = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help="What is public about a table: infer, declare, check."
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="What is public about a table: infer, declare, check, exchange with SDV.",
     )
     group.command("infer", epilog=INFER)(infer)
     group.command("declare", epilog=DECLARE)(declare)
     group.command("check", epilog=CHECK)(check)
+    group.command("from-sdv", epilog=FROM_SDV)(from_sdv)
+    group.command("to-sdv", epilog=TO_SDV)(to_sdv)
     app.add_typer(group, name="schema", epilog=INFER)
 
 
@@ -36,6 +45,9 @@ def infer(
     out: OutFile,
     target: Annotated[str | None, typer.Option(help="Column that a model would predict.")] = None,
     entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
+    constraints: Annotated[
+        bool, typer.Option("--constraints/--no-constraints", help="Propose constraints between columns, too.")
+    ] = True,
     force: Force = False,
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
@@ -46,13 +58,30 @@ def infer(
     console = console_of(ctx)
     _check_output(out, force)
     with console.stage("infer"):
-        schema = infer_schema(read_table(table), target=target, entity=entity)
+        schema = infer_schema(read_table(table), target=target, entity=entity, constraints=constraints)
     write_schema(schema, out)
     kinds = {name: column.kind for name, column in schema.columns.items()}
-    console.table(("column", "kind"), list(kinds.items()))
+    console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
+    personal = [name for name, column in schema.columns.items() if column.kind == "personal" and not column.drop]
+    if personal:
+        console.warn(
+            f"personal data was told by names and patterns: {', '.join(map(repr, personal))}; it is never learned and "
+            "written anew by Faker, so correct what is none, and look for what was not found"
+        )
+    proposed = [(str(constraint), constraint.proposed or "") for constraint in schema.constraints]
+    if proposed:
+        console.say("Constraints that are proposed: a synthetic row that breaks one is drawn again")
+        console.table(("constraint", "what speaks for it"), proposed)
     console.say(f"Schema: {out} (inferred: read it, correct it, then `understudy schema declare {out} --out ...`)")
-    console.result({"schema": str(out), "status": schema.status, "columns": kinds})
+    told = [{"constraint": constraint, "because": reason} for constraint, reason in proposed]
+    console.result({"schema": str(out), "status": schema.status, "columns": kinds, "constraints": told})
     return 0
+
+
+def _told(column: "Column") -> str:
+    """The kind of a column, and what it holds where it is personal data."""
+    held = getattr(column, "personal", None)
+    return column.kind if held is None else f"{column.kind} ({held.replace('_', ' ')}, {column.locale})"  # type: ignore[union-attr]
 
 
 def declare(  # noqa: PLR0913 - options of the command line
@@ -123,3 +152,58 @@ def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
         more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
         raise TableError(f"{found[0]}{more}")
     return BAD_INPUT
+
+
+def from_sdv(
+    ctx: typer.Context,
+    metadata: Annotated[Path, typer.Argument(help="A JSON file of metadata that SDV saved.", show_default=False)],
+    out: OutFile,
+    table: Annotated[str | None, typer.Option(help="The table, where the metadata has several.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file with what the metadata does not hold: bounds, categories.")
+    ] = None,
+    force: Force = False,
+) -> int:
+    """Make a schema of SDV's metadata, and say what of it is lost. Nothing in the schema is public yet."""
+    from synth.schema_file import write_schema
+    from synth.sdv_metadata import from_sdv, read_metadata
+    from synth.table import read_table
+
+    console = console_of(ctx)
+    _check_output(out, force)
+    with console.stage("translate"):
+        made = from_sdv(read_metadata(metadata), table=table, data=None if data is None else read_table(data))
+    write_schema(made.schema, out)
+    console.table(("column", "kind"), [(name, column.kind) for name, column in made.schema.columns.items()])
+    for sentence in made.lost:
+        console.say(f"Lost: {sentence}")
+    console.say(f"Schema: {out} (inferred: read it, correct it, then `understudy schema declare {out} --out ...`)")
+    console.result({"schema": str(out), "status": made.schema.status, "lost": list(made.lost)})
+    return 0
+
+
+def to_sdv(
+    ctx: typer.Context,
+    schema: Annotated[Path, typer.Argument(help="A schema file.", show_default=False)],
+    out: OutFile,
+    table: Annotated[str, typer.Option(help="The table's name in the metadata.")] = "table",
+    spec: Annotated[str, typer.Option(help="Version of the metadata: V2, V1 or SINGLE_TABLE_V1.")] = "V2",
+    force: Force = False,
+) -> int:
+    """Make SDV's metadata of a schema, and say what of it is lost."""
+    from synth.errors import JobError, nearest
+    from synth.schema_file import read_schema
+    from synth.sdv_metadata import SPECS, to_sdv, write_metadata
+
+    console = console_of(ctx)
+    _check_output(out, force)
+    chosen = next((known for known in SPECS if known == spec), None)
+    if chosen is None:
+        raise JobError(f"spec={spec!r} is no version of SDV's metadata; {nearest(spec, SPECS)}")
+    made = to_sdv(read_schema(schema), table=table, spec=chosen)
+    write_metadata(made.metadata, out)
+    for sentence in made.lost:
+        console.say(f"Lost: {sentence}")
+    console.say(f"Metadata: {out} ({chosen})")
+    console.result({"metadata": str(out), "spec": chosen, "lost": list(made.lost)})
+    return 0

@@ -72,7 +72,7 @@ def space_of(tables: Tables) -> Space:
     if _latest is not None and _latest[0]() is tables:
         return _latest[1]
     frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
-    points = _points(frames, tables.schema)
+    points = embed(frames, tables.schema)
     space = Space(*(Rows(learned_keys(f, tables.schema), p) for f, p in zip(frames, points, strict=True)))
     _latest = (weakref.ref(tables, _forget), space)
     return space
@@ -84,16 +84,23 @@ def _forget(gone: weakref.ref[Tables]) -> None:
         _latest = None
 
 
-def _points(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:
-    """Coordinates of every frame, the first one giving ranks and levels; constant coordinates are left out."""
-    names = sorted(schema.learned)
-    blocks: list[list[np.ndarray]] = [[] for _ in frames]
-    for name in names:
+def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:
+    """Coordinates of the rows of every frame; those that are constant throughout are left out.
+
+    Args:
+        frames: *Sensitive* where they are real. The first one gives ranks and levels.
+        schema: names the learned columns.
+
+    Returns:
+        For each frame its points, shape (len(frame), d_space), float32.
+    """
+    blocks: list[list[np.ndarray]] = [[np.zeros((len(frame), 0), np.float32)] for frame in frames]
+    for name in sorted(schema.learned):
         column = [_coordinates(frame[name], frames[0][name], schema.columns[name]) for frame in frames]
         varies = np.any([(part != column[0][:1]).any(axis=0) for part in column], axis=0)
         for block, part in zip(blocks, column, strict=True):
             block.append(part[:, varies])
-    return [np.hstack(block) if block else np.zeros((len(frames[0]), 0), np.float32) for block in blocks]
+    return [np.hstack(block) for block in blocks]
 
 
 def _coordinates(series: pd.Series, train: pd.Series, column: object) -> np.ndarray:

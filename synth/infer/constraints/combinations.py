@@ -1,0 +1,187 @@
+"""Columns that go together: one tells another, or far fewer combinations occur than could."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn, IntegerColumn
+from synth.constraints import FixedCombinations
+from synth.infer.constraints.evidence import coded, percent
+from synth.schema import Schema
+
+MOST_VALUES, MOST_LISTED = 1_000, 2_000
+"""Values of a column, and combinations, at most: nobody looks through longer lists."""
+FEW_NUMBERS = 100
+"""Whole numbers with more distinct values than this are measured, not coded."""
+LEAST_BROKEN = 0.1
+"""Share of shuffled rows that would hold a combination that never occurs, where one column tells the other."""
+MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
+"""That share, and the share of combinations that occur, where neither tells the other."""
+MOST_UNSEEN = 1e-3
+"""Share of further rows that may hold a combination not seen yet: what was seen once estimates it."""
+FIRST_ROWS = 2_000
+"""Rows that are looked at before all of them."""
+LEAST_ROWS_EACH = 5
+"""Rows for each value of a telling column, and for each combination there could be, on average."""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two columns, whether each tells the other, and the share of shuffled rows that hold what never occurs."""
+
+    names: tuple[str, str]
+    tells: tuple[bool, bool]
+    broken: float
+    n_listed: int
+    n_possible: int
+
+
+def combinations(
+    table: pd.DataFrame, schema: Schema, among: Sequence[str], units: np.ndarray
+) -> list[FixedCombinations]:
+    """The fixed combinations: one for columns that tell each other, one for each column that tells one of these.
+
+    Args:
+        table: *Sensitive*. Conforming to the schema.
+        schema: names the columns.
+        among: the columns to look at.
+        units: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
+            hold the same values are one piece of evidence.
+    """
+    codes = {name: coded(table[name]) for name in among if _can_be_listed(schema, name)}
+    codes = {name: known for name, known in codes.items() if 2 <= len(known[1]) <= _most(schema, name)}
+    pairs = [
+        pair
+        for names in itertools.combinations(codes, 2)
+        if (pair := _pair(names, codes, _codes_only(schema, names), units)) is not None
+    ]
+    return [_listed(table, names, reason) for names, reason in _together(pairs)]
+
+
+def _can_be_listed(schema: Schema, name: str) -> bool:
+    return isinstance(schema.columns[name], CategoricalColumn | BooleanColumn | IntegerColumn)
+
+
+def _most(schema: Schema, name: str) -> int:
+    return FEW_NUMBERS if isinstance(schema.columns[name], IntegerColumn) else MOST_VALUES
+
+
+def _codes_only(schema: Schema, names: tuple[str, str]) -> bool:
+    """Whether neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
+    return not any(isinstance(schema.columns[name], IntegerColumn) for name in names)
+
+
+def _pair(
+    names: tuple[str, str], codes: dict[str, tuple[np.ndarray, pd.Index]], codes_only: bool, units: np.ndarray
+) -> _Pair | None:
+    """What there is to say of two columns; none where they do not go together."""
+    first, second = (codes[name] for name in names)
+    for n_rows in (FIRST_ROWS, len(units)):
+        counts = _counted(first, second, n_rows)
+        n_listed = int((counts > 0).sum())
+        tells = _tells(counts), _tells(counts.T)
+        # More rows only add combinations: what the first ones deny, all deny.
+        sparse = codes_only and n_listed <= MOST_OCCURRING * counts.size
+        if n_listed == 0 or n_listed > MOST_LISTED or not (any(tells) or sparse):
+            return None
+    found = _weighed(names, counts, tells, sparse)
+    if found is None or units.max() + 1 == len(units):
+        return found
+    return _weighed(names, _of_units(first, second, counts, units), tells, sparse)
+
+
+def _weighed(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, bool], sparse: bool) -> _Pair | None:
+    """What the counts are evidence for; none where they are too few, or shuffled columns would show it, too."""
+    n = int(counts.sum())
+    if (counts == 1).sum() > MOST_UNSEEN * n:
+        return None
+    tells = tells[0] and _often(counts), tells[1] and _often(counts.T)
+    broken = float(1 - (counts.sum(axis=1) / n) @ (counts > 0) @ (counts.sum(axis=0) / n))
+    rare = sparse and broken >= MORE_BROKEN and n >= LEAST_ROWS_EACH * counts.size
+    if not rare and not (any(tells) and broken >= LEAST_BROKEN):
+        return None
+    return _Pair(names, tells, broken, int((counts > 0).sum()), counts.size)
+
+
+def _counted(first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.Index], n_rows: int) -> np.ndarray:
+    """How many of the first rows hold each pair of values; one where a value is missing holds none."""
+    rows, columns = first[0][:n_rows], second[0][:n_rows]
+    both = (rows >= 0) & (columns >= 0)
+    shape = len(first[1]), len(second[1])
+    cells = rows[both] * shape[1] + columns[both]
+    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def _of_units(
+    first: tuple[np.ndarray, pd.Index], second: tuple[np.ndarray, pd.Index], counts: np.ndarray, units: np.ndarray
+) -> np.ndarray:
+    """How many entities hold each pair of values."""
+    both = (first[0] >= 0) & (second[0] >= 0)
+    cells = first[0][both] * counts.shape[1] + second[0][both]
+    each = np.unique(units[both] * counts.size + cells) % counts.size
+    return np.bincount(each, minlength=counts.size).reshape(counts.shape)
+
+
+def _tells(counts: np.ndarray) -> bool:
+    """Whether each value of the first column goes with one value of the second."""
+    return bool((counts > 0).sum(axis=1).max() <= 1)
+
+
+def _often(counts: np.ndarray) -> bool:
+    """Whether the values of the first column come often enough for that to mean something."""
+    return bool(counts.sum() >= LEAST_ROWS_EACH * np.count_nonzero(counts.sum(axis=1)))
+
+
+def _together(pairs: list[_Pair]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The groups of columns to list, each with its reason."""
+    first = _heads(pairs)
+    groups: dict[str, list[str]] = {}
+    for name, head in first.items():
+        groups.setdefault(head, []).append(name)
+    for members in groups.values():
+        if len(members) > 1:
+            yield tuple(members), "each of them tells the others in every row"
+    between: dict[frozenset[str], tuple[tuple[str, str], _Pair]] = {}
+    for pair in pairs:
+        ends = (first[pair.names[0]], first[pair.names[1]])
+        if ends[0] != ends[1]:
+            between.setdefault(frozenset(ends), (ends, pair))
+    arrows = {_arrow(ends, pair) for ends, pair in between.values() if any(pair.tells)}
+    for ends, pair in between.values():
+        if not any(pair.tells):
+            yield ends, _seldom(pair)
+            continue
+        telling, told = _arrow(ends, pair)
+        if not any((telling, middle) in arrows and (middle, told) in arrows for _, middle in arrows):
+            yield (telling, told), f"{telling!r} tells {told!r} in every row"
+
+
+def _seldom(pair: _Pair) -> str:
+    return (
+        f"{pair.n_listed} of {pair.n_possible} combinations occur, and about {percent(pair.broken)} of rows with "
+        "shuffled columns would hold another"
+    )
+
+
+def _arrow(ends: tuple[str, str], pair: _Pair) -> tuple[str, str]:
+    """The column that tells the other, and that other."""
+    return ends if pair.tells[0] else (ends[1], ends[0])
+
+
+def _heads(pairs: list[_Pair]) -> dict[str, str]:
+    """For every column the first of those that it tells and is told by."""
+    head = {name: name for pair in pairs for name in pair.names}
+    for pair in pairs:
+        if all(pair.tells):
+            ours, theirs = (head[name] for name in pair.names)
+            head = {name: ours if at == theirs else at for name, at in head.items()}
+    return head
+
+
+def _listed(table: pd.DataFrame, names: tuple[str, ...], reason: str) -> FixedCombinations:
+    rows = table[list(names)].dropna().drop_duplicates()
+    values = sorted(zip(*(rows[name].tolist() for name in names), strict=True))
+    return FixedCombinations(columns=names, combinations=tuple(values), proposed=reason)

@@ -1,0 +1,225 @@
+"""Columns of personal data: told by their name, their patterns and their checksums, never by learning from them."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from synth.columns import Column, PersonalColumn
+from synth.identifiers import ALPHABETS
+from synth.infer.facts import Facts
+from synth.infer.locales import CALLING_CODE, locale_of, share_of_names, shared_locale, spoken
+from synth.infer.personal_names import named_personal
+from synth.personal.checksums import is_card_number, is_iban
+from synth.personal.forms import as_text, is_email, is_phone
+
+LOOKED_AT = 2_000
+"""So many distinct values of a column are looked at."""
+NAMED, UNNAMED = 0.5, 0.9
+"""Share of values that must have the form, where the column's name says so, and where it does not."""
+KNOWN = 0.3
+"""Share of values that hold a first name of some locale, where a name may be of a person or of a thing."""
+LEAST = 5
+"""With fewer distinct values, the form alone says nothing."""
+
+_BARE = ("name", "nombre", "nome")
+"""Names of columns that say nothing of whose name it is."""
+_PLACES = ("street", "postcode", "city")
+"""Where a few of these repeat themselves, they say where somebody lives as a region does: categories to learn."""
+_PERSON = re.compile(r"[^\W\d_]([^\W\d_]|['’.-])*([ ,]+[^\W\d_]([^\W\d_]|['’.-])*){1,4}")
+_WORD = re.compile(r"[^\W\d_]([^\W\d_]|[ '’.-])*")
+_STRICT_PHONE = re.compile(r"\+\d[\d ()/.-]{6,18}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}-\d{3}-\d{4}")
+_SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
+_N_WORDS_OF_PROSE = 3
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """*Sensitive*. Some distinct values of a column as texts, and what its name says."""
+
+    texts: Sequence[str]
+    named: str | None = None
+    few: bool = False
+    bare: bool = False
+
+    def share(self, fits: Callable[[str], Any]) -> float:
+        return sum(bool(fits(text)) for text in self.texts) / len(self.texts)
+
+
+def propose(about: Facts, *, few: bool) -> PersonalColumn | None:
+    """The column as one of personal data, in the locale that its own values speak for; none where it is none.
+
+    Args:
+        about: the column; its role is none.
+        few: whether so few values repeat themselves that they would be categories.
+    """
+    if about.given.form not in ("text", "integer", "real") or about.n_present == 0:
+        return None
+    seen = _Seen(_some(about), named_personal(about.name), few, bare=about.name.lower() in _BARE)
+    what = _what(seen)
+    return None if what is None else _column(what, seen, about)
+
+
+def propose_prose(about: Facts) -> PersonalColumn | None:
+    """The column as one of placeholder sentences, where most of its texts are of several words; else none.
+
+    Args:
+        about: a column of text that is nothing else.
+    """
+    seen = _Seen(_some(about))
+    prose = seen.share(lambda text: len(text.split()) >= _N_WORDS_OF_PROSE) >= NAMED
+    return _column("text", seen, about) if prose and about.role is None else None
+
+
+def _some(about: Facts) -> list[str]:
+    """*Sensitive*. Distinct values as texts, as many as are looked at."""
+    distinct = dict.fromkeys(as_text(value) for value in about.present[: 10 * LOOKED_AT].tolist())
+    return list(distinct)[:LOOKED_AT]
+
+
+def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """The columns with one locale for all whose own values do not speak for another, where Faker has them of it."""
+    of_own = {name: c.locale for name, c in columns.items() if isinstance(c, PersonalColumn) and _has_own(c)}
+    shared = shared_locale(of_own.values())
+    settled = dict(columns)
+    for name, column in columns.items():
+        if isinstance(column, PersonalColumn) and name not in of_own:
+            told = column.template is not None or spoken(column.personal, shared)
+            if told and column.personal != "national_id":
+                settled[name] = column.model_copy(update={"locale": shared})
+    return settled
+
+
+def constant_in(columns: Mapping[str, Column], facts: Mapping[str, Facts], entity: str | None) -> tuple[str, ...]:
+    """Names of the columns of personal data that hold one value in all rows of an entity."""
+    if entity is None or entity not in facts:
+        return ()
+    owners = facts[entity].codes
+    names = [name for name, column in columns.items() if isinstance(column, PersonalColumn) and not column.drop]
+    return tuple(name for name in names if len(np.unique(owners)) == _n_pairs(owners, facts[name].codes))
+
+
+def _n_pairs(owners: np.ndarray, values: np.ndarray) -> int:
+    return len(np.unique(np.stack([owners, values], axis=1), axis=0))
+
+
+def _has_own(column: PersonalColumn) -> bool:
+    """Whether the locale was read off the values: the default one stands for nothing."""
+    return "locale" in column.model_fields_set
+
+
+def _what(seen: _Seen) -> str | None:
+    if seen.named is not None and _fits_name(seen, seen.named):
+        return seen.named
+    if len(seen.texts) < LEAST:
+        return None
+    for what, fits in _TELLING.items():
+        if seen.share(fits) >= UNNAMED:
+            return what
+    return "name" if seen.share(_is_person) >= UNNAMED and share_of_names(seen.texts) >= NAMED else None
+
+
+def _fits_name(seen: _Seen, what: str) -> bool:
+    if what in _PLACES and seen.few:
+        return False
+    if what == "name" and (seen.few or seen.bare) and share_of_names(seen.texts) < KNOWN:
+        return False  # of a product, a ward, a town
+    return seen.share(FORMS[what]) >= NAMED
+
+
+def _is_person(text: str) -> bool:
+    return _PERSON.fullmatch(text) is not None and not text.islower()
+
+
+def _is_name(text: str) -> bool:
+    return _PERSON.fullmatch(text) is not None or _WORD.fullmatch(text) is not None
+
+
+def _is_address(text: str) -> bool:
+    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text) and " " in text
+
+
+def _is_number(text: str) -> bool:
+    return sum(character.isdigit() for character in text) >= 4
+
+
+FORMS: Mapping[str, Callable[[str], Any]] = {
+    "email": is_email, "iban": is_iban, "card_number": is_card_number, "account_number": _is_number,
+    "national_id": _is_number, "phone": lambda text: is_phone(text) and sum(map(str.isdigit, text)) >= 7,
+    "first_name": _is_name, "last_name": _is_name, "name": _is_name, "address": _is_address,
+    "street": lambda text: any(map(str.isalpha, text)), "postcode": lambda text: any(map(str.isdigit, text)),
+    "city": _is_name,
+}  # fmt: skip
+"""The form that values have where a name of a column says what they are."""
+
+_TELLING: Mapping[str, Callable[[str], Any]] = {
+    "email": is_email, "iban": is_iban, "card_number": is_card_number, "national_id": _SSN.fullmatch,
+    "phone": _STRICT_PHONE.fullmatch,
+}  # fmt: skip
+"""Forms that speak for themselves."""
+
+
+def _column(what: str, seen: _Seen, about: Facts) -> PersonalColumn:
+    fields: dict[str, Any] = {"personal": what, **about.common("object")}
+    locale = locale_of(what, seen.texts)
+    if locale is not None and spoken(what, locale):
+        fields["locale"] = locale
+    elif what == "iban":
+        return PersonalColumn(**fields, drop=True)  # Faker writes none of that country
+    if about.given.form != "text" and fields.get("dtype") is None:
+        fields["dtype"] = "Int64" if about.missing else "int64"
+    if what in ("phone", "postcode", "card_number", "account_number", "national_id"):
+        fields |= _template(what, seen, fields)
+    if what == "text":
+        fields["length"] = _length(seen.texts)
+    if about.unique and what in ("email", "iban", "card_number", "account_number", "national_id"):
+        fields["unique"] = True
+    return PersonalColumn(**fields)
+
+
+def _template(what: str, seen: _Seen, fields: Mapping[str, Any]) -> dict[str, str]:
+    """The form of most values; none where the locale's own is as good, or there is no such form."""
+    counts = Counter(_shape(text, what) for text in seen.texts)
+    shape, n = max(counts.items(), key=lambda item: (item[1], item[0]))
+    numeric = "dtype" in fields and fields["dtype"] not in ("str", "string", "category")
+    as_usual = shape in {"national_id": ("###-##-####",), "card_number": ("#" * 16,)}.get(what, ())
+    varied = what == "postcode" or (what == "phone" and n < NAMED * len(seen.texts))
+    if as_usual or (varied and not numeric):
+        return {}
+    if what == "phone":
+        shape = _fictional(shape, str(fields.get("locale", "en_US")))
+    if numeric:
+        shape = "2" + shape[1:] if what == "phone" else shape
+    return {"template": shape}
+
+
+def _shape(text: str, what: str) -> str:
+    """The template that a text follows; a calling code stays as it is."""
+    code = CALLING_CODE.match(text) if what == "phone" else None
+    kept = 0 if code is None else code.end()
+    return text[:kept] + "".join(map(_mark, text[kept:]))
+
+
+def _mark(character: str) -> str:
+    if character.isdigit():
+        return "#"
+    if character.isascii() and character.isalpha():
+        return "A" if character.isupper() else "a"
+    return f"\\{character}" if character in ALPHABETS or character == "\\" else character
+
+
+def _fictional(shape: str, locale: str) -> str:
+    """American numbers in the range kept for fiction: 555-0100 to 555-0199 of any area."""
+    if locale not in ("en_US", "en_CA") or shape.count("#") != 10:
+        return shape
+    digits = iter("2##55501##")
+    return "".join(next(digits) if character == "#" else character for character in shape)
+
+
+def _length(texts: Sequence[str]) -> int:
+    """A coarse middle of the lengths: the longest text is nobody's business."""
+    middle = float(np.median([len(text) for text in texts]))
+    return int(np.clip(20 * np.ceil(middle / 20), 20, 1_000))

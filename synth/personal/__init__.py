@@ -1,0 +1,5 @@
+"""Personal data: values that Faker makes in the place of real ones, and how such values are written and compared."""
+
+from synth.personal.making import capacity, generate
+
+__all__ = ["capacity", "generate"]

@@ -1,0 +1,200 @@
+"""Personal data made anew: nothing real is looked at, and where a range is reserved for examples, values lie in it."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from synth import identifiers
+from synth.columns import IdentifierColumn, PersonalColumn
+from synth.errors import SchemaError
+from synth.locales import faker, titles
+from synth.personal.checksums import luhn_digits
+
+DOMAINS = ("example.com", "example.org", "example.net")
+"""Nobody has an address there (RFC 2606)."""
+
+FICTION = {
+    "en_US": tuple(f"({area}##) 555-01##" for area in range(2, 10)),
+    "en_CA": tuple(f"({area}##) 555-01##" for area in range(2, 10)),
+    "en_GB": ("07700 900###", "020 7946 0###", "01632 960###"),
+    "en_AU": ("(02) 5550 ####", "(03) 5550 ####", "(07) 5550 ####", "(08) 5550 ####"),
+    "fr_FR": ("01 99 00 ## ##", "02 61 91 ## ##", "03 53 01 ## ##", "04 65 71 ## ##", "05 36 49 ## ##"),
+    "de_DE": ("030 23125 ###", "0221 4710 ###", "040 66969 ###", "069 90009 ###", "089 99998 ###"),
+}  # fmt: skip
+"""Telephone numbers that nobody is given, kept for fiction.
+
+Source: NANPA 555-0100 to 555-0199; Ofcom, "Telephone numbers for use in TV and radio drama programmes"; ACMA, "Phone
+numbers for use in TV shows, films and creative works"; ARCEP, decision 2018-0881; Bundesnetzagentur, "Rufnummern fuer
+Medienproduktionen".
+"""
+
+_CARD_TESTS = {14: ("305693", "385200"), 15: ("378282", "371449")}
+_CARD_TEST = ("424242", "400005", "555555", "510510", "601111")
+"""First digits of the numbers that card networks publish for tests."""
+
+_NATIONAL_ID = "666-##-####"
+"""No social security number begins with 666."""
+_ACCOUNT = "##########"
+_CARD = "#" * 16
+_SHORT = 6
+_MAX_ROUNDS = 20
+
+
+def generate(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Values in the column's form and locale, shape (n,), texts as objects, `None` where missing.
+
+    Args:
+        column: what to write.
+        n: how many.
+        rng: source of the draw.
+
+    Raises:
+        SchemaError: the column is unique and its form has too few different values; nothing was made.
+
+    >>> generate(PersonalColumn(personal="phone", template="+1 (###) 555-01##"), 2, np.random.default_rng(0)).tolist()
+    ['+1 (853) 555-0101', '+1 (620) 555-0108']
+    """
+    values = _distinct(column, n, rng) if column.unique else _draw(column, n, rng)
+    if column.missing_share:
+        values[rng.random(n) < column.missing_share] = None
+    return values
+
+
+def capacity(column: PersonalColumn) -> int | None:
+    """How many different values numbers of the column can have; none for what is no mere row of digits.
+
+    >>> capacity(PersonalColumn(personal="phone", template="555-01##"))
+    100
+    """
+    templates = templates_of(column)
+    return sum(identifiers.capacity(IdentifierColumn(template=t)) for t in templates) if templates else None
+
+
+def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+    room = capacity(column)
+    if room is not None and n <= room:
+        forms = [IdentifierColumn(template=template) for template in templates_of(column)]
+        pools = [identifiers.generate(form, min(n, identifiers.capacity(form)), rng) for form in forms]
+        return rng.permutation(np.concatenate(pools))[:n]
+    made: dict[str, None] = {}
+    for _ in range(_MAX_ROUNDS if room is None else 0):
+        before = len(made)
+        made.update(dict.fromkeys(_draw(column, max(n - before, 16) * 5 // 4, rng).tolist()))
+        if len(made) >= n:
+            values = np.empty(n, dtype=object)
+            values[:] = list(made)[:n]
+            return values
+    raise SchemaError(
+        f"personal={column.personal!r} of locale={column.locale!r} has too few different values for this table; set "
+        "unique = false, or declare a wider template where it takes one"
+    )
+
+
+def _draw(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+    if column.personal == "card_number":
+        return _cards(column.template or _CARD, n, rng)
+    templates = templates_of(column)
+    if templates:
+        return _patterned(templates, n, rng)
+    speaker = faker(column.locale)
+    speaker.seed_instance(int(rng.integers(2**63)))
+    if column.personal == "email":
+        return _emails(speaker.user_name, n, rng)
+    if column.personal == "text":
+        return _texts(speaker.sentence, column.characters, n)
+    return _filled(n, _writer(getattr(speaker, _METHODS[column.personal]), column))
+
+
+def _writer(write: Callable[[], str], column: PersonalColumn) -> Callable[[], str]:
+    """Faker's own way to write a value, mended where it gives what no column holds."""
+    if column.personal == "name":
+        return _untitled(write, column.locale)
+    if column.personal == "phone":
+        return _ringing(write)
+    return lambda: ", ".join(line.strip() for line in write().splitlines())
+
+
+_METHODS = {
+    "name": "name", "first_name": "first_name", "last_name": "last_name", "phone": "phone_number", "address": "address",
+    "street": "street_address", "city": "city", "postcode": "postcode", "iban": "iban",
+}  # fmt: skip
+"""Faker's name of each."""
+
+
+def templates_of(column: PersonalColumn) -> tuple[str, ...]:
+    """The templates that numbers are drawn from, each as often as the others; none where Faker writes them.
+
+    >>> templates_of(PersonalColumn(personal="national_id"))
+    ('666-##-####',)
+    """
+    if column.personal == "card_number":
+        return ()
+    if column.template is not None:
+        return (column.template,)
+    if column.personal == "phone":
+        return FICTION.get(column.locale, ())
+    return {"account_number": (_ACCOUNT,), "national_id": (_NATIONAL_ID,)}.get(column.personal, ())
+
+
+def _filled(n: int, write: Callable[[], str]) -> np.ndarray:
+    values = np.empty(n, dtype=object)
+    values[:] = [write() for _ in range(n)]
+    return values
+
+
+def _untitled(write: Callable[[], str], locale: str) -> Callable[[], str]:
+    """A name without doctors and juniors, which most tables keep elsewhere, or not at all."""
+    before, after = ("|".join(map(re.escape, words)) for words in titles(locale))
+    title = re.compile(f"^({before or '(?!)'})+|({after or '(?!)'})+$")
+    return lambda: title.sub("", write())
+
+
+def _ringing(write: Callable[[], str]) -> Callable[[], str]:
+    """A telephone number, not one of the short ones that Faker has for police and ambulance."""
+
+    def phone() -> str:
+        written = write()
+        while sum(character.isdigit() for character in written) < _SHORT:
+            written = write()
+        return written
+
+    return phone
+
+
+def _patterned(templates: tuple[str, ...], n: int, rng: np.random.Generator) -> np.ndarray:
+    drawn = [identifiers.draw(IdentifierColumn(template=template), n, rng) for template in templates]
+    return np.stack(drawn)[rng.integers(len(templates), size=n), np.arange(n)]
+
+
+def _emails(user_name: Callable[[], str], n: int, rng: np.random.Generator) -> np.ndarray:
+    domains, numbers = rng.integers(len(DOMAINS), size=n).tolist(), rng.integers(10**4, size=n).tolist()
+    parts = zip(numbers, domains, strict=True)
+    values = np.empty(n, dtype=object)
+    values[:] = [f"{user_name()}{number}@{DOMAINS[domain]}" for number, domain in parts]
+    return values
+
+
+def _cards(template: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers that pass the Luhn check, behind the first digits of published test numbers."""
+    width = template.count("#")
+    tests = np.array([[int(d) for d in test] for test in _CARD_TESTS.get(width, _CARD_TEST)])
+    digits = rng.integers(10, size=(n, width))
+    digits[:, : tests.shape[1]] = tests[rng.integers(len(tests), size=n)]
+    digits[:, -1] = luhn_digits(digits[:, :-1])
+    form = template.replace("#", "{}")
+    values = np.empty(n, dtype=object)
+    values[:] = [form.format(*row) for row in digits.tolist()]
+    return values
+
+
+def _texts(sentence: Callable[[], str], length: int, n: int) -> np.ndarray:
+    """Sentences up to a length, the last one cut at a word where there is one."""
+
+    def text() -> str:
+        written = sentence()
+        while len(written) < length:
+            written = f"{written} {sentence()}"
+        return written if len(written) == length else written[: length + 1].rpartition(" ")[0] or written[:length]
+
+    return _filled(n, text)

@@ -1,0 +1,197 @@
+"""One column of SDV's metadata as the content of a column of a schema."""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from synth.columns import INT64, WIDEST_REAL
+from synth.errors import SchemaError, nearest
+from synth.sdv_metadata.formats import template_of_regex
+from synth.sdv_metadata.names import COLUMN_KEYS, OTHER_PERSONAL, PERSONAL, REPRESENTATIONS
+
+_PRECISIONS = (("us", "f"), ("s", "STXcsr"), ("min", "MR"), ("h", "HI"))
+"""The finest part that a format writes, by its directives."""
+
+BECOMES_BOOLEAN = "categories true and false become kind boolean, and sdtype='boolean' on the way back"
+
+
+@dataclass
+class Translation:
+    """One column on its way: what the metadata says, and what gets lost.
+
+    Attributes:
+        name: of the column.
+        said: its metadata.
+        is_key: whether SDV takes it for a primary or an alternate key.
+        lost: what has no place in a schema, in sentences.
+    """
+
+    name: str
+    said: Mapping[str, Any]
+    is_key: bool
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def missing(self) -> bool:
+        """Whether a value may be missing: it may in SDV, unless the metadata says otherwise."""
+        return bool(self.said.get("range_is_nullable", not self.is_key)) and not self.is_key
+
+    def lose(self, what: str) -> None:
+        """Note what has no place in a schema."""
+        self.lost.append(f"column={self.name!r}: {what}")
+
+    def refuse(self, rule: str, remedy: str) -> SchemaError:
+        """The error for metadata that cannot be."""
+        return SchemaError(f"the metadata of column={self.name!r} {rule}; {remedy}")
+
+
+def translated(column: Translation) -> dict[str, Any]:
+    """The content of the column in a schema; what gets lost is noted in `column`.
+
+    Raises:
+        SchemaError: its sdtype or one of its keys is unknown, or a key holds what it cannot; nothing was translated.
+    """
+    sdtype = column.said.get("sdtype")
+    if not isinstance(sdtype, str):
+        raise column.refuse("has no sdtype", "name one, such as 'numerical' or 'categorical'")
+    personal = sdtype not in COLUMN_KEYS
+    if personal and not (sdtype in PERSONAL or sdtype in OTHER_PERSONAL or "pii" in column.said):
+        raise column.refuse(
+            f"has sdtype={sdtype!r}, which is unknown", nearest(sdtype, [*COLUMN_KEYS, *PERSONAL, *OTHER_PERSONAL])
+        )
+    known = {"sdtype", "range_is_nullable", *(("pii",) if personal else COLUMN_KEYS[sdtype])}
+    unknown = next((key for key in column.said if key not in known), None)
+    if unknown is not None:
+        raise column.refuse(f"has the unknown key {unknown!r}", nearest(str(unknown), known))
+    made = _personal(column, sdtype) if personal else _KINDS[sdtype](column)
+    return {**made, "missing": column.missing}
+
+
+def _numerical(column: Translation) -> dict[str, Any]:
+    decimals, form = column.said.get("decimal_places"), column.said.get("computer_representation")
+    if decimals is not None and (isinstance(decimals, bool) or not isinstance(decimals, int)):
+        raise column.refuse(f"has decimal_places={decimals!r}", "write a whole number")
+    if form is not None and form != "Float" and form not in REPRESENTATIONS:
+        raise column.refuse(
+            f"has computer_representation={form!r}, which is unknown", nearest(str(form), [*REPRESENTATIONS, "Float"])
+        )
+    whole = decimals == 0 or (form in REPRESENTATIONS and not decimals)
+    if not whole:
+        return {"kind": "real", "decimals": decimals, **_range(column, WIDEST_REAL, WIDEST_REAL)}
+    return {"kind": "integer", **_range(column, REPRESENTATIONS.get(str(form), INT64), INT64)}
+
+
+def _range(column: Translation, outer: tuple[Any, Any], widest: tuple[Any, Any]) -> dict[str, Any]:
+    """The bounds where both ends are given; else they are to be measured, within outer limits where there are any."""
+    read = _whole if widest is INT64 else _number
+    ends = [read(column, column.said[key]) if key in column.said else None for key in ("range_min", "range_max")]
+    if None not in ends:
+        return {"bounds": ends}
+    limits = [limit if end is None else end for end, limit in zip(ends, outer, strict=True)]
+    return {"measure": True} if tuple(limits) == widest else {"measure": True, "bounds": limits}
+
+
+def _number(column: Translation, end: Any) -> float:
+    if isinstance(end, bool) or not isinstance(end, int | float):
+        raise column.refuse(f"has a range from or to {end!r}", "write a number")
+    return float(end)
+
+
+def _whole(column: Translation, end: Any) -> int:
+    if _number(column, end) != int(end):
+        raise column.refuse(f"has a range from or to {end!r} and no decimal places", "write a whole number")
+    return int(end)
+
+
+def _categorical(column: Translation) -> dict[str, Any]:
+    ordered = column.said["sdtype"] == "ordinal" or "order" in column.said
+    values = column.said.get("range_values", column.said.get("order"))
+    for key in ("high_cardinality", "order_by"):
+        if column.said.get(key):
+            column.lose(f"{key} has no place in a schema")
+    if values is None:
+        if ordered:
+            column.lose("that its categories have an order is known of listed categories only")
+        return {"kind": "categorical", "measure": True}
+    if not isinstance(values, list):
+        raise column.refuse("has categories that are no list", "write a list of values")
+    types = {type(value) for value in values}
+    if types == {bool}:
+        column.lose(BECOMES_BOOLEAN)
+        return {"kind": "boolean"}
+    if types <= {int, float} and all(float(value).is_integer() for value in values):
+        return {"kind": "categorical", "categories": [int(value) for value in values], "ordered": ordered}
+    if types == {str}:
+        return {"kind": "categorical", "categories": values, "ordered": ordered}
+    column.lose("its categories are neither all texts nor all whole numbers, and are left out")
+    return {"kind": "categorical", "measure": True}
+
+
+def _datetime(column: Translation) -> dict[str, Any]:
+    form = column.said.get("datetime_format")
+    if form is not None and not isinstance(form, str):
+        raise column.refuse(f"has datetime_format={form!r}", "write a text such as '%Y-%m-%d'")
+    directives = re.findall(r"%[-#]?([a-zA-Z])", form or "%f")
+    precision = next((unit for unit, letters in _PRECISIONS if set(letters) & set(directives)), None)
+    if precision is None:
+        return {"kind": "date", "format": form, **_times(column, form, whole_days=True)}
+    content: dict[str, Any] = {"kind": "datetime", "precision": precision}
+    if form is not None:
+        content["format"] = form
+    if set("zZ") & set(directives):
+        content["timezone"] = "mixed"
+        if {"range_min", "range_max"} & set(column.said):
+            column.lose("its range is left out: bounds of a time with a zone are in UTC")
+        return {**content, "measure": True}
+    return {**content, **_times(column, form, whole_days=False)}
+
+
+def _times(column: Translation, form: str | None, *, whole_days: bool) -> dict[str, Any]:
+    ends = [_time(column, column.said[key], form) if key in column.said else None for key in ("range_min", "range_max")]
+    if None in ends:
+        if ends != [None, None]:
+            column.lose("a range with one end is left out")
+        return {"measure": True}
+    return {"bounds": [end.date() if end is not None and whole_days else end for end in ends]}
+
+
+def _time(column: Translation, end: Any, form: str | None) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(end) if form is None else dt.datetime.strptime(end, form)
+    except (TypeError, ValueError):
+        raise column.refuse(f"has a range from or to {end!r}", f"write a time as {form or 'ISO 8601'!r} says") from None
+
+
+def _boolean(_: Translation) -> dict[str, Any]:
+    return {"kind": "boolean"}
+
+
+def _id(column: Translation) -> dict[str, Any]:
+    regex = column.said.get("regex_format")
+    template = template_of_regex(regex) if isinstance(regex, str) else None
+    if regex is not None and template is None:
+        column.lose(f"regex_format={regex!r} cannot be said by a template")
+    return {"kind": "identifier", "template": template, "drop": template is None or not column.is_key}
+
+
+def _unknown(column: Translation) -> dict[str, Any]:
+    if column.said.get("pii") is False:
+        column.lose("pii=false is lost: what is of an unknown type is left out either way")
+    return {"kind": "text", "drop": True}
+
+
+def _personal(column: Translation, sdtype: str) -> dict[str, Any]:
+    if column.said.get("pii") is False:
+        column.lose("pii=false is lost: personal data is never learned here")
+    if sdtype not in PERSONAL:
+        column.lose(f"sdtype={sdtype!r} is left out: nothing here writes it")
+        return {"kind": "text", "drop": True}
+    return {"kind": "personal", "personal": PERSONAL[sdtype], "unique": column.is_key}
+
+
+_KINDS: Mapping[str, Callable[[Translation], dict[str, Any]]] = {
+    "numerical": _numerical, "categorical": _categorical, "ordinal": _categorical, "boolean": _boolean,
+    "datetime": _datetime, "id": _id, "unknown": _unknown,
+}  # fmt: skip

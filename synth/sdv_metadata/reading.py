@@ -1,0 +1,199 @@
+"""A schema from SDV's metadata, filled in from a table where the metadata says nothing."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from synth.constraints import Unique
+from synth.errors import SchemaError, nearest
+from synth.schema import Schema, build_schema
+from synth.sdv_metadata.columns import BECOMES_BOOLEAN, Translation, translated
+from synth.sdv_metadata.filling import filled, names_units
+from synth.sdv_metadata.names import READ_SPECS, TABLE_KEYS, VERSION, shown
+
+
+@dataclass(frozen=True)
+class FromSdv:
+    """A schema, of status inferred, and what of the metadata has no place in it, in sentences."""
+
+    schema: Schema
+    lost: tuple[str, ...]
+
+
+def read_metadata(path: str | Path) -> dict[str, Any]:
+    """The content of a file of SDV's metadata.
+
+    Raises:
+        SchemaError: the file is not there, cannot be read, or is no JSON object; nothing was translated.
+    """
+    place = f"path={str(path)!r}"
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as refusal:
+        raise SchemaError(
+            f"the metadata cannot be read: {place} ({refusal.strerror}); pass a JSON file that SDV saved"
+        ) from None
+    except (ValueError, RecursionError):
+        raise SchemaError(f"the metadata is no JSON: {place}; pass a file that SDV saved") from None
+    if not isinstance(content, dict):
+        raise SchemaError(f"the metadata is no JSON object: {place}; pass a file that SDV saved")
+    return content
+
+
+def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.DataFrame | None = None) -> FromSdv:
+    """The schema of one table of SDV's metadata, versions 1 and 2.
+
+    Bounds and categories that the metadata does not hold are read off the data; without data they are left to be
+    measured. What SDV calls an id is kept where it is a key (or the sequence key, which becomes the entity).
+
+    Args:
+        metadata: as a JSON file of SDV's holds it: of a single table, or of several.
+        table: which one; none where there is one.
+        data: *Sensitive*. The table, to fill in what the metadata does not hold.
+
+    Raises:
+        SchemaError: the metadata is of a newer version, has unknown keys or sdtypes, several tables and none named, or
+            relationships of the table; nothing was translated.
+        TableError: the data does not fit the metadata; nothing was translated.
+
+    >>> columns = {"age": {"sdtype": "numerical", "computer_representation": "Int64"}}
+    >>> from_sdv({"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}).schema.columns["age"].kind
+    'integer'
+    """
+    said = _table(metadata, table)
+    columns = said.get("columns")
+    if not isinstance(columns, Mapping) or not all(isinstance(about, Mapping) for about in columns.values()):
+        raise SchemaError("the metadata of a table lists its columns as objects; pass a file that SDV saved")
+    row_keys = _row_keys(said, columns)
+    entity, key = _entity(said, columns)
+    lost: list[str] = _of_table(said, row_keys)
+    content: dict[str, Any] = {}
+    for name, about in columns.items():
+        column = Translation(name, about, is_key=name in row_keys or name == entity or name in key)
+        content[name] = translated(column)
+        lost += column.lost
+    unsaid = [name for name, about in columns.items() if "range_is_nullable" not in about and name not in row_keys]
+    if data is None:
+        schema, more = _left_out(content, row_keys, entity)
+    else:
+        schema, more = _filled(content, unsaid, row_keys, entity, data)
+    schema, untold = _with_key(schema, said.get("primary_key"), key)
+    return FromSdv(schema, (*lost, *more, *untold))
+
+
+def _entity(said: Mapping[str, Any], columns: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+    """The column that names entities, and the key of several columns that tells the rows of one apart."""
+    sequence, primary = said.get("sequence_key"), said.get("primary_key")
+    entity = sequence if isinstance(sequence, str) else None
+    if not isinstance(primary, list) or len(primary) < 2:
+        return entity, ()
+    ids = [name for name in primary if columns[name].get("sdtype") == "id"]
+    return (ids[0], tuple(primary)) if len(ids) == 1 and entity in (None, ids[0]) else (entity, ())
+
+
+def _with_key(schema: Schema, primary: Any, key: tuple[str, ...]) -> tuple[Schema, list[str]]:
+    """The schema with the key of an entity's rows as a constraint, or that it has no place there."""
+    if not isinstance(primary, list) or len(primary) < 2:
+        return schema, []
+    if schema.entity in key and set(key) <= {schema.entity, *schema.learned}:
+        return build_schema({**dict(schema), "constraints": [Unique(columns=key)]}), []
+    return schema, [f"a primary key of several columns ({shown(primary)}) has no place in a schema"]
+
+
+def _table(metadata: Mapping[str, Any], table: str | None) -> Mapping[str, Any]:
+    """The metadata of the one table that is meant."""
+    version = metadata.get(VERSION, READ_SPECS[-1])
+    if version not in READ_SPECS:
+        raise SchemaError(
+            f"this version reads SDV metadata of {VERSION}={', '.join(READ_SPECS)}, not {version!r}; upgrade "
+            "understudy, or save it with an older SDV"
+        )
+    if "fields" in metadata or ("tables" not in metadata and "columns" not in metadata):
+        raise SchemaError(
+            "the metadata has neither columns nor tables, as that of SDV before 1.0; upgrade it with "
+            "sdv.metadata.Metadata.upgrade_metadata"
+        )
+    if "tables" not in metadata:
+        return _known(metadata)
+    tables = metadata["tables"]
+    if not isinstance(tables, Mapping) or not tables:
+        raise SchemaError("the metadata has no tables; pass a file that SDV saved")
+    if table is None and len(tables) > 1:
+        raise SchemaError(f"a schema is of one table, and the metadata has several: {shown(tuple(tables))}; name one")
+    name = next(iter(tables)) if table is None else table
+    if name not in tables:
+        raise SchemaError(f"table={name!r} is not in the metadata; {nearest(name, tables)}")
+    for relationship in metadata.get("relationships") or ():
+        if name in (relationship.get("parent_table_name"), relationship.get("child_table_name")):
+            raise SchemaError(
+                f"a schema is of one table, and table={name!r} has relationships to others; join them into one first"
+            )
+    return _known(tables[name])
+
+
+def _known(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    unknown = next((key for key in said if key not in TABLE_KEYS), None)
+    if unknown is not None:
+        raise SchemaError(f"the metadata has the unknown key {unknown!r}; {nearest(str(unknown), TABLE_KEYS)}")
+    return said
+
+
+def _row_keys(said: Mapping[str, Any], columns: Mapping[str, Any]) -> list[str]:
+    """The columns that alone name a row, the primary key first."""
+    keys = [said.get("primary_key"), *(said.get("alternate_keys") or ())]
+    named = [key[0] if isinstance(key, list) and len(key) == 1 else key for key in keys if key is not None]
+    parts = [part for key in [*named, said.get("sequence_key")] for part in (key if isinstance(key, list) else [key])]
+    for name in parts:
+        if name is not None and name not in columns:
+            raise SchemaError(f"the metadata has a key of the unknown column={name!r}; {nearest(str(name), columns)}")
+    return [key for key in named if isinstance(key, str)]
+
+
+def _of_table(said: Mapping[str, Any], row_keys: list[str]) -> list[str]:
+    """What is lost of the table as a whole."""
+    lost = []
+    primary = said.get("primary_key")
+    if isinstance(primary, str):
+        first = next((name for name in said["columns"] if name in _in_order(said, row_keys)), primary)
+        if first != primary:
+            lost.append(f"that primary_key={primary!r} is the first of the keys has no place in a schema")
+    if said.get("sequence_index"):
+        lost.append(f"sequence_index={said['sequence_index']!r} has no place in a schema")
+    for relationship in said.get("column_relationships") or ():
+        names = relationship.get("column_names", [])
+        lost.append(f"the relationship {relationship.get('type')!r} of {shown(names)} has no place in a schema")
+    return lost
+
+
+def _in_order(said: Mapping[str, Any], row_keys: list[str]) -> list[str]:
+    """The keys that are written first: ids, where there are any."""
+    ids = [name for name in row_keys if said["columns"][name].get("sdtype") == "id"]
+    return ids or row_keys
+
+
+def _filled(
+    content: dict[str, Any], unsaid: list[str], row_keys: list[str], entity: str | None, data: pd.DataFrame
+) -> tuple[Schema, list[str]]:
+    """The schema with what the data shows, and what became of columns in it."""
+    schema = filled(content, unsaid, [*row_keys, *([entity] if entity else [])], entity, data)
+    changed = [n for n, c in schema.columns.items() if c.kind == "boolean" and content[n]["kind"] == "categorical"]
+    return schema, [f"column={name!r}: {BECOMES_BOOLEAN}" for name in changed]
+
+
+def _left_out(content: dict[str, Any], row_keys: list[str], entity: str | None) -> tuple[Schema, list[str]]:
+    """The schema, and what is left out of it for want of data."""
+    lost = []
+    for name, about in content.items():
+        if about["kind"] == "identifier" and about["drop"]:
+            if name not in (*row_keys, entity):
+                lost.append(f"column={name!r}: an id that is no key is left out: here an identifier names one row")
+            else:
+                lost.append(f"column={name!r}: a key without a format is left out; give the data, or a template")
+    if entity is not None and not names_units(content[entity]):
+        lost.append(f"sequence_key={entity!r} is no identifier that is kept, so that no entity is named")
+        entity = None
+    return build_schema({"status": "inferred", "entity": entity, "columns": content}), lost

@@ -1,0 +1,251 @@
+"""SDV's metadata from a schema."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synth.columns import (
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    IdentifierColumn,
+    IntegerColumn,
+    PersonalColumn,
+    is_measured,
+)
+from synth.constraints import Constraint, Unique
+from synth.output import whole_file
+from synth.schema import Schema
+from synth.sdv_metadata.formats import regex_of
+from synth.sdv_metadata.names import PERSONAL, REPRESENTATIONS, VERSION, Spec, shown
+
+_FIRST_YEAR = 1000
+"""Before it, years are not written with four digits everywhere."""
+
+
+@dataclass(frozen=True)
+class ToSdv:
+    """Metadata as plain data, and what of the schema has no place in it, in sentences."""
+
+    metadata: dict[str, Any]
+    lost: tuple[str, ...]
+
+
+def write_metadata(metadata: Mapping[str, Any], path: str | Path) -> None:
+    """Write metadata as a JSON file, whole or not at all; an older file is replaced.
+
+    Raises:
+        OutputError: the place cannot be written; nothing was left there.
+    """
+    with whole_file(Path(path)) as beside:
+        beside.write_text(json.dumps(metadata, indent=4, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def to_sdv(schema: Schema, *, table: str = "table", spec: Spec = "V2") -> ToSdv:
+    """SDV's metadata of the table. Columns that are dropped here are of an unknown type there, which SDV never learns.
+
+    Args:
+        schema: inferred or declared.
+        table: its name in the metadata.
+        spec: "V2" holds bounds, categories, precision and missing values; "V1" and "SINGLE_TABLE_V1" do not.
+
+    >>> from synth.schema import build_schema
+    >>> schema = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}})
+    >>> to_sdv(schema).metadata["tables"]["table"]["columns"]["age"]["range_max"]
+    120
+    """
+    ranges = spec == "V2"
+    columns = {name: _column(column, ranges=ranges) for name, column in schema.columns.items()}
+    within = next((key for key in schema.constraints if _tells_rows(key, schema)), None) if ranges else None
+    for name in (*_keys(schema), *(within.columns if within is not None else ())):
+        columns[name].update({"range_is_nullable": False} if ranges else {})
+    content: dict[str, Any] = {"columns": columns}
+    keys: list[Any] = [list(within.columns)] if within is not None else []
+    keys += _row_keys(schema)
+    if keys:
+        content["primary_key"] = keys[0]
+    if keys[1:]:
+        content["alternate_keys"] = keys[1:]
+    if schema.entity is not None:
+        content["sequence_key"] = schema.entity
+    lost = (*_lost_columns(schema, ranges=ranges), *_lost_of_table(schema, within))
+    if spec == "SINGLE_TABLE_V1":
+        return ToSdv({VERSION: spec, **content}, lost)
+    return ToSdv({"tables": {table: content}, "relationships": [], VERSION: spec}, lost)
+
+
+def _tells_rows(constraint: Constraint, schema: Schema) -> bool:
+    """Whether a constraint is a key of an entity's rows, which SDV of version 2 has as a primary key."""
+    return (
+        isinstance(constraint, Unique)
+        and schema.entity in constraint.columns
+        and not any(schema.columns[name].missing for name in constraint.columns)
+    )
+
+
+def _row_keys(schema: Schema) -> list[str]:
+    """The columns that alone name a row: identifiers first."""
+    ids, others = [], []
+    for name in schema.kept:
+        column = schema.columns[name]
+        if isinstance(column, IdentifierColumn) and name != schema.entity and not column.missing:
+            ids.append(name)
+        elif isinstance(column, PersonalColumn) and column.unique and not column.missing:
+            others.append(name)
+    return ids + others
+
+
+def _keys(schema: Schema) -> list[str]:
+    return [*_row_keys(schema), *([schema.entity] if schema.entity is not None else [])]
+
+
+def _column(column: Column, *, ranges: bool) -> dict[str, Any]:
+    made = _written(column, ranges=ranges)
+    return {**made, "range_is_nullable": column.missing} if ranges else made
+
+
+def _written(column: Any, *, ranges: bool) -> dict[str, Any]:
+    kind = "text" if column.drop and not isinstance(column, IdentifierColumn) else column.kind
+    plain = _PLAIN.get(kind)
+    if plain is not None:
+        return plain(column)
+    if isinstance(column, CategoricalColumn):
+        return _categories(column, ranges=ranges)
+    if isinstance(column, DateColumn | DatetimeColumn):
+        return _times(column, ranges=ranges)
+    return _numbers(column, ranges=ranges)
+
+
+def _id(column: IdentifierColumn) -> dict[str, Any]:
+    return {"sdtype": "id"} | ({} if column.template is None else {"regex_format": regex_of(column.template)})
+
+
+def _personal(column: PersonalColumn) -> dict[str, Any]:
+    return {"sdtype": next(sdtype for sdtype, personal in PERSONAL.items() if personal == column.personal), "pii": True}
+
+
+_PLAIN: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "identifier": _id,
+    "personal": _personal,
+    "text": lambda _: {"sdtype": "unknown", "pii": True},
+    "boolean": lambda _: {"sdtype": "boolean"},
+}
+"""Kinds of which every version says the same."""
+
+
+def _categories(column: CategoricalColumn, *, ranges: bool) -> dict[str, Any]:
+    listed = bool(column.categories) and not is_measured(column)
+    if not ranges:
+        return {"sdtype": "categorical", **({"order": list(column.categories)} if column.ordered and listed else {})}
+    made: dict[str, Any] = {"sdtype": "ordinal" if column.ordered else "categorical"}
+    return {**made, "range_values": list(column.categories)} if listed else made
+
+
+def _numbers(column: Any, *, ranges: bool) -> dict[str, Any]:
+    whole = isinstance(column, IntegerColumn)
+    if not ranges:
+        same = next((form for form, limits in REPRESENTATIONS.items() if tuple(column.bounds) == limits), "Int64")
+        return {"sdtype": "numerical", "computer_representation": same if whole else "Float"}
+    made: dict[str, Any] = {"sdtype": "numerical"}
+    decimals = 0 if whole else column.decimals
+    if decimals is not None:
+        made["decimal_places"] = decimals
+    for key, end, widest in zip(("range_min", "range_max"), column.bounds, _widest(column), strict=True):
+        if not (is_measured(column) and end == widest):
+            made[key] = end
+    return made
+
+
+def _widest(column: Any) -> tuple[Any, Any]:
+    widest: tuple[Any, Any] = column.widest(dict(column))
+    return widest
+
+
+def _times(column: Any, *, ranges: bool) -> dict[str, Any]:
+    made: dict[str, Any] = {"sdtype": "datetime"}
+    if column.format is not None:
+        made["datetime_format"] = column.format
+    if ranges and _has_range(column):
+        ends = (end.isoformat() if column.format is None else end.strftime(column.format) for end in column.bounds)
+        made["range_min"], made["range_max"] = ends
+    return made
+
+
+def _has_range(column: Any) -> bool:
+    """Whether bounds can be written: not in a zone, whose bounds are in UTC, nor in far years."""
+    zoned = getattr(column, "timezone", None) is not None
+    return not zoned and column.bounds[0].year >= _FIRST_YEAR and not _says_nothing(column)
+
+
+def _says_nothing(column: Any) -> bool:
+    """Whether bounds are to be measured, and nothing narrows them."""
+    return is_measured(column) and tuple(column.bounds) == _widest(column)
+
+
+_NO_PLACE: Mapping[str, Callable[[Any], bool]] = {
+    "the bins": lambda column: bool(getattr(column, "bins", ())),
+    "the scale": lambda column: getattr(column, "scale", "linear") != "linear",
+    "the kind weight": lambda column: column.kind == "weight",
+    "the kind real without decimals": lambda column: column.kind == "real" and column.decimals == 0,
+    "that bounds or categories are to be measured": is_measured,
+    "the tokens of true and false": lambda column: column.kind == "boolean" and column.tokens != ("False", "True"),
+    "the time zone": lambda column: getattr(column, "timezone", None) is not None,
+    "the precision of times": lambda column: column.kind == "datetime" and column.format is None,
+    "the bounds of identifiers": lambda column: column.kind == "identifier" and column.bounds is not None,
+    "the form of personal data": lambda column: (
+        column.kind == "personal" and (column.template is not None or column.locale != "en_US")
+    ),
+    "an empty list of categories": lambda column: column.kind == "categorical" and not column.categories,
+    "the dtype": lambda column: column.dtype is not None,
+}
+"""What no version of the metadata holds of a column."""
+_NO_RANGES: Mapping[str, Callable[[Any], bool]] = {
+    "the bounds": lambda column: getattr(column, "bounds", None) is not None and not _unsaid(column),
+    "the categories": lambda column: bool(getattr(column, "categories", ())) and not column.ordered,
+    "the decimals": lambda column: column.kind != "integer" and getattr(column, "decimals", None) is not None,
+    "whether values may be missing": lambda column: not column.missing,
+}
+"""What version 1 does not hold."""
+
+
+def _unsaid(column: Any) -> bool:
+    if isinstance(column, IdentifierColumn):
+        return True  # told among what no version holds
+    return is_measured(column) and tuple(column.bounds) in (*REPRESENTATIONS.values(), _widest(column))
+
+
+def _lost_columns(schema: Schema, *, ranges: bool) -> Iterator[str]:
+    kept = {name: column for name, column in schema.columns.items() if not column.drop}
+    tests = _NO_PLACE if ranges else {**_NO_PLACE, **_NO_RANGES}
+    for what, is_lost in tests.items():
+        names = [name for name, column in kept.items() if is_lost(column)]
+        if names:
+            yield f"the metadata has no place for {what} of {shown(names)}"
+    unranged = [
+        name
+        for name, column in kept.items()
+        if ranges and isinstance(column, DateColumn | DatetimeColumn)
+        if not _has_range(column) and not _says_nothing(column)
+    ]
+    if unranged:
+        yield f"the bounds of {shown(unranged)} are left out: they are in UTC, or of far years"
+    dropped = [name for name, column in schema.columns.items() if column.drop and column.kind != "identifier"]
+    if dropped:
+        yield f"what {shown(dropped)} would hold is left out: dropped here, of an unknown type there"
+    missing = [name for name, column in kept.items() if isinstance(column, IdentifierColumn) and column.missing]
+    if missing:
+        yield f"that {shown(missing)} never repeat is left out: a key of SDV is never missing"
+
+
+def _lost_of_table(schema: Schema, kept: Constraint | None) -> Iterator[str]:
+    for key, field in Schema.model_fields.items():
+        if key in ("format", "status", "columns", "constraints", "entity"):
+            continue
+        if getattr(schema, key) != field.default:
+            yield f"the metadata has no place for {key}"
+    for constraint in schema.constraints:
+        if constraint is not kept:
+            yield f"the metadata has no place for the constraint that {constraint}"

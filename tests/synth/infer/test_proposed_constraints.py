@@ -1,0 +1,203 @@
+"""Constraints that are proposed: those that were planted, each with its reason, and nothing that chance shows."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.declare import declare_schema
+from synth.domain.lawfulness import broken
+from synth.infer import infer_schema
+from synth.schema import Schema, build_schema
+from synth.schema_file import to_toml
+from synth.table import conform, read_table
+
+
+def sales(n_stores: int = 30, n_days: int = 100, seed: int = 0) -> pd.DataFrame:
+    """Sales by store and day, with rules of every kind among their columns."""
+    rng, n = np.random.default_rng(seed), n_stores * n_days
+    store, day = np.divmod(np.arange(n), n_days)
+    rows = pd.DataFrame({
+        "store": [f"s{i}" for i in store],
+        "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D"),
+        "price": rng.gamma(3, 10, n).round(2),
+        "qty": rng.integers(1, 20, n),
+        "ship cost": rng.gamma(1, 3, n).round(2),
+    })  # fmt: skip
+    rows["net"] = (rows["price"] * rows["qty"]).round(2)
+    rows["total"] = (rows["net"] + rows["ship cost"]).round(2)
+    rows["share"] = rows["ship cost"] / rows["total"]
+    rows["sent"] = rows["day"] + pd.to_timedelta(rng.integers(0, 30, n), unit="D")
+    rows.loc[rng.random(n) < 0.1, "sent"] = pd.NaT
+    rows["region"] = [f"r{i % 6}" for i in store]
+    rows["zone"] = [["n", "s"][i % 6 // 3] for i in store]
+    rows["zone_code"] = [i % 6 // 3 + 7 for i in store]
+    return rows
+
+
+@pytest.fixture(scope="module")
+def proposed() -> Schema:
+    return infer_schema(sales(), constraints=True)
+
+
+def said(schema: Schema) -> list[str]:
+    return [str(constraint) for constraint in schema.constraints]
+
+
+def test_every_planted_rule_is_proposed_and_nothing_else(proposed: Schema) -> None:
+    assert sorted(said(proposed)) == sorted([
+        "'net' is price * qty",
+        "'total' is `ship cost` + net",
+        "'share' is `ship cost` / total",
+        "'day' is at most 'sent'",
+        "'zone' and 'zone_code' take one of 2 listed combinations",
+        "'store' and 'region' take one of 30 listed combinations",
+        "'region' and 'zone' take one of 6 listed combinations",
+        "'store' and 'day' never repeat together",
+    ])  # fmt: skip
+
+
+def test_all_rows_keep_what_is_proposed(proposed: Schema) -> None:
+    table = conform(sales(), proposed)
+    for constraint in proposed.constraints:
+        assert not broken(table, constraint, proposed.columns).any(), str(constraint)
+
+
+def test_every_proposal_says_why_and_the_file_carries_it_until_somebody_declares_it(proposed: Schema) -> None:
+    assert all(constraint.proposed for constraint in proposed.constraints)
+    assert build_schema(tomllib.loads(to_toml(proposed))) == proposed
+    declared = declare_schema(proposed)
+    assert said(declared) == said(proposed)
+    assert "proposed" not in to_toml(declared)
+
+
+def test_reasons_hold_neither_cells_nor_counts_of_rows(proposed: Schema) -> None:
+    for constraint in proposed.constraints:
+        assert "3000" not in str(constraint.proposed).replace(",", "")
+        assert "s1" not in str(constraint.proposed)
+
+
+def test_the_order_of_rows_changes_nothing(proposed: Schema) -> None:
+    mixed = sales().sample(frac=1, random_state=1).reset_index(drop=True)
+    assert infer_schema(mixed, constraints=True).constraints == proposed.constraints
+
+
+def test_one_row_that_breaks_a_rule_takes_it_away() -> None:
+    rows = sales()
+    rows.loc[5, "total"] += 0.05
+    rows.loc[7, "zone_code"] = 15 - rows.loc[7, "zone_code"]
+    rows.loc[8, "sent"] = rows.loc[8, "day"] - pd.Timedelta(days=1)
+    rows.loc[9, ["day", "store"]] = rows.loc[10, ["day", "store"]]
+    rows.loc[9, "sent"] = pd.NaT
+    left = said(infer_schema(rows, constraints=True))
+    assert not any("zone_code" in text or "'sent'" in text or "never" in text for text in left)
+    assert not any(text.startswith(("'total' is `", "'share' is ")) for text in left)
+    assert "'net' is at most 'total'" in left
+    assert "'net' is price * qty" in left
+
+
+def test_the_target_is_never_computed() -> None:
+    assert not any(
+        text.startswith("'total' is ") for text in said(infer_schema(sales(), target="total", constraints=True))
+    )
+
+
+def test_nothing_is_proposed_unless_asked_for() -> None:
+    assert infer_schema(sales()).constraints == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_that_have_nothing_to_do_with_each_other_show_no_rule(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 400
+    rows = pd.DataFrame({f"c{i}": rng.choice(list("abcdefgh")[: 2 + i], n) for i in range(5)})
+    for i in range(5):
+        rows[f"n{i}"] = rng.integers(0, 10 ** (i + 1), n)
+        rows[f"x{i}"] = rng.gamma(1, 10.0**i, n).round(i)
+    rows["when"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 3000, n), unit="D")
+    assert said(infer_schema(rows, constraints=True)) == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"small": lambda r, n: r.integers(0, 10, n), "large": lambda r, n: r.integers(100, 900, n)},
+        {"low": lambda r, n: r.integers(0, 100, n), "high": lambda r, n: np.full(n, 99)},
+        {"mostly": lambda r, n: (np.arange(n) < 2).astype(int) * 3, "other": lambda r, n: r.integers(0, 50, n)},
+        {"zero": lambda r, n: np.zeros(n, dtype=int), "one": lambda r, n: r.integers(5, 50, n)},
+        {"rare": lambda r, n: np.where(np.arange(n) < 3, "x", "y"), "city": lambda r, n: r.choice(list("abc"), n)},
+    ],
+    ids=["bounds say it", "constant", "nearly constant", "zero", "rare level"],
+)
+def test_what_bounds_or_constants_imply_is_no_rule(rows: dict[str, Callable[[Any, int], Any]]) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: make(rng, 500) for name, make in rows.items()})
+    assert said(infer_schema(frame, constraints=True)) == []
+
+
+def test_few_rows_show_no_rule() -> None:
+    assert infer_schema(sales(3, 30), constraints=True).constraints == ()
+
+
+def test_inequalities_that_follow_from_two_others_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    low, *more = np.cumsum(rng.integers(0, 50, (3, 400)), axis=0)
+    frame = pd.DataFrame({"low": low, "middle": more[0], "high": more[1]})
+    assert said(infer_schema(frame, constraints=True)) == ["'low' is at most 'middle'", "'middle' is at most 'high'"]
+
+
+def test_multiples_and_copies_are_formulas() -> None:
+    rng = np.random.default_rng(0)
+    inches = rng.integers(10, 500, 300)
+    frame = pd.DataFrame({"inches": inches, "cm": (inches * 2.54).round(2), "again": inches})
+    assert said(infer_schema(frame, constraints=True)) == ["'cm' is 2.54 * inches", "'again' is inches"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("adult.csv.gz", ["'education' and 'education-num' take one of 16 listed combinations"]),
+        (
+            "airbnb_nyc.csv.gz",
+            [
+                "'reviews_per_month' is at most 'number_of_reviews'",
+                "'neighbourhood' and 'neighbourhood_group' take one of 221 listed combinations",
+            ],
+        ),
+        ("insurance.csv.gz", []),
+    ],
+)
+def test_real_tables_show_few_rules_and_true_ones(
+    shared_table: Callable[[str], Path], name: str, rules: list[str]
+) -> None:
+    assert said(infer_schema(read_table(shared_table(name)), constraints=True)) == rules
+
+
+def test_columns_of_missing_values_and_one_column_show_nothing() -> None:
+    empty = pd.DataFrame({"a": [None] * 200, "b": range(200)})
+    assert all("'a'" not in text for text in said(infer_schema(empty, constraints=True)))
+    assert said(infer_schema(pd.DataFrame({"b": [1, 2] * 100}), constraints=True)) == []
+
+
+def test_rows_of_one_entity_are_one_piece_of_evidence() -> None:
+    rng = np.random.default_rng(0)
+    towns, sexes, stays = (rng.permutation(np.repeat(np.arange(n), 120 // n)) for n in (60, 2, 60))
+    people = pd.DataFrame({"town": [f"t{i}" for i in towns], "sex": sexes == 1, "job": [f"j{i}" for i in stays]})
+    people.loc[people["town"].duplicated(), "sex"] = people.groupby("town")["sex"].transform("first")
+    rows = people.loc[people.index.repeat(20)].reset_index(drop=True)
+    assert "'town' and 'sex' take one of 60 listed combinations" in said(infer_schema(rows, constraints=True))
+    named = rows.assign(who=[f"P-{i // 20:04d}" for i in range(len(rows))])
+    schema = infer_schema(named, entity="who", constraints=True)
+    assert said(schema) == []
+
+
+def test_a_key_within_entities_is_proposed_once() -> None:
+    rows = pd.DataFrame({"who": np.repeat(np.arange(200), 10), "visit": np.tile(np.arange(10), 200)})
+    rows["later"] = rows["visit"] // 1 + 100
+    rows["group"] = rows["who"] % 7
+    schema = infer_schema(rows.assign(who=[f"P-{i:04d}" for i in rows["who"]]), entity="who", constraints=True)
+    assert [text for text in said(schema) if "never" in text] == ["'who' and 'visit' never repeat together"]

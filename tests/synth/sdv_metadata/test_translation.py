@@ -1,0 +1,229 @@
+"""What is refused of metadata, what is told to be lost, and how what both sides know is said."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from synth.errors import SchemaError, TableError
+from synth.schema import build_schema
+from synth.sdv_metadata import from_sdv, read_metadata, to_sdv
+
+NUMBER = {"sdtype": "numerical", "computer_representation": "Int64"}
+
+
+def single(**columns: Any) -> dict[str, Any]:
+    return {"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}
+
+
+def several(*names: str, **more: Any) -> dict[str, Any]:
+    tables = {name: {"columns": {"n": NUMBER}} for name in names}
+    return {"METADATA_SPEC_VERSION": "MULTI_TABLE_V1", "tables": tables, "relationships": [], **more}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"METADATA_SPEC_VERSION": "V3", "tables": {}}, ["METADATA_SPEC_VERSION=", "'V3'", "upgrade understudy"]),
+        ({"METADATA_SPEC_VERSION": "V2"}, ["neither columns nor tables", "upgrade_metadata"]),
+        ({"fields": {"a": {"type": "numerical"}}}, ["before 1.0", "upgrade_metadata"]),
+        ({"METADATA_SPEC_VERSION": "V2", "tables": {}}, ["no tables"]),
+        ({**single(n=NUMBER), "primay_key": "n"}, ["unknown key 'primay_key'", "'primary_key'"]),
+        ({**single(n=NUMBER), "primary_key": "m"}, ["unknown column='m'"]),
+        (single(n={"sdtype": "numeric"}), ["column='n'", "sdtype='numeric'", "did you mean 'numerical'"]),
+        (single(n={"computer_representation": "Int64"}), ["column='n'", "no sdtype"]),
+        (single(n={**NUMBER, "computer_representation": "Int7"}), ["computer_representation='Int7'", "did you mean"]),
+        (single(n={**NUMBER, "datetime_format": "%Y"}), ["unknown key 'datetime_format'"]),
+        (single(n={"sdtype": "numerical", "range_min": "low"}), ["a range from or to 'low'", "write a number"]),
+        (single(n={**NUMBER, "range_min": 0.5}), ["0.5", "whole number"]),
+        (single(d={"sdtype": "datetime", "datetime_format": "%Y", "range_min": "May"}), ["'May'", "'%Y'"]),
+        (single(d={"sdtype": "numerical", "decimal_places": "two"}), ["decimal_places='two'"]),
+        (single(c={"sdtype": "ordinal", "range_values": "ab"}), ["no list"]),
+        (single(), ["at least one column"]),
+        ({"METADATA_SPEC_VERSION": "V1", "columns": ["n"]}, ["columns as objects"]),
+        (several("a", "b"), ["several: 'a', 'b'", "name one"]),
+    ],
+)  # fmt: skip
+def test_metadata_that_cannot_be_translated_is_refused_in_one_clear_sentence(
+    metadata: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(SchemaError) as refused:
+        from_sdv(metadata)
+    message = str(refused.value)
+    assert all(word in message for word in words), message
+    assert not message.endswith(".")
+
+
+def test_one_of_several_tables_is_named_and_has_no_relationships() -> None:
+    assert list(from_sdv(several("a", "b"), table="b").schema.columns) == ["n"]
+    with pytest.raises(SchemaError, match="table='c' is not in the metadata"):
+        from_sdv(several("a", "b"), table="c")
+    relationship = {
+        "parent_table_name": "a",
+        "child_table_name": "b",
+        "parent_primary_key": "n",
+        "child_foreign_key": "n",
+    }
+    assert from_sdv(several("a", "b", "c", relationships=[relationship]), table="c").lost == ()
+    for name in ("a", "b"):
+        with pytest.raises(SchemaError, match=f"table='{name}' has relationships"):
+            from_sdv(several("a", "b", relationships=[relationship]), table=name)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ({"sdtype": "numerical", "computer_representation": "Float"}, {"kind": "real", "measure": True}),
+        ({"sdtype": "numerical"}, {"kind": "real", "measure": True, "decimals": None}),
+        ({"sdtype": "numerical", "decimal_places": 2, "range_min": 0, "range_max": 9}, {"bounds": (0.0, 9.0)}),
+        ({"sdtype": "numerical", "computer_representation": "UInt8"}, {"measure": True, "bounds": (0, 255)}),
+        ({"sdtype": "numerical", "decimal_places": 0, "range_max": 5}, {"measure": True, "bounds": (-(2**63), 5)}),
+        ({"sdtype": "categorical"}, {"kind": "categorical", "measure": True}),
+        ({"sdtype": "categorical", "order": ["b", "a"]}, {"categories": ("b", "a"), "ordered": True}),
+        ({"sdtype": "categorical", "range_values": [1.0, 2]}, {"categories": (1, 2)}),
+        ({"sdtype": "categorical", "range_values": [True, False]}, {"kind": "boolean"}),
+        ({"sdtype": "categorical", "range_values": ["a", 1]}, {"kind": "categorical", "measure": True}),
+        ({"sdtype": "datetime", "datetime_format": "%Y-%m-%d"}, {"kind": "date", "format": "%Y-%m-%d"}),
+        ({"sdtype": "datetime", "datetime_format": "%H:%M %d %b %Y"}, {"kind": "datetime", "precision": "min"}),
+        ({"sdtype": "datetime", "datetime_format": "%Y-%m-%dT%H:%M:%S%z"}, {"timezone": "mixed", "precision": "s"}),
+        ({"sdtype": "datetime"}, {"kind": "datetime", "precision": "us", "format": None}),
+        ({"sdtype": "unknown"}, {"kind": "text", "drop": True}),
+        ({"sdtype": "unknown", "range_is_nullable": False}, {"missing": False}),
+        ({"sdtype": "phone_number", "pii": True}, {"kind": "personal", "personal": "phone"}),
+        ({"sdtype": "vin", "pii": True}, {"kind": "text", "drop": True}),
+        ({"sdtype": "color_name", "pii": True}, {"kind": "text", "drop": True}),
+    ],
+)  # fmt: skip
+def test_each_sdtype_has_its_kind(column: dict[str, Any], expected: dict[str, Any]) -> None:
+    made = from_sdv(single(it=column)).schema.columns["it"]
+    assert {key: getattr(made, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"primary_key": ["k", "late"]}, "primary key of several columns ('k', 'late')"),
+        ({"primary_key": ["bare", "n"]}, "primary key of several columns ('bare', 'n')"),
+        ({"sequence_key": "k", "sequence_index": "n"}, "sequence_index='n'"),
+        ({"column_relationships": [{"type": "address", "column_names": ["city", "n"]}]}, "'address' of 'city', 'n'"),
+        ({"primary_key": "late", "alternate_keys": ["k"]}, "primary_key='late' is the first"),
+        ({"primary_key": "odd"}, "regex_format='[A-Za-z]+'"),
+        ({"primary_key": "bare"}, "column='bare': a key without a format"),
+        ({"sequence_key": "n"}, "sequence_key='n' is no identifier"),
+        ({}, "column='k': an id that is no key"),
+        ({}, "column='wide': high_cardinality"),
+        ({}, "column='ip': sdtype='ipv4_address'"),
+        ({}, "column='city': pii=false"),
+    ],
+)
+def test_what_has_no_place_in_a_schema_is_told(change: dict[str, Any], words: str) -> None:
+    columns = {
+        "k": {"sdtype": "id", "regex_format": "[0-9]{3}"},
+        "late": {"sdtype": "id", "regex_format": "[0-9]{3}"},
+        "odd": {"sdtype": "id", "regex_format": "[A-Za-z]+"},
+        "bare": {"sdtype": "id"},
+        "n": NUMBER,
+        "wide": {"sdtype": "categorical", "high_cardinality": True},
+        "ip": {"sdtype": "ipv4_address", "pii": True},
+        "city": {"sdtype": "city", "pii": False},
+    }
+    made = from_sdv({**single(**columns), **change})
+    assert any(words in text for text in made.lost), made.lost
+
+
+FULL: dict[str, Any] = {
+    "status": "declared",
+    "dataset": "visits",
+    "n_units": 100,
+    "target": "age",
+    "sensitive": ["grade"],
+    "quasi_identifiers": ["age"],
+    "missing_values": ["", "NA"],
+    "entity": "who",
+    "max_rows_per_unit": 3,
+    "constant_in_entity": ["grade"],
+    "columns": {
+        "who": {"kind": "identifier", "bounds": [1, 999]},
+        "age": {"kind": "integer", "bounds": [0, 120], "bins": [0, 18, 120], "dtype": "int8"},
+        "w": {"kind": "weight", "bounds": [0, 9], "scale": "log"},
+        "r": {"kind": "real", "bounds": [0, 9], "decimals": 0},
+        "grade": {"kind": "categorical", "categories": ["x", "y"]},
+        "none": {"kind": "categorical", "categories": [], "missing": True},
+        "m": {"kind": "categorical", "measure": True},
+        "ill": {"kind": "boolean", "tokens": ["no", "yes"]},
+        "at": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-01-02T00:00:00"], "timezone": "UTC"},
+        "phone": {"kind": "personal", "personal": "phone", "template": "555-01##"},
+        "out": {"kind": "integer", "bounds": [0, 1], "drop": True},
+    },
+    "constraints": [{"kind": "inequality", "low": "r", "high": "w"}],
+}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dataset", "n_units", "target", "sensitive", "quasi_identifiers", "missing_values", "max_rows_per_unit",
+        "constant_in_entity", "the constraint that 'r' is at most 'w'", "the bins of 'age'", "the dtype of 'age'",
+        "the kind weight of 'w'", "the scale of 'w'", "the kind real without decimals of 'r'",
+        "an empty list of categories of 'none'", "to be measured of 'm'", "the tokens of true and false of 'ill'",
+        "the time zone of 'at'", "the bounds of 'at' are left out", "the precision of times of 'at'",
+        "the bounds of identifiers of 'who'", "the form of personal data of 'phone'", "what 'out' would hold",
+    ],
+)  # fmt: skip
+def test_what_has_no_place_in_metadata_is_told(words: str) -> None:
+    told = to_sdv(build_schema(FULL)).lost
+    assert any(words in text for text in told), told
+
+
+def test_version_1_tells_that_it_holds_no_bounds() -> None:
+    told = to_sdv(build_schema(FULL), spec="V1").lost
+    for words in ("the bounds of 'age', 'w', 'r', 'at'", "the categories of 'grade'", "whether values may be missing"):
+        assert any(words in text for text in told), told
+
+
+def test_a_dropped_column_is_one_that_sdv_never_learns() -> None:
+    columns = to_sdv(build_schema(FULL)).metadata["tables"]["table"]["columns"]
+    assert columns["out"] == {"sdtype": "unknown", "pii": True, "range_is_nullable": False}
+
+
+def test_the_data_gives_keys_their_format_and_has_to_fit() -> None:
+    metadata = {**single(k={"sdtype": "id"}, n=NUMBER, c={"sdtype": "categorical"}), "primary_key": "k"}
+    data = pd.DataFrame({"k": [f"P-{i:03d}" for i in range(30)], "n": range(30), "c": ["u", "v", "w"] * 10})
+    made = from_sdv(metadata, data=data)
+    assert made.schema.columns["k"].template == "P-###"  # type: ignore[union-attr]
+    assert made.schema.columns["n"].bounds == (0, 29)  # type: ignore[union-attr]
+    assert made.schema.columns["c"].categories == ("u", "v", "w")  # type: ignore[union-attr]
+    assert made.lost == ()
+    with pytest.raises(TableError, match="column='c' is in the metadata and not in the table"):
+        from_sdv(metadata, data=data.drop(columns="c"))
+    with pytest.raises(TableError, match="column='x' is in the table and not in the metadata"):
+        from_sdv(metadata, data=data.assign(x=1))
+    with pytest.raises(TableError, match="'n'"):
+        from_sdv(metadata, data=data.assign(n=0.5))
+    with pytest.raises(TableError, match="'k' is an identifier and repeats itself"):
+        from_sdv(metadata, data=data.assign(k="P-001"))
+
+
+def test_a_sequence_key_is_the_entity_where_the_data_shows_its_format() -> None:
+    metadata = {**single(k={"sdtype": "id"}, n=NUMBER), "sequence_key": "k"}
+    data = pd.DataFrame({"k": [i // 3 for i in range(30)], "n": range(30)})
+    assert from_sdv(metadata, data=data).schema.entity == "k"
+    assert from_sdv(metadata).schema.entity is None
+
+
+def test_what_is_said_of_missing_values_goes_before_what_is_seen() -> None:
+    column = {"sdtype": "numerical", "decimal_places": 0}
+    data = pd.DataFrame({"n": [1, 2, 3]})
+    for said, missing in ((column, False), ({**column, "range_is_nullable": True}, True)):
+        metadata = {"METADATA_SPEC_VERSION": "V2", "tables": {"t": {"columns": {"n": said}}}}
+        assert from_sdv(metadata, data=data).schema.columns["n"].missing is missing
+
+
+@pytest.mark.parametrize(("text", "words"), [("[]", "no JSON object"), ("{", "no JSON"), (None, "cannot be read")])
+def test_a_file_that_is_no_metadata_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
+    path = tmp_path / "metadata.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(SchemaError, match=words):
+        read_metadata(path)
