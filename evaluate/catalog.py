@@ -86,16 +86,59 @@ _TRIPLES = {
     "triples.tvd.floor_share": Number("fidelity.triples", "lower"),
 }
 
-_JOINT: dict[str, Number] = {}
+_LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess' or 'joint.pmse.excess'"
+_SUPPORT = "a small sample moves it, so that its limit would depend on the number of rows"
+_WIDE = "its interval is on the wide side; name 'joint.density.gap' or 'joint.beta_recall.gap'"
+_AUTHENTIC = "distances do not find leaks, and rows far off are authentic too; name 'privacy.membership.auc'"
+
+_JOINT = {
+    "joint.c2st.auc": Number("fidelity.detection", "lower", _LEARNS),
+    "joint.c2st.excess": Number("fidelity.detection", "lower"),
+    "joint.pmse.ratio": Number("fidelity.detection", "lower", _LEARNS),
+    "joint.pmse.excess": Number("fidelity.detection", "lower"),
+    "joint.alpha_precision": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.alpha_precision.gap'"),
+    "joint.alpha_precision.gap": Number("fidelity.support", "lower", _WIDE),
+    "joint.beta_recall": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.beta_recall.gap'"),
+    "joint.beta_recall.gap": Number("fidelity.support", "lower"),
+    "joint.density": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.density.gap'"),
+    "joint.density.gap": Number("fidelity.support", "lower"),
+    "joint.coverage": Number("fidelity.support", "higher", _WIDE),
+    "joint.coverage.gap": Number("fidelity.support", "lower", _WIDE),
+    "joint.authenticity": Number("fidelity.support", "none", _AUTHENTIC),
+}
+
+_SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"
+_ROUGH = "its interval is rough, as ranks jump; name 'utility.gap.linear'"
+_OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.gap.linear'"
+_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
 
 _UTILITY = {
     "utility.tstr.linear": Number("utility.tstr", "higher"),
     "utility.tstr.boosting": Number("utility.tstr", "higher"),
     "utility.gap.linear": Number("utility.tstr", "lower"),
     "utility.gap.boosting": Number("utility.tstr", "lower"),
+    "utility.average_precision.linear": Number("utility.tstr", "higher", _SCORED),
+    "utility.average_precision.boosting": Number("utility.tstr", "higher", _SCORED),
+    "utility.importance.linear": Number("utility.importance", "higher", _ROUGH),
+    "utility.importance.boosting": Number("utility.importance", "higher", _ROUGH),
+    "utility.queries": Number("utility.queries", "lower", _biased("utility.queries.excess")),
+    "utility.queries.median": Number("utility.queries", "lower", _biased("utility.queries.excess")),
+    "utility.queries.excess": Number("utility.queries", "lower"),
+    "utility.dp_alternative.score": Number("utility.dp_alternative", "none", _OF_ANOTHER),
+    "utility.dp_alternative.gap": Number("utility.dp_alternative", "lower", _OF_ANOTHER),
 }
 
-_FAIRNESS: dict[str, Number] = {}
+_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.linear'"
+
+_FAIRNESS = {
+    "fairness.gap.linear": Number("fairness.models", "lower", _CHOSEN),
+    "fairness.gap.boosting": Number("fairness.models", "lower", _CHOSEN),
+    "fairness.parity.linear": Number("fairness.models", "none", _ADDED),
+    "fairness.parity.boosting": Number("fairness.models", "none", _ADDED),
+    "fairness.odds.linear": Number("fairness.models", "none", _ADDED),
+    "fairness.odds.boosting": Number("fairness.models", "none", _ADDED),
+    "fairness.tvd.excess": Number("fairness.columns", "lower", _CHOSEN),
+}
 
 _COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
 

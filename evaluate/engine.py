@@ -2,11 +2,14 @@
 
 Every measure is a module with `measure(tables) -> Measurement`. What they draw, by name of the figure, is plain data:
 
+* "validity": each constraint with the rows that break it and their masked shapes, and the columns that break a rule;
 * "columns": for each column its kind, labels, edges, shares of training and synthetic rows, total variation;
 * "associations": columns, matrices for training and synthetic rows (none where undefined), kind of each association;
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
 * "triples": the worst triples with their landmarks, how many were measured, and their share among all;
-* "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances.
+* "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;
+* "importance": for each model the columns that matter most to it, trained on real and on synthetic rows;
+* "fairness_models", "fairness_columns": by sensitive column, what is said of each of its groups.
 """
 
 import importlib
@@ -24,7 +27,7 @@ from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
 from evaluate.tables import Measurement, Tables
 from synth.errors import UnderstudyError, nearest
 from synth.progress import Progress, quiet
-from synth.schema import Schema
+from synth.schema import Schema, build_schema
 from synth.split import row_keys, twins
 from synth.table import conform
 from synth.table.conforming import Outside
@@ -46,8 +49,10 @@ MEASURES: dict[str, Measure] = {
     name: _late(name)
     for name in (
         "validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples",
-        "utility.tstr",
-        "privacy.copies", "privacy.distance", "privacy.membership",
+        "fidelity.detection", "fidelity.support",
+        "utility.tstr", "utility.importance", "utility.queries", "utility.dp_alternative",
+        "fairness.models", "fairness.columns",
+        "privacy.copies", "privacy.distance", "privacy.membership", "privacy.personal",
     )
 }  # fmt: skip
 """Every measure by name, in the order in which they run."""
@@ -66,6 +71,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     statements: Mapping[str, Mapping[str, Any]] | None = None,
     generators: Mapping[str, Mapping[str, Any]] | None = None,
     outside: Outside = "refuse",
+    target: str | None = None,
 ) -> Evaluation:
     """The evaluation of one or more synthetic tables of one real table.
 
@@ -82,16 +88,22 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         generators: name and parameters of the generators, by name of the table.
         outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
             `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
+        target: the column that models predict; none: the schema's.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
+        SchemaError: the target is no column that is learned; nothing was measured.
         TableError: a real table does not fit the schema, or a synthetic one lacks a column; nothing was measured.
     """
     chosen = _chosen(measures)
+    schema = schema if target is None else aimed(schema, target)
     given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
     train, holdout = (conform(real, schema, outside=outside, part=True) for real in (train, holdout))
     prepared = {
-        name: Tables.prepare(train, holdout, table, schema, seed=seed, outside=outside) for name, table in given.items()
+        name: Tables.prepare(
+            train, holdout, table, schema, seed=seed, outside=outside, statement=(statements or {}).get(name)
+        )
+        for name, table in given.items()
     }
     candidates = tuple(
         measure_candidate(
@@ -101,6 +113,15 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         for name, tables in prepared.items()
     )  # fmt: skip
     return Evaluation(candidates, real_facts(train, holdout, schema), schema.model_dump(mode="json"))
+
+
+def aimed(schema: Schema, target: str) -> Schema:
+    """The schema with another column to predict.
+
+    Raises:
+        SchemaError: the target is no column that is learned; nothing was measured.
+    """
+    return build_schema({**schema.model_dump(), "target": target})
 
 
 def measure_candidate(

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 
 from evaluate.result import Estimate, EvaluationError, Failure
+from evaluate.sampling import drawn_order, learned_keys
 from synth.errors import TableError
 from synth.observed import observe
 from synth.schema import Schema
@@ -22,6 +24,10 @@ MOSTLY = 0.5
 """Share of rows above which a table is one without twins, and a holdout is not held out."""
 
 
+Side = Literal["train", "synthetic", "holdout", "shuffled"]
+SIDES: tuple[Side, ...] = get_args(Side)
+
+
 @dataclass(frozen=True)
 class Measurement:
     """What one measure module gives: numbers, what it could not measure, and data to draw."""
@@ -29,6 +35,31 @@ class Measurement:
     estimates: tuple[Estimate, ...] = ()
     failures: tuple[Failure, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the table's privacy statement promises: public numbers.
+
+    Attributes:
+        epsilon: of the claim.
+        delta: of the claim.
+        n_units: the declared number of units.
+        max_rows_per_unit: rows of one unit that were used at most.
+    """
+
+    epsilon: float
+    delta: float
+    n_units: int
+    max_rows_per_unit: int = 1
+
+    @classmethod
+    def of(cls, statement: Mapping[str, Any] | None) -> "Claim | None":
+        """The claim of a statement as plain data; none where there is none, or it names no numbers."""
+        known = {name: (statement or {}).get(name) for name in ("epsilon", "delta", "n_units")}
+        if not all(isinstance(number, int | float) for number in known.values()):
+            return None
+        return cls(**known, max_rows_per_unit=int((statement or {}).get("max_rows_per_unit", 1)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -46,6 +77,7 @@ class Tables:
         synthetic: the rows to judge, clamped to the schema.
         shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
         seed: every draw of every measure derives from it.
+        claim: what the table's privacy statement promises; none where there is none.
     """
 
     schema: Schema
@@ -57,6 +89,7 @@ class Tables:
     synthetic: pd.DataFrame
     shuffled: pd.DataFrame
     seed: int
+    claim: Claim | None = None
 
     @classmethod
     def prepare(
@@ -68,6 +101,7 @@ class Tables:
         *,
         seed: int = 0,
         outside: Outside = "refuse",
+        statement: Mapping[str, Any] | None = None,
     ) -> Self:
         """The tables of one evaluation.
 
@@ -79,6 +113,7 @@ class Tables:
             seed: for the halves of the holdout, the shuffle, and all that measures draw.
             outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
                 `synth.table.conform` does.
+            statement: the privacy statement of the synthetic table as plain data; none where there is none.
 
         Raises:
             EvaluationError: too few rows on one side, or train and holdout share theirs; nothing was measured.
@@ -94,6 +129,7 @@ class Tables:
         declared, schema = schema, observe(schema, train, holdout)
         fitted = _conform("synthetic", synthetic, schema, "clamp")
         refuse_overlap(train, holdout, schema)
+        train, holdout = (_in_seeded_order(real, schema, seed) for real in (train, holdout))
         fresh, control = halves(holdout, schema, seed=seed)
         return cls(
             schema=schema,
@@ -105,7 +141,22 @@ class Tables:
             synthetic=fitted,
             shuffled=shuffle_columns(train, np.random.default_rng([seed, 0])),
             seed=seed,
+            claim=Claim.of(statement),
         )
+
+    def order(self, side: Side) -> np.ndarray:
+        """Positions of the rows of one table in a seeded random order, which depends on what they hold alone.
+
+        The first n of them are a sample of n rows; tables are drawn independently of each other.
+        """
+        if side not in self._orders:
+            seed = len(SIDES) * self.seed + SIDES.index(side)
+            self._orders[side] = drawn_order(learned_keys(getattr(self, side), self.schema), seed)
+        return self._orders[side]
+
+    @cached_property
+    def _orders(self) -> dict[Side, np.ndarray]:
+        return {}
 
     @property
     def holdout(self) -> pd.DataFrame:
@@ -118,6 +169,12 @@ def _conform(name: str, rows: pd.DataFrame, schema: Schema, outside: Outside) ->
         return conform(rows, schema, outside=outside, part=True)
     except TableError as error:
         raise TableError(f"{name}: {error}") from None
+
+
+def _in_seeded_order(rows: pd.DataFrame, schema: Schema, seed: int) -> pd.DataFrame:
+    """The rows in an order that depends on what they hold, not on how they came, so that all that is drawn does too."""
+    keys = row_keys(rows, sorted({*schema.learned, *([schema.entity] if schema.entity else [])}))
+    return rows.iloc[drawn_order(keys, seed)].reset_index(drop=True)
 
 
 def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> None:

@@ -26,8 +26,21 @@ GLOSSARY = {
         "KS distance", "Largest gap between the two cumulative curves of a numeric column; 0 is the same."
     ),
     "columns.ks.mean": Entry("KS distance, mean", "The Kolmogorov-Smirnov distance, averaged over numeric columns."),
+    "columns.ks.excess": Entry(
+        "KS distance beyond noise", "KS distance minus that of a fresh real sample; 0 is as good as real."
+    ),
+    "columns.wasserstein": Entry(
+        "Wasserstein distance", "How far values of a numeric column have moved on average, in its standard deviations."
+    ),
+    "columns.wasserstein.mean": Entry("Wasserstein distance, mean", "The same, averaged over numeric columns."),
+    "columns.wasserstein.excess": Entry(
+        "Wasserstein distance beyond noise", "Wasserstein distance minus that of a fresh real sample."
+    ),
     "columns.chi2": Entry(
         "Chi-square effect", "How strongly counts of categories differ, as Cramer's V; 0 is not at all."
+    ),
+    "columns.chi2.excess": Entry(
+        "Chi-square effect beyond noise", "Chi-square effect minus that of a fresh real sample; 0 is as good as real."
     ),
     "columns.missing": Entry("Missing values", "Difference in the share of missing values of a column."),
     "columns.tvd": Entry("Column distance", "Total variation: share of rows in the wrong place of one column."),
@@ -37,7 +50,9 @@ GLOSSARY = {
     "columns.tvd.excess": Entry(
         "Column distance beyond noise", "Mean column distance minus that of a fresh real sample; 0 is as good as real."
     ),
-    "columns.tvd.worst": Entry("Worst column", "The largest column distance, and the column it belongs to."),
+    "columns.tvd.excess.worst": Entry(
+        "Worst column", "The largest column distance beyond that of a fresh real sample, and the column it belongs to."
+    ),
     "pairs.pearson.mean": Entry(
         "Correlations, mean error", "Mean difference of Pearson's correlation over pairs of numeric columns."
     ),
@@ -47,6 +62,19 @@ GLOSSARY = {
     "pairs.correlation_ratio.mean": Entry(
         "Correlation ratio, mean error", "Mean difference of the correlation ratio over mixed pairs of columns."
     ),
+    "pairs.spearman.mean": Entry(
+        "Rank correlations, mean error", "Mean difference of Spearman's correlation over pairs of numeric columns."
+    ),
+    **{
+        f"pairs.{kind}.excess": Entry(f"{title} beyond noise", "The same, minus that of a fresh real sample.")
+        for kind, title in (
+            ("pearson", "Correlations, error"),
+            ("spearman", "Rank correlations, error"),
+            ("cramers_v", "Cramer's V, error"),
+            ("correlation_ratio", "Correlation ratio, error"),
+            ("association", "Associations, error"),
+        )
+    },
     "pairs.association.mean": Entry(
         "Associations, mean error", "Mean difference in how strongly two columns hang together, over all pairs."
     ),
@@ -57,10 +85,59 @@ GLOSSARY = {
     "pairs.tvd": Entry("Pair distance", "Total variation of two columns taken together."),
     "pairs.tvd.mean": Entry("Pair distance, mean", "Total variation of two columns together, averaged over all pairs."),
     "pairs.tvd.excess": Entry("Pair distance beyond noise", "Mean pair distance minus that of a fresh real sample."),
+    "pairs.tvd.excess.worst": Entry(
+        "Worst pair", "The largest pair distance beyond that of a fresh real sample, and the columns it belongs to."
+    ),
     "pairs.tvd.floor_share": Entry(
         "Pair structure lost",
         "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently; "
         "above 1 is farther still, mostly because single columns are off too.",
+    ),
+    "triples.tvd": Entry("Triple distance", "Total variation of three columns taken together."),
+    "triples.tvd.mean": Entry("Triple distance, mean", "Total variation of three columns together, over all triples."),
+    "triples.tvd.excess": Entry("Triple distance beyond noise", "Mean triple distance minus a fresh real sample's."),
+    "triples.tvd.excess.worst": Entry(
+        "Worst triple", "The largest triple distance beyond that of a fresh real sample, and the columns it belongs to."
+    ),
+    "triples.tvd.floor_share": Entry(
+        "Triple structure lost",
+        "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently.",
+    ),
+    "joint.c2st.auc": Entry(
+        "Told from real rows, AUC",
+        "How well gradient boosting tells synthetic rows from held-out real ones (C2ST); 0.5 is a coin.",
+    ),
+    "joint.c2st.excess": Entry(
+        "Told from real rows beyond noise", "The same AUC minus that of training rows against held-out ones."
+    ),
+    "joint.pmse.ratio": Entry(
+        "Propensity ratio",
+        "How far propensity scores are from a coin's, over what chance gives (pMSE ratio); 1 is as real.",
+    ),
+    "joint.pmse.excess": Entry(
+        "Propensity error beyond noise",
+        "Mean squared error of propensity scores minus what chance gives; at most 0.25.",
+    ),
+    "joint.alpha_precision": Entry(
+        "Alpha-precision",
+        "Whether as many synthetic as real rows lie in the typical part of the real table; 1 is best.",
+    ),
+    "joint.alpha_precision.gap": Entry(
+        "Alpha-precision lost", "A fresh real sample's alpha-precision, minus this one."
+    ),
+    "joint.beta_recall": Entry(
+        "Beta-recall", "Whether synthetic rows, from typical to odd ones, reach all of the real table; 1 is best."
+    ),
+    "joint.beta_recall.gap": Entry("Beta-recall lost", "A fresh real sample's beta-recall, minus this one."),
+    "joint.density": Entry(
+        "Density", "How densely synthetic rows lie where real rows lie; 1 is as dense as real ones."
+    ),
+    "joint.density.gap": Entry("Density lost", "A fresh real sample's density, minus this one."),
+    "joint.coverage": Entry("Coverage", "Share of real rows with a synthetic row in their neighborhood."),
+    "joint.coverage.gap": Entry("Coverage lost", "A fresh real sample's coverage, minus this one."),
+    "joint.authenticity": Entry(
+        "Authenticity",
+        "Share of rows further from the nearest training row than that row is from its neighbor. It only describes.",
     ),
     "utility.tstr.linear": Entry(
         "Linear model, trained on synthetic",
@@ -71,6 +148,48 @@ GLOSSARY = {
     ),
     "utility.gap.linear": Entry("Linear model, loss", "What a linear model loses by training on synthetic rows."),
     "utility.gap.boosting": Entry("Boosting, loss", "What gradient boosting loses by training on synthetic rows."),
+    "utility.average_precision.linear": Entry(
+        "Linear model, average precision", "How well a linear model that saw only synthetic rows finds the rarer class."
+    ),
+    "utility.average_precision.boosting": Entry(
+        "Boosting, average precision", "How well gradient boosting that saw only synthetic rows finds the rarer class."
+    ),
+    "utility.importance.linear": Entry(
+        "Linear model, same columns matter",
+        "Rank correlation of the importance of columns, between training on synthetic and on real rows; 1 is the same.",
+    ),
+    "utility.importance.boosting": Entry("Boosting, same columns matter", "The same for gradient boosting."),
+    "utility.queries": Entry(
+        "Random queries, mean error", "Mean relative error of 500 random counts and means that one might ask for."
+    ),
+    "utility.queries.median": Entry("Random queries, median error", "The error that half of these queries stay below."),
+    "utility.queries.excess": Entry(
+        "Random queries, error beyond noise", "Mean error minus that of a fresh real sample; 0 is as good as real."
+    ),
+    "utility.dp_alternative.score": Entry(
+        "Private model without a table", "Score of a model trained on the real rows by DP-SGD at the table's epsilon."
+    ),
+    "utility.dp_alternative.gap": Entry(
+        "Cost of going through a table",
+        "That score minus the linear model's trained on synthetic rows; above 0, the table costs that much.",
+    ),
+    "fairness.gap.linear": Entry(
+        "Linear model, loss of the worst group", "What the group that loses most by it loses (TRTR - TSTR)."
+    ),
+    "fairness.gap.boosting": Entry("Boosting, loss of the worst group", "The same for gradient boosting."),
+    "fairness.parity.linear": Entry(
+        "Linear model, disparity added",
+        "What synthetic rows add to the largest difference in predictions between two groups (demographic parity).",
+    ),
+    "fairness.parity.boosting": Entry("Boosting, disparity added", "The same for gradient boosting."),
+    "fairness.odds.linear": Entry(
+        "Linear model, unequal errors added",
+        "What synthetic rows add to the largest difference in errors between two groups (equalized odds).",
+    ),
+    "fairness.odds.boosting": Entry("Boosting, unequal errors added", "The same for gradient boosting."),
+    "fairness.tvd.excess": Entry(
+        "Column distance in the worst group", "Mean column distance beyond noise, in the group where it is largest."
+    ),
     "privacy.copies": Entry(
         "Copies", "Share of synthetic rows equal to a training row; twins make some of them honest."
     ),
@@ -84,6 +203,19 @@ GLOSSARY = {
     "privacy.multiset": Entry(
         "Independence of row counts",
         "How far the counts of equal rows keep from the training table's: 1 as an independent sample, 0 an exact copy.",
+    ),
+    "privacy.personal": Entry(
+        "Real personal data",
+        "Share of synthetic rows with a real e-mail, telephone, card number or the like, which chance does not repeat.",
+    ),
+    "privacy.personal.column": Entry(
+        "Real values of a personal column", "Share of values of a column of personal data that stand in training rows."
+    ),
+    "privacy.personal.holdout": Entry(
+        "Held-out values of a personal column", "The same for the holdout, which no generator saw: what chance gives."
+    ),
+    "privacy.personal.excess": Entry(
+        "Real values beyond chance", "Real values of a personal column, minus the share that a fresh draw gives."
     ),
     "privacy.dcr.median": Entry(
         "Distance to closest record",
@@ -143,6 +275,7 @@ _EVIDENCE = {
     "columns": "columns",
     "pairs": "pairs",
     "utility": "utility",
+    "fairness": "utility",
     "privacy": "attacks",
     "statement": "guarantee",
 }

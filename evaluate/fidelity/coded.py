@@ -47,7 +47,7 @@ class Coded:
     def of(cls, tables: Tables, samples: Samples, *, together: int = 2) -> Self:
         """The samples in the bins of the training table, coarse enough to count so many columns together."""
         n_bins = int(np.clip((len(tables.holdout) / ROWS_A_CELL) ** (1 / together), *N_BINS[together]))
-        discretizer = Discretizer.by_quantiles(tables.schema, tables.train, n_bins)
+        discretizer = Discretizer.by_quantiles(tables.schema, samples.train.rows, n_bins)
         codes = [discretizer.encode(sample.rows) for sample in samples.all]
         sizes = list(discretizer.sizes.values())
         frequencies = [np.bincount(codes[0][:, i], minlength=size) for i, size in enumerate(sizes)]

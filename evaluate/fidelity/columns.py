@@ -96,7 +96,7 @@ def measure(tables: Tables) -> Measurement:
         names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in names))
     samples = Samples.draw(tables)
-    columns = _columns(samples, Discretizer.by_quantiles(tables.schema, tables.train))
+    columns = _columns(samples, Discretizer.by_quantiles(tables.schema, samples.train.rows))
     measured: list[Estimate | Failure] = []
     for kind in KINDS:
         measured += _means(kind, columns, samples.n)

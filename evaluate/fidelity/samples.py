@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from evaluate.intervals import N_GROUPS
-from evaluate.sampling import drawn_order, entity_codes, learned_keys
-from evaluate.tables import Tables
-from synth.schema import Schema
+from evaluate.sampling import entity_codes
+from evaluate.tables import SIDES, Side, Tables
 
 SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
 """Order of the landmarks in every array that has one entry for each."""
@@ -58,13 +57,9 @@ class Samples:
             whole: do not cut to one n, but take all rows, as many as train has at most: for figures that a small sample
                 does not bias.
         """
-        holdout = tables.holdout
-        frames = (tables.train, tables.synthetic, holdout, tables.shuffled)
         n_train = min(len(tables.train), MAX_ROWS)
-        n = n_train if whole else min(len(tables.synthetic), len(holdout), MAX_ROWS)
-        sizes = (n_train, *(min(n, len(frame)) for frame in frames[1:]))
-        seeds = range(4 * tables.seed, 4 * tables.seed + 4)
-        drawn = [_draw(*of, tables.schema) for of in zip(frames, sizes, seeds, strict=True)]
+        n = n_train if whole else min(len(tables.synthetic), len(tables.holdout), MAX_ROWS)
+        drawn = [_draw(tables, side, n_train if side == "train" else n) for side in SIDES]
         n_groups = N_GROUPS if min(int(units.max()) + 1 for _, units in drawn) >= N_GROUPS else 1
         train, synthetic, fresh, shuffled = (Sample(rows, units % n_groups) for rows, units in drawn)
         return cls(train, (synthetic, fresh, shuffled), n_groups)
@@ -80,8 +75,8 @@ class Samples:
         return (self.train, *self.others)
 
 
-def _draw(frame: pd.DataFrame, n: int, seed: int, schema: Schema) -> tuple[pd.DataFrame, np.ndarray]:
-    """A sample of n rows, and the unit (entity, or row) of each, numbered from 0 in random order."""
-    order = drawn_order(learned_keys(frame, schema), seed)[:n]
-    units = pd.factorize(entity_codes(frame, schema)[order])[0]
+def _draw(tables: Tables, side: Side, n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """A sample of at most n rows, and the unit (entity, or row) of each, numbered from 0 in random order."""
+    frame, order = getattr(tables, side), tables.order(side)[:n]
+    units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
     return frame.iloc[order].reset_index(drop=True), units

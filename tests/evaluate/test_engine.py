@@ -13,7 +13,7 @@ from evaluate import engine
 from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.tables import Measurement, Tables
-from synth.errors import TableError
+from synth.errors import SchemaError, TableError
 from synth.schema import Schema, build_schema
 
 SCHEMA = build_schema(
@@ -73,7 +73,7 @@ def test_a_measure_that_crashes_takes_no_other_down_and_tells_no_cell_value(tabl
 
 def test_every_number_that_a_failed_measure_owes_is_listed_as_failed(tables: Tables, broken: None) -> None:
     candidate = engine.measure_candidate("a", tables, measures=FIDELITY)
-    for measure, subject in (("columns.tvd.excess", ()), ("columns.ks", ("age",))):
+    for measure, subject in (("columns.tvd.excess", ()), ("columns.ks.excess", ("age",))):
         found = candidate.find(measure, subject)
         assert isinstance(found, Failure)
         assert found.reason == "failed"
@@ -169,7 +169,7 @@ def test_progress_is_told_every_measure(tables: Tables) -> None:
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(EvaluationError, match="at least"):
         engine.evaluate(_rows(10, 0), _rows(100, 1), _rows(100, 2), SCHEMA)
-    with pytest.raises(EvaluationError, match="no rows"):
+    with pytest.raises(EvaluationError, match="at least 2 rows"):
         engine.evaluate(_rows(100, 0), _rows(100, 1), _rows(0, 2), SCHEMA)
 
 
@@ -240,3 +240,12 @@ def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> Non
     assert set(candidate.seconds) == set(engine.MEASURES)
     assert isinstance(candidate.find("utility.gap.boosting"), Estimate)
     assert isinstance(candidate.find("privacy.membership.auc"), Estimate)
+
+
+def test_another_target_may_be_named():
+    train, holdout, synthetic = _rows(300, 0), _rows(200, 1), _rows(250, 2)
+    measured = engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="region")
+    assert measured.real["target"] == "region"
+    assert measured.candidates[0].figures["utility"]["target"] == "region"
+    with pytest.raises(SchemaError, match="nobody"):
+        engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="nobody")

@@ -207,6 +207,7 @@ def test_a_verdict_is_plain_data() -> None:
 # What the shipped policies must say of known tables, in the figures that the measures give for them.
 
 HONEST = {
+    "privacy.personal": (0.0, 0.0, 0.0),
     "privacy.multiset": (0.97, 1.0, 1.03), "privacy.copies.excess": (-0.01, 0.0, 0.01),
     "privacy.copies.unique.excess": (-0.01, 0.0, 0.01), "privacy.membership.auc": (0.49, 0.50, 0.51),
     "privacy.membership.tpr_at_0.01": (0.007, 0.01, 0.013), "privacy.membership.tpr_at_0.001": (0.0003, 0.001, 0.0024),
@@ -248,6 +249,11 @@ def test_a_copy_of_train_fails_on_privacy_by_each_of_three_figures(name: str, fi
     }  # fmt: skip
     measures = failed(known(PROMISE, **{figure: copied[figure]}), name)
     assert measures == {figure.replace("__", ".")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_single_real_value_of_personal_data_fails(name: str) -> None:
+    assert failed(known(PROMISE, privacy__personal=(1e-5, 1e-5, 1e-5)), name) == {"privacy.personal"}
 
 
 @pytest.mark.parametrize("name", NAMES)

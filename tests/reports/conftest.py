@@ -126,7 +126,7 @@ def _estimates(
     yield one("columns.tvd.excess", q["tv1"] - 0.011, 0.004, 0.0, 0.0)
     yield one("columns.ks.mean", q["tv1"] * 0.8, 0.004, 0.009, 0.009)
     worst = max(columns, key=lambda c: c["tvd"])
-    yield one("columns.tvd.worst", worst["tvd"], 0.006, 0.02, 0.02, subject=(worst["column"],))
+    yield one("columns.tvd.excess.worst", worst["tvd"], 0.006, 0.0, 0.0, note=f"The worst is {worst['column']!r}.")
     for column in columns:
         yield one("columns.tvd", column["tvd"], 0.004, 0.011, 0.011, subject=(column["column"],))
     yield one("pairs.tvd.mean", q["tv2"], 0.004, 0.031, 0.084)
@@ -137,6 +137,7 @@ def _estimates(
     yield one("utility.tstr.boosting", q["tstr"], 0.01, 0.921, 0.502, direction="higher", note="roc_auc")
     yield one("utility.gap.linear", 0.903 - q["tstr"] + 0.02, 0.010, 0.002, 0.405)
     yield one("utility.gap.boosting", 0.921 - q["tstr"], 0.009, 0.003, 0.419)
+    yield one("privacy.personal", 0.0, 0.0, 0.0, 1.0)
     yield one("privacy.copies", 0.02 + q["excess"], 0.003, 0.02, 0.011)
     yield one("privacy.copies.excess", q["excess"], 0.004, 0.0)
     yield one("privacy.multiset", q["multiset"], 0.02, 1.0, 1.02, direction="higher")

@@ -174,10 +174,12 @@ def test_a_table_named_for_release_that_was_not_evaluated_is_said_so(evaluation:
 def test_a_single_table_has_its_columns_as_tiles_and_its_long_tail_folded(evaluation: Evaluation) -> None:
     alone = Evaluation(evaluation.candidates[:1], evaluation.real, evaluation.schema, evaluation.provenance)
     page = render_html(alone)
-    shown, folded = page.split('id="columns"')[1].split('id="pairs"')[0].split("<details>")
+    shown, folded, numbers = page.split('id="columns"')[1].split('id="pairs"')[0].split("<details>")
     assert shown.count('<article class="column">') == 12
     assert folded.count('<article class="column">') == 3
     assert "3 more columns" in folded
+    assert "Every column in numbers" in numbers
+    assert numbers.count("<tr>") == 16
     assert "Fresh real sample" in page.split('id="comparison"')[1].split('id="policy"')[0]
 
 

@@ -71,6 +71,11 @@ def population() -> Population:
 
 
 @pytest.fixture(scope="session")
+def schema() -> Schema:
+    return SCHEMA
+
+
+@pytest.fixture(scope="session")
 def tables_of() -> Callable[..., Tables]:
     return make_tables
 
@@ -91,3 +96,28 @@ def offer(tables: Tables) -> Callable[[pd.DataFrame], Tables]:
         return replace(tables, offered=synthetic, synthetic=conform(synthetic, tables.schema, outside="clamp"))
 
     return given
+
+
+@pytest.fixture(scope="session")
+def tables_with_entities() -> Tables:
+    """Persons with four rows each, two of whose values are the person's own."""
+    rng = np.random.default_rng(6)
+    schema = build_schema(
+        {
+            "status": "declared", "entity": "person", "max_rows_per_unit": 9,
+            "columns": {
+                "person": {"kind": "identifier", "bounds": [0, 10**6]},
+                "size": {"kind": "real", "bounds": [-99, 99]},
+                "color": {"kind": "categorical", "categories": list("abc")},
+                "visit": {"kind": "real", "bounds": [-99, 99]},
+            },
+        }
+    )  # fmt: skip
+
+    def rows(n: int, first: int) -> pd.DataFrame:
+        person = np.repeat(np.arange(n), 4)
+        size, color = rng.standard_normal(n), rng.choice(list("abc"), n)
+        own = pd.DataFrame({"person": person + first, "size": size[person], "color": color[person]})
+        return conform(own.assign(visit=rng.standard_normal(4 * n)), schema)
+
+    return make_tables(rows(60, 0), rows(40, 100), rows(50, 0), schema)

@@ -1,0 +1,182 @@
+"""Whether what differs is told apart, what does not is not, and the closed forms are those of permutations."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.fidelity import detection
+from evaluate.fidelity.joint_classifier import coded, folds
+from evaluate.fidelity.joint_propensity import design, propensity
+from evaluate.fidelity.joint_samples import JointSamples, Side
+from evaluate.result import Estimate
+from evaluate.tables import Measurement, Tables
+from synth.schema import Schema, build_schema
+
+
+def found(measurement: Measurement) -> dict[str, Estimate]:
+    return {estimate.measure: estimate for estimate in measurement.estimates}
+
+
+def of(frames: tuple[pd.DataFrame, ...], schema: Schema, tables_of: Callable[..., Tables]) -> dict[str, Estimate]:
+    train, holdout, synthetic = frames
+    return found(detection.measure(tables_of(train, holdout, synthetic, schema)))
+
+
+@pytest.fixture(scope="module")
+def shuffled_columns() -> Callable[[Tables], Tables]:
+    return lambda tables: replace(tables, synthetic=tables.shuffled)
+
+
+def test_shuffled_columns_are_told_from_real_ones_and_fresh_rows_are_not(tables, offer, population):
+    shuffled = found(detection.measure(replace(tables, synthetic=tables.shuffled)))
+    fresh = found(detection.measure(offer(population(700, np.random.default_rng(8)))))
+    assert shuffled["joint.c2st.excess"].low > 0.0
+    assert shuffled["joint.pmse.ratio"].low > 1.5
+    assert fresh["joint.c2st.excess"].low <= 0.0 <= fresh["joint.c2st.excess"].high
+    assert fresh["joint.pmse.ratio"].low <= 1.0 <= fresh["joint.pmse.ratio"].high
+    for name in detection.NAMES:
+        assert shuffled[name].value > fresh[name].value
+
+
+def test_a_copy_of_train_is_what_the_reference_is(tables, offer):
+    copy = found(detection.measure(offer(tables.train)))
+    assert copy["joint.c2st.excess"].value == 0.0
+    assert copy["joint.c2st.auc"].value == copy["joint.c2st.auc"].reference
+    assert copy["joint.pmse.ratio"].value == pytest.approx(copy["joint.pmse.ratio"].reference)
+
+
+def test_a_column_off_by_a_thousand_shows(tables, offer, population):
+    rows = population(700, np.random.default_rng(8))
+    moved = found(detection.measure(offer(rows.assign(length=rows["length"] * 1000))))
+    assert moved["joint.c2st.auc"].value > 0.9
+    assert moved["joint.pmse.ratio"].low > 3.0
+
+
+NUMBERS = build_schema(
+    {"status": "declared", "columns": {name: {"kind": "real", "bounds": [-99, 99], "missing": True} for name in "xyz"}}
+)
+
+
+def numbers(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    return pd.DataFrame(rng.standard_normal((n, 3)) + rng.standard_normal((n, 1)), columns=list("xyz"))
+
+
+def test_near_copies_of_train_are_no_better_than_fresh_rows(tables_of):
+    rng = np.random.default_rng(4)
+    train, holdout = numbers(300, rng), numbers(300, rng)
+    close = of((train, holdout, train + rng.normal(0, 1e-3, train.shape)), NUMBERS, tables_of)["joint.c2st.excess"]
+    assert close.low <= 0.0 <= close.high
+
+
+def test_the_share_of_a_yes_or_no_is_seen_though_there_are_two_distinct_rows(tables_of):
+    schema = build_schema({"status": "declared", "columns": {"a": {"kind": "boolean"}}})
+    train, holdout, synthetic = (pd.DataFrame({"a": np.arange(200) < n}) for n in (160, 158, 100))
+    estimates = of((train, holdout, synthetic), schema, tables_of)
+    assert estimates["joint.c2st.auc"].value == pytest.approx(0.5 + 0.29 / 2, abs=0.02)
+    assert estimates["joint.pmse.ratio"].low > 2.0
+
+
+def test_missing_values_that_train_never_has_are_seen(tables_of):
+    rng = np.random.default_rng(4)
+    train, holdout, synthetic = (numbers(200, rng) for _ in range(3))
+    synthetic.loc[:120, "x"] = np.nan
+    estimates = of((train, holdout, synthetic), NUMBERS, tables_of)
+    assert estimates["joint.c2st.excess"].low > 0.0
+    assert estimates["joint.pmse.ratio"].low > 1.0
+
+
+def test_the_order_of_rows_and_columns_changes_nothing(tables, offer):
+    before = found(detection.measure(tables))
+    rows = tables.synthetic.sample(frac=1, random_state=1).reset_index(drop=True)
+    train = tables.train.sample(frac=1, random_state=2).reset_index(drop=True)
+    moved = replace(offer(rows[rows.columns[::-1]]), train=train[train.columns[::-1]])
+    for name, estimate in found(detection.measure(moved)).items():
+        for end in ("value", "low", "high", "reference", "floor"):
+            assert getattr(estimate, end) == pytest.approx(getattr(before[name], end), abs=1e-9), (name, end)
+
+
+def test_few_rows_and_equal_rows_give_numbers_or_a_sentence(tables, offer, population):
+    few = detection.measure(offer(population(5, np.random.default_rng(0))))
+    assert {failure.measure for failure in few.failures} == set(detection.NAMES)
+    small = replace(tables, train=tables.train.iloc[:40], synthetic=tables.synthetic.iloc[:40])
+    assert {e.measure for e in detection.measure(small).estimates} == set(detection.NAMES)
+    same = pd.concat([tables.train.iloc[:1]] * 60, ignore_index=True)
+    sides = dict.fromkeys(("train", "fresh", "control", "synthetic", "shuffled"), same)
+    equal = detection.measure(replace(tables, **sides))
+    assert found(equal)["joint.c2st.auc"].value == 0.5
+    assert [failure.measure for failure in equal.failures] == ["joint.pmse.ratio", "joint.pmse.excess"]
+
+
+def test_folds_hold_whole_entities(tables_with_entities: Tables) -> None:
+    samples = JointSamples.draw(tables_with_entities)
+    for side in (samples.fresh, samples.synthetic):
+        assert pd.Series(folds(side.units)).groupby(side.units).nunique().eq(1).all()
+        assert np.bincount(folds(side.units)).min() > 0
+    assert not detection.measure(tables_with_entities).failures
+
+
+def test_codes_leave_no_trace_of_how_a_number_is_written(tables_of):
+    schema = build_schema({"status": "declared", "columns": {"x": {"kind": "integer", "bounds": [0, 9]}}})
+    frame = pd.DataFrame({"x": np.arange(60) % 10})
+    forms = [pd.DataFrame({"x": frame["x"].astype(dtype)}) for dtype in ("int64", "float64", "Int64", "int8")]
+    sides = [Side(form, np.zeros((60, 0)), np.arange(60)) for form in forms]
+    codes, _ = coded(sides, schema)
+    assert all(np.array_equal(codes[0], other) for other in codes)
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_the_expected_pmse_is_that_of_permutations(n):
+    rng = np.random.default_rng(n)
+    points = np.column_stack([numbers(2 * n, rng), rng.random(2 * n) < 0.1, np.ones(2 * n), np.ones(2 * n)])
+    (effects,) = design([points])
+    effects = effects[:, : max(3, n // 10)]
+    units = np.arange(n)
+    found, expected = [], []
+    for _ in range(60):
+        order = rng.permutation(2 * n)
+        one = propensity((effects[order[:n]], units), (effects[order[n:]], units))
+        found.append(one.pmse)
+        expected.append(one.expected)
+    error = np.std(found) / np.sqrt(len(found))
+    # Three and a half standard errors, and what lies beyond the first order, which falls with n.
+    assert np.mean(found) == pytest.approx(np.mean(expected), abs=3.5 * error + 0.5 * np.mean(expected) * 3 / n)
+
+
+def test_the_expected_pmse_is_the_papers_up_to_the_share_of_a_second_sample():
+    rng = np.random.default_rng(0)
+    effects, units = rng.standard_normal((4_000, 6)), np.arange(2_000)
+    one = propensity((effects[:2_000], units), (effects[2_000:], units))
+    # (1 - c) c (k - 1) / N, where Snoke et al. have (1 - c)^2 c (k - 1) / N.
+    assert one.expected == pytest.approx(0.25 * 6 / 4_000, rel=0.02)
+
+
+def test_a_perfect_separation_and_a_repeated_effect_have_a_ratio():
+    rng = np.random.default_rng(0)
+    effects = rng.standard_normal((200, 2))
+    effects = np.column_stack([effects, effects[:, :1], np.repeat([0.0, 1.0], 100)])
+    one = propensity((effects[:100], np.arange(100)), (effects[100:], np.arange(100)))
+    assert 0.1 < one.pmse <= 0.25
+    assert np.isfinite([one.ratio, *one.ratio_interval()]).all()
+
+
+def test_two_tables_of_one_value_each_have_a_ratio(tables_of):
+    schema = build_schema({"status": "declared", "columns": {"a": {"kind": "boolean"}}})
+    yes, no = (pd.DataFrame({"a": [value] * 60}) for value in (True, False))
+    estimates = of((yes, yes, no), schema, tables_of)
+    assert estimates["joint.c2st.auc"].value == 1.0
+    assert estimates["joint.pmse.ratio"].value > 10.0
+    assert estimates["joint.pmse.excess"].low > 0.1
+    rare = pd.DataFrame({"a": np.arange(60) < 1})
+    assert of((rare, no, no), schema, tables_of)["joint.pmse.ratio"].value == 1.0
+
+
+def test_rows_of_one_entity_raise_what_chance_gives():
+    rng = np.random.default_rng(0)
+    effects = np.repeat(rng.standard_normal((200, 4)), 5, axis=0)
+    alone, together = np.arange(500), np.repeat(np.arange(100), 5)
+    rows = propensity((effects[:500], alone), (effects[500:], alone))
+    entities = propensity((effects[:500], together), (effects[500:], together))
+    assert entities.expected == pytest.approx(5 * rows.expected, rel=0.1)

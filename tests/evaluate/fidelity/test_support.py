@@ -1,0 +1,158 @@
+"""Alpha-precision, beta-recall, density, coverage and authenticity against plain counting, and what they tell apart."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.fidelity import joint_support, support
+from evaluate.fidelity.joint_samples import JointSamples
+from evaluate.fidelity.joint_support import N_NEIGHBORS, agreement, authentic, cloud, figures
+from evaluate.result import Estimate
+from evaluate.tables import Measurement, Tables
+
+
+def found(measurement: Measurement) -> dict[str, Estimate]:
+    return {estimate.measure: estimate for estimate in measurement.estimates}
+
+
+def gaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(((a[:, None] - b[None]) ** 2).sum(axis=2))
+
+
+def counted(train: np.ndarray, rows: np.ndarray) -> dict[str, float]:
+    """Density, coverage and authenticity, pair by pair."""
+    own, across = gaps(train, train), gaps(train, rows)
+    np.fill_diagonal(own, np.inf)
+    balls = np.sort(own, axis=1)[:, N_NEIGHBORS - 1]
+    home = across.argmin(axis=0)
+    return {
+        "density": float((across <= balls[:, None]).sum() / N_NEIGHBORS / len(rows)),
+        "coverage": float((across <= balls[:, None]).any(axis=1).mean()),
+        "authenticity": float((across.min(axis=0) > own.min(axis=1)[home]).mean()),
+    }
+
+
+def area(base: np.ndarray, other: np.ndarray) -> float:
+    """One minus twice the area between P(alpha) and alpha, on a fine grid of alpha."""
+    alphas = (np.arange(20_000) + 0.5) / 20_000
+    radii = np.sort(base)[np.ceil(alphas * len(base)).astype(int) - 1]
+    shares = (other[None] <= radii[:, None]).mean(axis=1)
+    return float(1 - 2 * np.abs(shares - alphas).mean())
+
+
+@pytest.fixture(scope="module")
+def points() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return rng.standard_normal((130, 3)), rng.standard_normal((90, 3)) * 0.8 + 0.2
+
+
+def everything(train: np.ndarray, rows: np.ndarray) -> dict[str, float]:
+    own, other = cloud(train, train), cloud(train, rows)
+    values = figures(own, other, np.ones(len(train), dtype=bool), np.ones(len(rows), dtype=bool))
+    return {
+        **dict(zip(joint_support.FIGURES, map(float, values), strict=True)),
+        "authenticity": float(authentic(own, other).mean()),
+    }
+
+
+def test_density_coverage_and_authenticity_are_those_of_plain_counting(points, monkeypatch):
+    monkeypatch.setattr(joint_support, "BLOCK_ROWS", 33)
+    values = everything(*points)
+    for name, value in counted(*points).items():
+        assert values[name] == pytest.approx(value, abs=1e-12), name
+
+
+def test_alpha_precision_and_beta_recall_are_those_of_plain_counting(points):
+    train, rows = points
+    values = everything(train, rows)
+    about_train, about_rows = (train.mean(axis=0)[None], rows.mean(axis=0)[None])
+    precision = area(gaps(train, about_train)[:, 0], gaps(rows, about_train)[:, 0])
+    assert values["alpha_precision"] == pytest.approx(precision, abs=0.02)
+    own, across = gaps(train, train), gaps(train, rows)
+    np.fill_diagonal(own, np.inf)
+    level = gaps(rows, about_rows)[:, 0]
+    covered = across.min(axis=1) <= np.sort(own, axis=1)[:, N_NEIGHBORS - 1]
+    recall = area(level, np.where(covered, level[across.argmin(axis=1)], np.inf))
+    assert values["beta_recall"] == pytest.approx(recall, abs=0.02)
+
+
+def test_a_half_sample_counts_what_its_own_rows_would_give(points):
+    train, rows = points
+    own, other = cloud(train, train), cloud(train, rows)
+    rng = np.random.default_rng(0)
+    kept_train, kept = rng.random(len(train)) < 0.5, rng.random(len(rows)) < 0.5
+    part = figures(own, other, kept_train, kept)
+    alone = everything(train[kept_train], rows[kept])
+    assert dict(zip(joint_support.FIGURES, part, strict=True)) == pytest.approx(
+        {name: alone[name] for name in joint_support.FIGURES}
+    )
+
+
+def test_the_area_of_ties_is_that_of_a_straight_line():
+    assert agreement(np.zeros(5), np.zeros(3)) == 1.0
+    assert agreement(np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 2.0])) == pytest.approx(1 - 2 * (1 / 3) / 2)
+
+
+def test_a_copy_of_train_scores_best_and_a_fresh_sample_at_the_reference(tables, offer, population):
+    copy = found(support.measure(offer(tables.train)))
+    for name in ("alpha_precision", "beta_recall", "coverage"):
+        assert copy[f"joint.{name}"].value == 1.0
+    fresh = found(support.measure(offer(population(700, np.random.default_rng(8)))))
+    for name in joint_support.FIGURES:
+        assert copy[f"joint.{name}"].value >= fresh[f"joint.{name}"].value
+        gap = fresh[f"joint.{name}.gap"]
+        assert gap.low is not None and gap.high is not None
+        assert gap.low <= 0.0 <= gap.high
+
+
+def test_copies_are_not_authentic_and_fresh_rows_are_as_the_reference(tables, offer, population):
+    numbers = tables.train.assign(length=np.random.default_rng(0).standard_normal(len(tables.train)))
+    tables = type(tables)(**{**vars(tables), "train": numbers})
+    copy = type(tables)(**{**vars(tables), "synthetic": numbers})
+    assert found(support.measure(copy))["joint.authenticity"].value < 0.01
+    estimate = found(support.measure(tables))["joint.authenticity"]
+    assert estimate.reference is not None and estimate.reference > 0.3
+    assert estimate.direction == "none"
+
+
+def test_columns_shuffled_independently_are_less_dense_and_cover_less(tables, offer):
+    shuffled = found(support.measure(offer(tables.shuffled)))
+    for name in ("density", "coverage"):
+        gap = shuffled[f"joint.{name}.gap"]
+        assert gap.low is not None and gap.low > 0.0, name
+
+
+def test_a_column_off_by_a_thousand_shows(tables, offer, population):
+    rows = population(700, np.random.default_rng(8))
+    moved = found(support.measure(offer(rows.assign(length=rows["length"] * 1000))))
+    assert moved["joint.density.gap"].value > 0.1
+    assert moved["joint.coverage.gap"].value > 0.1
+
+
+def test_the_order_of_rows_and_columns_changes_nothing(tables, offer):
+    before = support.measure(tables)
+    rows = tables.synthetic.sample(frac=1, random_state=1).reset_index(drop=True)
+    train = tables.train.sample(frac=1, random_state=2).reset_index(drop=True)
+    moved = offer(rows[rows.columns[::-1]])
+    again = support.measure(type(tables)(**{**vars(moved), "train": train[train.columns[::-1]]}))
+    for one, other in zip(before.estimates, again.estimates, strict=True):
+        assert one.value == pytest.approx(other.value, abs=1e-9), one.measure
+        assert one.reference == pytest.approx(other.reference, abs=1e-9)
+        assert one.floor == pytest.approx(other.floor, abs=1e-9)
+
+
+def test_too_few_rows_and_equal_rows_are_failures_with_a_sentence(tables, offer, population):
+    few = support.measure(offer(population(5, np.random.default_rng(0))))
+    assert {failure.measure for failure in few.failures} == set(support.NAMES)
+    same = pd.concat([tables.train.iloc[:1]] * 60, ignore_index=True)
+    equal = type(tables)(
+        **{**vars(tables), **dict.fromkeys(("train", "fresh", "control", "synthetic", "shuffled"), same)}
+    )
+    assert "are equal" in support.measure(equal).failures[0].message
+
+
+def test_rows_of_one_entity_are_in_one_group(tables_with_entities: Tables) -> None:
+    samples = JointSamples.draw(tables_with_entities)
+    for side in (samples.train, samples.fresh, samples.synthetic):
+        assert side.rows.assign(group=side.groups).groupby("person")["group"].nunique().eq(1).all()
+    assert all(e.low is not None for e in support.measure(tables_with_entities).estimates)

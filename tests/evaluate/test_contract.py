@@ -1,0 +1,191 @@
+"""What every measure promises, whatever it measures: landmarks, the same numbers for the same tables, and no NaN."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.catalog import CATALOG
+from evaluate.engine import MEASURES, measure_candidate
+from evaluate.policy import Policy, Rule, judge
+from evaluate.result import Candidate, Estimate, EvaluationError
+from evaluate.tables import Measurement, Tables, shuffle_columns
+from synth.schema import Schema, build_schema
+
+MIXED = {
+    "age": {"kind": "integer", "bounds": [0, 120]},
+    "income": {"kind": "real", "bounds": [0, 1e6], "decimals": 2, "missing": True},
+    "region": {"kind": "categorical", "categories": ["north", "south", "east"], "missing": True},
+    "since": {"kind": "date", "bounds": ["2000-01-01", "2030-12-31"]},
+    "smoker": {"kind": "boolean"},
+}
+SCHEMA = build_schema(
+    {"status": "declared", "target": "smoker", "sensitive": ["region"], "columns": MIXED},
+)
+LANDMARKED = ("validity", "fidelity", "utility")
+"""Families whose numbers have an interval and both landmarks."""
+
+
+def rows(n: int, seed: int) -> pd.DataFrame:
+    """Rows that hang together, with missing values."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 80, n)
+    smoker = rng.random(n) < np.where(age > 50, 0.6, 0.2)
+    income = np.round(rng.lognormal(9, 0.5, n) * (1 + smoker), 2)
+    region = rng.choice(["north", "south", "east"], n, p=[0.5, 0.3, 0.2])
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": np.where(rng.random(n) < 0.1, np.nan, income),
+            "region": np.where(rng.random(n) < 0.05, None, np.where(smoker & (rng.random(n) < 0.5), "south", region)),
+            "since": pd.to_datetime("2010-01-01") + pd.to_timedelta(age * 40 + rng.integers(0, 99, n), unit="D"),
+            "smoker": smoker,
+        }
+    )
+
+
+@cache
+def measured(name: str, kind: str) -> Candidate:
+    """One measure of one of the tables that all tests share."""
+    return measure_candidate(kind, prepared(kind), measures=[name])
+
+
+@cache
+def prepared(kind: str) -> Tables:
+    train, holdout = rows(400, 0), rows(300, 1)
+    offered = {
+        "honest": rows(350, 2),
+        "train": train,
+        "shuffled": shuffle_columns(train, np.random.default_rng(3)),
+    }
+    if kind in offered:
+        return Tables.prepare(train, holdout, offered[kind], SCHEMA)
+    assert kind == "turned"
+    return Tables.prepare(*(turned(frame) for frame in (train, holdout, offered["honest"])), SCHEMA)
+
+
+def turned(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same rows in another order, their columns in another order, equal values in other dtypes."""
+    frame = frame.sample(frac=1.0, random_state=7)[list(frame.columns[::-1])]
+    return frame.assign(
+        age=frame["age"].astype("float64"),
+        income=frame["income"].astype(object),
+        region=frame["region"].astype("category"),
+        smoker=frame["smoker"].astype("boolean"),
+        since=frame["since"].dt.strftime("%Y-%m-%d"),
+    )
+
+
+def estimates(name: str, kind: str) -> dict[tuple[str, tuple[str, ...]], Estimate]:
+    return {(e.measure, e.subject): e for e in measured(name, kind).estimates}
+
+
+@pytest.fixture(params=MEASURES)
+def name(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+def test_every_number_is_in_the_catalog_under_its_measure(name: str) -> None:
+    for estimate in measured(name, "honest").estimates:
+        assert CATALOG[estimate.measure].by == name, estimate.measure
+        assert CATALOG[estimate.measure].direction == estimate.direction, estimate.measure
+
+
+def test_no_measure_fails_on_an_ordinary_table(name: str) -> None:
+    failed = [f for f in measured(name, "honest").failures if f.reason != "skipped"]
+    assert not failed
+
+
+def test_every_number_has_an_interval_around_it_and_both_landmarks(name: str) -> None:
+    for estimate in measured(name, "honest").estimates:
+        assert estimate.low is not None, estimate
+        assert estimate.high is not None, estimate
+        assert estimate.low <= estimate.value <= estimate.high, estimate
+        assert estimate.n > 0, estimate
+        if name.split(".")[0] in LANDMARKED:
+            assert estimate.reference is not None, estimate
+            assert estimate.floor is not None, estimate
+
+
+def test_rows_columns_and_dtypes_in_another_order_change_nothing(name: str) -> None:
+    first, second = estimates(name, "honest"), estimates(name, "turned")
+    assert first.keys() == second.keys()
+    for key, estimate in first.items():
+        other = second[key]
+        for part in ("value", "low", "high", "reference", "floor"):
+            assert getattr(other, part) == pytest.approx(getattr(estimate, part), abs=1e-9), (key, part)
+
+
+def test_the_same_table_gives_the_same_numbers(name: str) -> None:
+    again = measure_candidate("honest", prepared("honest"), measures=[name])
+    assert again.estimates == measured(name, "honest").estimates
+    assert again.failures == measured(name, "honest").failures
+
+
+@pytest.mark.parametrize("family", ["fidelity", "utility"])
+def test_identical_tables_score_better_than_shuffled_ones(name: str, family: str) -> None:
+    if name.split(".")[0] != family:
+        pytest.skip(f"{name} is no measure of {family}")
+    best, worst = estimates(name, "train"), estimates(name, "shuffled")
+    for key in best.keys() & worst.keys():
+        entry = CATALOG[key[0]]
+        if entry.gateable and not key[1] and not key[0].startswith("columns."):
+            better = best[key].value - worst[key].value
+            assert better * (1 if entry.direction == "higher" else -1) > 0, key
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_empty_and_one_row_tables_are_refused(n_rows: int) -> None:
+    parts = {"train": rows(100, 0), "holdout": rows(100, 1), "synthetic": rows(100, 2)}
+    for part in parts:
+        cut = {**parts, part: parts[part].head(n_rows)}
+        with pytest.raises(EvaluationError, match="needs at least"):
+            Tables.prepare(**cut, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("broken", ["value", "low", "reference"])
+def test_nan_never_wins(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(tables: Tables) -> Measurement:
+        numbers = {"value": 0.0, "low": 0.0, "high": 0.0, "reference": 0.0, broken: float("nan")}
+        return Measurement((Estimate("columns.tvd.excess", n=10, direction="lower", **numbers),))
+
+    monkeypatch.setitem(MEASURES, "fidelity.columns", measure)
+    found = measure_candidate("a", prepared("honest"), measures=["fidelity.columns"])
+    assert not found.estimates
+    assert "fidelity.columns" in {failure.measure for failure in found.failures}
+    rule = Rule(measure="columns.tvd.excess", limit=1.0, why="because")
+    policy = Policy(name="p", version=1, audience="a", rules=(rule,))
+    assert judge(found, policy).verdict == "INCONCLUSIVE"
+
+
+KINDS = {
+    "all categorical": ("region", "smoker"), "all numeric": ("age", "income"), "one category": ("region",),
+    "one number": ("income",), "dates": ("since",),
+}  # fmt: skip
+
+
+def schema_of(columns: tuple[str, ...], change: Callable[[dict[str, object]], dict[str, object]] = dict) -> Schema:
+    return build_schema({"status": "declared", "columns": {c: change(MIXED[c]) for c in columns}})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_narrow_tables_give_numbers_or_a_reason(name: str, kind: str) -> None:
+    columns = list(KINDS[kind])
+    tables = Tables.prepare(*(rows(120, seed)[columns] for seed in range(3)), schema_of(KINDS[kind]))
+    found = measure_candidate(kind, tables, measures=[name])
+    assert found.estimates or found.failures
+    assert all(failure.reason == "skipped" and failure.message for failure in found.failures if failure.measure != name)
+    assert {failure.reason for failure in found.failures} <= {"skipped"}
+
+
+@pytest.mark.parametrize("value", [None, 0])
+def test_constant_and_missing_columns_give_numbers_or_a_reason(name: str, value: int | None) -> None:
+    schema = schema_of(("age", "region", "smoker"), lambda column: {**column, "missing": True})
+    frames = [rows(120, seed)[["age", "region", "smoker"]].assign(age=value) for seed in range(3)]
+    tables = Tables.prepare(*frames, schema)
+    found = measure_candidate("constant", replace(tables), measures=[name])
+    assert {failure.reason for failure in found.failures} <= {"skipped"}
