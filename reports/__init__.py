@@ -20,5 +20,6 @@ True
 
 from reports.document import Document, compose
 from reports.html import render_html, write_html
+from reports.sweep_files import write_sweep
 
-__all__ = ["Document", "compose", "render_html", "write_html"]
+__all__ = ["Document", "compose", "render_html", "write_html", "write_sweep"]

@@ -1,5 +1,6 @@
 """The report as data, before any rendering: what is said, in which order, about which synthetic table."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +12,18 @@ from reports.books import Books, books_of, warned
 from reports.evidence import (
     AssociationSet,
     ColumnRow,
-    WorstPair,
+    WorstClique,
     associations,
     column_rows,
     difference_top,
     score_extent,
-    worst_pairs,
+    worst_cliques,
 )
 from reports.expectations import Expectation, expectations
 from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, Entry, entry
 from reports.limits import Limits, limits_of, twins
 from reports.provenance import Fact, SchemaRow, facts, schema_rows
+from reports.sweep import Sweep, shown_in_full, sweep_of
 
 TITLE = "Evaluation of synthetic tables"
 NOTICE = "Internal: this report reads real data and is outside the privacy guarantee. Do not pass it on."
@@ -64,7 +66,8 @@ class Section:
     named_for_release: bool
     rulings: tuple[Ruling, ...]
     associations: AssociationSet | None
-    worst_pairs: tuple[WorstPair, ...]
+    worst_pairs: tuple[WorstClique, ...]
+    worst_triples: tuple[WorstClique, ...]
     limits: Limits
     books: Books | None
     audit: AuditNote | None
@@ -88,12 +91,14 @@ class Document:
     columns: tuple[ColumnRow, ...]
     score_extent: tuple[float, float]
     difference_top: float
+    rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
     facts: tuple[Fact, ...]
     versions: tuple[Fact, ...]
     schema: tuple[SchemaRow, ...]
     glossary: tuple[tuple[str, Entry], ...]
+    sweep: Sweep | None = None
 
 
 def compose(
@@ -108,7 +113,7 @@ def compose(
         release: the candidate that the job names for release; none where it names none.
     """
     ruled = tuple(verdicts)
-    candidates = evaluation.candidates
+    candidates = shown_in_full(evaluation, release)
     return Document(
         title=title,
         job=str(evaluation.provenance.get("job") or ""),
@@ -123,12 +128,14 @@ def compose(
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),
         score_extent=score_extent(candidates),
+        rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),
         warnings=_warnings(evaluation),
         facts=facts(evaluation),
         versions=facts(evaluation, versions=True),
         schema=schema_rows(evaluation.schema),
         glossary=_glossary(candidates, ruled),
+        sweep=sweep_of(evaluation, candidates),
     )
 
 
@@ -139,7 +146,8 @@ def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], rele
         named_for_release=candidate.name == release,
         rulings=tuple(Ruling(v, WORDS[v.verdict], _reasons(v)) for v in verdicts if v.candidate == candidate.name),
         associations=associations(candidate),
-        worst_pairs=worst_pairs(candidate),
+        worst_pairs=worst_cliques(candidate, "pairs"),
+        worst_triples=worst_cliques(candidate, "triples"),
         limits=limits_of(candidate),
         books=books_of(candidate.name, candidate.statement) if candidate.statement else None,
         audit=audit_note(candidate),
@@ -169,7 +177,9 @@ def _slack(finding: Finding) -> float:
     estimate, limit = finding.estimate, finding.rule.limit
     worst = estimate.high if finding.rule.direction == "lower" else estimate.low
     room = abs(limit - (estimate.reference or 0.0))
-    return abs(limit - (estimate.value if worst is None else worst)) / max(room, 1e-12)
+    if room == 0.0:  # a limit that leaves none, kept to the letter, was no close call
+        return math.inf
+    return abs(limit - (estimate.value if worst is None else worst)) / room
 
 
 def _compared(candidates: Sequence[Candidate]) -> list[str]:

@@ -16,6 +16,7 @@ from reports.document import TITLE, WORDS, Document, compose
 from reports.glossary import METRICS, TERMS, entry, evidence
 from reports.limits import NOT_RUN, audit_failed
 from reports.readings import reading, shown
+from reports.utilities import subgroups, utility_absent, utility_rows
 from synth.output import whole_file
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def _environment() -> "Environment":
     environment.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=_SYMBOLS)
     environment.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
     environment.globals.update(AUDITED=AUDITED, audit_failed=audit_failed)
+    environment.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
     environment.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     environment.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return environment

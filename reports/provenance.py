@@ -67,6 +67,8 @@ def _holds(column: Mapping[str, Any]) -> str:
     if column.get("bounds"):
         low, high = column["bounds"]
         return f"{plain(low)} to {plain(high)}"
+    if column.get("personal"):
+        return f"{plain(column['personal']).replace('_', ' ')}, {plain(column.get('locale', ''))}"
     return plain(column.get("template") or "")
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, PersonalColumn, RealColumn, WeightColumn
 from synth.domain.grid import EVEN_CELLS
 from synth.domain.line import step
 from synth.generators.one_way import RARE
@@ -127,6 +127,9 @@ def _of_identifiers(facts: Facts) -> Iterator[str]:
     names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], IdentifierColumn)]
     if names:
         yield f"{_listed(names)}: identifiers are made anew in the same format; nothing about them is learned"
+    names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], PersonalColumn)]
+    if names:
+        yield f"{_listed(names)}: personal data is written anew by Faker; nothing about it is learned"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from synth.dp.accounting import epsilon_pld
 from synth.dp.calibration import resolve_delta
 from synth.dp.curve import RdpCurve
 from synth.dp.events import GaussianEvent
@@ -12,6 +11,7 @@ from synth.dp.schedule import Schedule
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
 from understudy.funds import LEDGER_VARIABLE, Fund
+from understudy.sweep import Composed, composed
 
 WEAK_EPSILON = 10.0
 """An epsilon above this is called weak."""
@@ -31,6 +31,7 @@ class Intent:
         schema: what is public about the table.
         fund: what pays for them; none: no ledger.
         outside: what becomes of values outside the schema.
+        swept: of a sweep: what it comes to; its labels are then one for each setting.
     """
 
     generators: Mapping[str, Generator]
@@ -38,6 +39,22 @@ class Intent:
     schema: Schema
     fund: Fund | None
     outside: str
+    swept: "Swept | None" = None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep comes to.
+
+    Attributes:
+        composed: what all its private fits promise together; none where none promises anything.
+        unpaid: whether nobody pays for them.
+        schedules: of all of them, by label.
+    """
+
+    composed: Composed | None
+    unpaid: bool
+    schedules: Mapping[str, Schedule]
 
 
 def cautions(intent: Intent) -> tuple[str, ...]:
@@ -95,9 +112,16 @@ def _of_units(intent: Intent) -> Iterator[str]:
 
 
 def _of_all(intent: Intent) -> Iterator[str]:
-    if len(intent.schedules) > 1:
-        yield _together(intent)
-    if intent.fund is None:
+    schedules = intent.schedules if intent.swept is None else intent.swept.schedules
+    if len(schedules) > 1:
+        yield _together(intent, schedules)
+    if intent.swept is not None and intent.swept.unpaid:
+        yield (
+            "NOTHING OF THIS SWEEP MAY BE RELEASED: no ledger pays for its private fits, so its synthetic tables and "
+            "models are not kept, and every verdict is FAIL; to release one of its points, name a ledger, which "
+            "reserves the sum of all of them"
+        )
+    elif intent.fund is None:
         yield (
             "a private fit outside a ledger is not added to earlier releases of the same table; name a ledger in the "
             f"job, with --ledger or in {LEDGER_VARIABLE}"
@@ -114,19 +138,19 @@ def _of_all(intent: Intent) -> Iterator[str]:
         )
 
 
-def _together(intent: Intent) -> str:
+def _together(intent: Intent, schedules: Mapping[str, Schedule]) -> str:
     """What several private fits of one table come to: whoever picks the best of them has looked at all."""
-    delta = max(schedule.delta for schedule in intent.schedules.values())
-    events = [event for schedule in intent.schedules.values() for event in schedule.events]
-    joint = epsilon_pld(events, delta)
+    found = composed(schedules) if intent.swept is None else intent.swept.composed
+    assert found is not None
     in_ledger = ""
     if intent.fund is not None:
-        curve = RdpCurve.total(schedule.curve for schedule in intent.schedules.values())
+        curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
         in_ledger = f" ({intent.fund.filter.spent(curve):.3g} in the ledger)"
+    named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
     return (
-        f"{len(intent.schedules)} private fits of one table compose, {_listed(intent, list(intent.schedules))}: "
-        f"together they come to epsilon={joint:.3g} at delta={delta:.2g}{in_ledger}, which is the price of choosing "
-        "the best of them too"
+        f"{len(schedules)} private fits of one table compose, {named}: "
+        f"together they come to epsilon={found.epsilon:.3g} at delta={found.delta:.2g}{in_ledger}, which is the price "
+        "of choosing the best of them too"
     )
 
 

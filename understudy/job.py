@@ -4,6 +4,7 @@
 """
 
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -11,12 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence
-from understudy.seeds import MAX_SEED
+from understudy.sweep import Point, Seed, SweepSpec, epsilon_list, points
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What a generator may be called: its label also names files."""
-
-Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
 
 
 class TableSpec(Frozen):
@@ -54,10 +53,33 @@ class GeneratorSpec(BaseModel):
         description="Rows to sample; none: for a private fit n_units (with entities a noisy count), else as in train.",
     )
 
+    @model_validator(mode="after")
+    def _usable_list(self) -> Self:
+        if self.sweeps:
+            epsilon_list(self.parameters["epsilon"])
+        return self
+
     @property
     def parameters(self) -> dict[str, Any]:
         """The generator's own parameters."""
         return dict(self.model_extra or {})
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether it is to be fitted at each of several epsilons."""
+        return isinstance(self.parameters.get("epsilon"), list | tuple)
+
+    @property
+    def epsilons(self) -> tuple[float | None, ...]:
+        """Every epsilon that it is to be fitted at; none: without a formal guarantee."""
+        given = self.parameters.get("epsilon")
+        return epsilon_list(given) if self.sweeps else (given,)
+
+    def at(self, epsilon: float | None) -> Self:
+        """The same at one epsilon."""
+        others = {key: value for key, value in self.parameters.items() if key != "epsilon"}
+        chosen = {} if epsilon is None else {"epsilon": epsilon}
+        return type(self)(generator=self.generator, rows=self.rows, **others, **chosen)
 
 
 def _as_list(value: Any) -> Any:
@@ -72,6 +94,7 @@ class EvaluationSpec(Frozen):
     )
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
     audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
+    target: str | None = Field(default=None, description="Column that models predict; none: the schema's target.")
 
 
 class LedgerSpec(Frozen):
@@ -87,11 +110,13 @@ class Job(Frozen):
 
     name: str | None = Field(default=None, min_length=1, description="Title of the report.")
     seed: Seed = Field(default=0, description="Of every draw but the noise of private fits.")
-    release: str | None = Field(default=None, description="Label of the generator whose table is to be released.")
+    workers: int = Field(default=1, ge=1, strict=True, description="Processes that make candidates side by side.")
+    release: str | None = Field(default=None, description="Label of the candidate whose table is to be released.")
     policy: str = Field(default="internal", description="Name of a shipped policy, or the path of one.")
     table: TableSpec
     split: SplitSpec = SplitSpec()
     generators: dict[str, GeneratorSpec] = Field(min_length=1)
+    sweep: SweepSpec | None = Field(default=None, description="None: a sweep only where an epsilon is a list.")
     evaluation: EvaluationSpec = EvaluationSpec()
     ledger: LedgerSpec | None = Field(default=None, description="None: private fits are outside any ledger.")
 
@@ -110,11 +135,25 @@ class Job(Frozen):
 
     @model_validator(mode="after")
     def _release_is_there(self) -> Self:
-        if self.release is not None and self.release not in self.generators:
+        if self.release is None or self.release in self.points:
+            return self
+        remedy = nearest(self.release, self.points)
+        if self.release in self.generators:
+            point = next(label for label, point in self.points.items() if point.family == self.release)
             raise ValueError(
-                f"release={self.release!r} is not a generator's label; {nearest(self.release, self.generators)}"
+                f"release={self.release!r} is a generator of a sweep; name one of its points, as {point!r}"
             )
-        return self
+        raise ValueError(f"release={self.release!r} is not a generator's label; {remedy}")
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether generators are fitted at several epsilons or with several seeds."""
+        return self.sweep is not None or any(spec.sweeps for spec in self.generators.values())
+
+    @cached_property
+    def points(self) -> dict[str, Point]:
+        """Every candidate by its label: a generator, or one point of a sweep."""
+        return points(self.generators, (self.sweep or SweepSpec()).seeds if self.is_sweep else None)
 
     @property
     def split_seed(self) -> int:

@@ -34,6 +34,7 @@ class Offer:
         measures: which to take; none: all.
         time_limit_s: seconds for each measure; none: no limit.
         audit: whether the claim of the model, where it makes one, is audited on a public stand-in.
+        target: the column that models predict; none: the schema's.
     """
 
     train: Path
@@ -45,6 +46,7 @@ class Offer:
     measures: tuple[str, ...] | None = None
     time_limit_s: float | None = None
     audit: bool = True
+    target: str | None = None
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -69,6 +71,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         measures=offer.measures,
         time_limit_s=offer.time_limit_s,
         seed=offer.seed,
+        target=offer.target,
         progress=progress,
         statements={name: statement for name in names if statement is not None},
         generators={name: {"generator": model.name} for name in names if model is not None},

@@ -1,25 +1,27 @@
 """A job with everything checked that can be checked before a row of the real table is read."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evaluate.engine import MEASURES
+from evaluate.engine import MEASURES, aimed
 from evaluate.policy import Policy, load_policy
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, TableError, nearest
-from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.base import Generator
 from synth.generators.registry import generator
 from synth.schema import Schema
 from synth.schema_file import read_schema
-from understudy.cautions import Intent, cautions
-from understudy.funds import Fund, ledger_url, open_fund, refuse_password
+from understudy.cautions import Intent, Swept, cautions
+from understudy.funds import Fund, open_fund
 from understudy.job import Job, read_job
+from understudy.payment import ledger_of, payment
 from understudy.policies import find_policy
 from understudy.provenance import fingerprint_key, key_path
 from understudy.sources import embedded_table
+from understudy.sweep import NONE, Composed, Point, composed
 from understudy.unfinished import check_free, requested
 
 
@@ -41,6 +43,7 @@ class Plan:
         fund: the total that pays for these; none: no ledger, or nothing to pay for.
         key: *Sensitive*. Of the real table's fingerprint.
         restart: whether unfinished work of this output is removed first.
+        workers: processes that make candidates side by side.
     """
 
     job: Job
@@ -56,16 +59,42 @@ class Plan:
     fund: Fund | None
     key: bytes
     restart: bool = False
+    workers: int = 1
+
+    @property
+    def points(self) -> dict[str, Point]:
+        """Every candidate by its label."""
+        return self.job.points
 
     @property
     def private(self) -> bool:
         """Whether any generator promises something."""
         return bool(self.schedules)
 
+    @property
+    def unpaid(self) -> bool:
+        """Whether this is a sweep with private fits that nobody pays for: nothing of it may be released."""
+        return self.job.is_sweep and self.private and self.fund is None
+
+    @cached_property
+    def composed(self) -> Composed | None:
+        """What all private fits of a sweep come to together; none outside one."""
+        return composed(self.schedules) if self.job.is_sweep else None
+
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What should be said before a row is read."""
-        return cautions(Intent(self.generators, self.schedules, self.schema, self.fund, self.job.table.outside))
+        # The seeds of a sweep share what there is to say: one line for all of them.
+        shown = {label: point.setting_label for label, point in self.points.items()}
+        intent = Intent(
+            {shown[label]: chosen for label, chosen in self.generators.items()},
+            {shown[label]: schedule for label, schedule in self.schedules.items()},
+            self.schema,
+            self.fund,
+            self.job.table.outside,
+            Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
+        )
+        return cautions(intent)
 
     @property
     def suffix(self) -> str:
@@ -78,13 +107,14 @@ class Plan:
         return self.job.name or self.job_path.stem
 
 
-def make_plan(job_path: Path, out: Path, *, restart: bool = False) -> Plan:
+def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None) -> Plan:
     """A plan, or the first thing that would go wrong. No row of the table is read and nothing is written.
 
     Args:
         job_path: the job file.
         out: the folder that will appear.
         restart: whether unfinished work of this output is removed first.
+        workers: processes that make candidates side by side; none: as the job says.
 
     Raises:
         BadInput: job, schema, policy, a generator's parameters, the table's place or the output's cannot be used, or
@@ -97,8 +127,10 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False) -> Plan:
     schema = read_schema(schema_path)
     policy_path = find_policy(job.policy, home)
     check_measures(job.evaluation.measures or ())
-    generators = {label: _generator(job, label, schema) for label in job.generators}
-    schedules, fund = _payment(job, home, schema, generators)
+    if job.evaluation.target is not None:
+        aimed(schema, job.evaluation.target)
+    generators = _generators(job, schema)
+    schedules, fund = payment(job, home, schema, generators)
     if fund is not None:
         asked = frozenset() if restart else requested(out)
         fund.check([schedule.curve for label, schedule in schedules.items() if label not in asked])
@@ -116,7 +148,18 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False) -> Plan:
         fund=fund,
         key=fingerprint_key(key_path()),
         restart=restart,
+        workers=workers or job.workers,
     )
+
+
+def with_fund(plan: Plan) -> Plan:
+    """A plan that has lost its open ledger, with the ledger opened anew, as another process needs it.
+
+    Raises:
+        LedgerError: the ledger cannot be opened any more.
+    """
+    url = ledger_of(plan.job, plan.job_path.parent)
+    return plan if url is None else replace(plan, fund=open_fund(url, plan.schema))
 
 
 def check_measures(measures: Iterable[str]) -> None:
@@ -130,29 +173,30 @@ def check_measures(measures: Iterable[str]) -> None:
             raise JobError(f"measure={name!r} is unknown; {nearest(name, MEASURES)}")
 
 
-def _generator(job: Job, label: str, schema: Schema) -> Generator:
-    spec = job.generators[label]
-    parameters: dict[str, Any] = spec.parameters
+def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
+    """The specification of every candidate, checked; the seeds of a sweep share theirs."""
+    found: dict[tuple[str, float | None], Generator] = {}
+    for point in job.points.values():
+        if point.setting not in found:
+            found[point.setting] = _generator(job, point, schema)
+    return {label: found[point.setting] for label, point in job.points.items()}
+
+
+def _generator(job: Job, point: Point, schema: Schema) -> Generator:
+    parameters: dict[str, Any] = point.spec.parameters
     try:
-        chosen = generator(spec.generator or label, **parameters)
+        chosen = generator(point.spec.generator or point.family, **parameters)
     except JobError as error:
-        raise JobError(f"generators.{label}: {error}") from None
+        raise JobError(f"generators.{point.family}{_at(job, point)}: {error}") from None
     chosen.check(schema)
     return chosen
 
 
-def _payment(
-    job: Job, home: Path, schema: Schema, generators: Mapping[str, Generator]
-) -> tuple[dict[str, Schedule], Fund | None]:
-    """The schedules of all private fits, and the total that pays for them."""
-    if job.ledger is not None:
-        refuse_password(job.ledger.url)
-    url = ledger_url(None if job.ledger is None else job.ledger.url, home)
-    private = {label: g for label, g in generators.items() if isinstance(g, PrivateGenerator) and g.promises}
-    # Before the schedules, which take a while.
-    fund = open_fund(url, schema) if private and url is not None else None
-    found = {label: chosen.schedule(schema) for label, chosen in private.items()}
-    return {label: schedule for label, schedule in found.items() if schedule is not None}, fund
+def _at(job: Job, point: Point) -> str:
+    """Which epsilon of a list an error is about."""
+    if not job.generators[point.family].sweeps:
+        return ""
+    return f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"
 
 
 def _table(job: Job, home: Path) -> Path:

@@ -142,6 +142,7 @@ class Said:
         split: how the two sides came about.
         warnings: sentences that were said before and during the work.
         ledger: what was reserved and what is left.
+        sweep: the points of a sweep, what they come to together, and whether they may be released.
     """
 
     job: str | None = None
@@ -149,6 +150,7 @@ class Said:
     split: str | None = None
     warnings: tuple[str, ...] = ()
     ledger: Mapping[str, Any] | None = None
+    sweep: Mapping[str, Any] | None = None
 
 
 def record(
@@ -175,6 +177,7 @@ def record(
         "split": said.split,
         "warnings": list(said.warnings),
         "ledger": None if said.ledger is None else dict(said.ledger),
+        "sweep": None if said.sweep is None else dict(said.sweep),
         "fingerprints": dict(prints),
         **hashes,
         "files_sha256": {name: sha256(path) for name, path in files.items()},

@@ -2,52 +2,29 @@
 
 import json
 import shutil
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from evaluate.policy import Verdict
-from evaluate.result import NOTICE, Candidate, Evaluation
-from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError
-from synth.generators.base import Model
-from synth.generators.lawful import REJECTED, rejections
-from synth.generators.registry import load_model
+from evaluate.result import NOTICE, Evaluation
+from reports import write_sweep
 from synth.output import whole_file
 from synth.split import Split
-from synth.table import read_table, write_table
-from understudy import provenance, reservations, stages
-from understudy.auditing import disproved
+from understudy import candidates, provenance, reservations, stages
 from understudy.console import Console
 from understudy.exit_codes import DONE, VERDICTS
 from understudy.funds import releases
+from understudy.making import make_all
 from understudy.plan import Plan
 from understudy.unfinished import unfinished
-from understudy.work import Work
+from understudy.work import TRAINING, Work
 
 REPORT, EVALUATION, VERDICT = "report.html", "evaluation.json", "verdict.json"
-SYNTHETIC, MODELS = "synthetic", "models"
+MODELS = "models"
 KEYED, STRATIFIED = "keyed hash", "stratified draw"
-
-
-@dataclass(frozen=True)
-class Made:
-    """What one generator left.
-
-    Attributes:
-        statement: what it promises; none: **no formal guarantee**.
-        seconds: wall seconds of fit and sample.
-        unsaved: why its model was not saved; empty where it was.
-        rejected: rows that were drawn and rejected for breaking a constraint; none where the schema has none.
-    """
-
-    statement: PrivacyStatement | None
-    seconds: Mapping[str, float]
-    unsaved: str
-    rejected: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,13 +53,17 @@ def run(plan: Plan, console: Console) -> Outcome:
     Raises:
         BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way; no output was
             left, and unfinished work only where something was reserved or drawn, or a fit was finished.
+        LostCandidates: some candidates could not be made, the others are finished; no output was left.
     """
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
         sides = _prepare(plan, work, console)
-        made = {label: _make(plan, label, sides, work, console) for label in plan.generators}
-        evaluation = _evaluate(plan, sides, made, work, console)
+        if not _whole(work).exists():
+            make_all(plan, work, sides, console)
+            _join(plan, work, sides)
+        evaluation = Evaluation.from_json(_whole(work).read_text(encoding="utf-8"))
         verdicts = stages.judge(plan, evaluation)
+        made = {label: candidates.made(work, label) for label in plan.points}
         outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
         with console.stage("report"):
             _write(outcome, work.result)
@@ -115,106 +96,36 @@ def _prepare(plan: Plan, work: Work, console: Console) -> Split:
     return sides
 
 
-def _make(plan: Plan, label: str, sides: Split, work: Work, console: Console) -> Made:
-    """One candidate: fitted, saved where it can be, sampled and written; what is there of it is not done again."""
-    if "statement" not in work.stage(label):
-        model, unsaved = _fit(plan, label, sides, work, console)
-        started = time.perf_counter()
-        with console.stage(f"sample {label}") as progress:
-            synthetic = stages.sample(plan, label, model, progress)
-            write_table(synthetic, _table(plan, label, work), plan.schema)
-        seconds = {**work.stage(label)["seconds"], "sample": time.perf_counter() - started}
-        statement = None if model.statement is None else model.statement.to_dict()
-        rejected = synthetic.attrs.get(REJECTED)
-        if rejected is not None:
-            console.say(f"{label}: {rejections(rejected)}")
-        work.write_stage(label, {"seconds": seconds, "unsaved": unsaved, "statement": statement, "rejected": rejected})
-    done = work.stage(label)
-    stated = None if done["statement"] is None else PrivacyStatement.from_dict(done["statement"])
-    return Made(stated, done["seconds"], done["unsaved"], done.get("rejected"))
+def _whole(work: Work) -> Path:
+    return work.result / EVALUATION
 
 
-def _fit(plan: Plan, label: str, sides: Split, work: Work, console: Console) -> tuple[Model, str]:
-    """A generator's model, fitted or loaded, and why it could not be saved."""
-    unsaved, model = "", load_model(work.model(label)) if work.model(label).is_dir() else None
-    if model is None:
-        started, warned = time.perf_counter(), len(work.warnings)
-        with console.stage(f"fit {label}") as progress, reservations.budget(plan, work, label) as budget:
-            model = stages.fit(plan, label, sides.train, budget, work.training(label), progress)
-        for sentence in work.warnings[warned:]:
-            console.warn(sentence)
-        # Before the model: where that is, these are too.
-        work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}})
-        work.keep_log(label)
-        unsaved = _save(model, work.model(label))
-        # After the model: until that is there, a fit that has drawn all it may needs what it was trained to.
-        work.forget_training(label)
-    if plan.fund is not None and model.statement is not None:
-        reservations.commit(plan.fund, model.statement)
-    return model, unsaved
-
-
-def _save(model: Model, path: Path) -> str:
-    """Why a model could not be saved; empty where it was."""
-    try:
-        model.save(path)
-    except ModelError as error:
-        return str(error)
-    return ""
-
-
-def _table(plan: Plan, label: str, work: Work) -> Path:
-    return work.result / SYNTHETIC / f"{label}{plan.suffix}"
-
-
-def _evaluate(plan: Plan, sides: Split, made: Mapping[str, Made], work: Work, console: Console) -> Evaluation:
-    """Everything measured, once; what is judged is what was written."""
-    path = work.result / EVALUATION
-    if path.exists():
-        return Evaluation.from_json(path.read_text(encoding="utf-8"))
-    with console.stage("evaluate") as progress:
-        synthetic = {label: read_table(_table(plan, label, work)) for label in made}
-        statements = {label: one.statement for label, one in made.items()}
-        evaluation = stages.evaluate(plan, sides, synthetic, statements, progress)
-    completed = (_completed(plan, candidate, made[candidate.name]) for candidate in evaluation.candidates)
-    candidates = tuple(_audit(plan, candidate, console) for candidate in completed)
-    evaluation = replace(evaluation, candidates=candidates, provenance=_provenance(plan, made, work, sides))
-    with whole_file(path) as beside:
+def _join(plan: Plan, work: Work, sides: Split) -> None:
+    """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
+    evaluation = candidates.joined(plan, work)
+    if plan.unpaid:
+        _remove_releasable(work.result)
+    evaluation = replace(evaluation, provenance=_provenance(plan, work, sides))
+    with whole_file(_whole(work)) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
-    return evaluation
 
 
-def _completed(plan: Plan, candidate: Candidate, made: Made) -> Candidate:
-    """The candidate with what its making took, rows rejected where there are constraints, and what was expected."""
-    return replace(
-        candidate,
-        seconds={**made.seconds, **candidate.seconds},
-        expected=stages.expected(plan, candidate.name),
-        n_rejected_rows=made.rejected,
-    )
+def _remove_releasable(folder: Path) -> None:
+    """Nothing that could be passed on is left of a sweep that nobody pays for."""
+    for kept in (candidates.SYNTHETIC, MODELS, TRAINING):
+        shutil.rmtree(folder / kept, ignore_errors=True)
 
 
-def _audit(plan: Plan, candidate: Candidate, console: Console) -> Candidate:
-    """The candidate with its claim audited, where it makes one; a claim that does not hold is said at once."""
-    if candidate.name not in stages.audited(plan):
-        return candidate
-    with console.stage(f"audit {candidate.name}") as progress:
-        candidate = stages.audit(plan, candidate, progress)
-    warning = disproved(candidate)
-    if warning is not None:
-        console.warn(warning)
-    return candidate
-
-
-def _provenance(plan: Plan, made: Mapping[str, Made], work: Work, sides: Split) -> dict[str, Any]:
+def _provenance(plan: Plan, work: Work, sides: Split) -> dict[str, Any]:
     outputs = sorted(path for path in work.result.rglob("*") if path.is_file())
-    stated = {label: None if one.statement is None else one.statement.to_dict() for label, one in made.items()}
+    stated = {label: work.stage(label)["statement"] for label in plan.points}
     said = provenance.Said(
         job=plan.title,
         release=plan.job.release,
         split=f"{KEYED if sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
         warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings))),
         ledger=releases(stated),
+        sweep=_swept(plan),
     )
     return provenance.record(
         plan.job.seed,
@@ -225,6 +136,17 @@ def _provenance(plan: Plan, made: Mapping[str, Made], work: Work, sides: Split) 
     )
 
 
+def _swept(plan: Plan) -> dict[str, Any] | None:
+    """What a sweep says of itself; none where the job is none."""
+    if not plan.job.is_sweep:
+        return None
+    return {
+        "releasable": not plan.unpaid,
+        "composed": None if plan.composed is None else asdict(plan.composed),
+        "points": [point.content() for point in plan.points.values()],
+    }
+
+
 def _write(outcome: Outcome, folder: Path) -> None:
     plan = outcome.plan
     with whole_file(folder / VERDICT) as beside:
@@ -233,7 +155,11 @@ def _write(outcome: Outcome, folder: Path) -> None:
         with whole_file(folder / name) as beside:
             shutil.copyfile(path, beside)
     stages.report(plan, outcome.evaluation, outcome.verdicts, folder / REPORT)
-    if not any((folder / MODELS).iterdir()):
+    if plan.job.is_sweep:
+        write_sweep(outcome.evaluation, folder)
+    if plan.unpaid:
+        _remove_releasable(folder)
+    if (folder / MODELS).is_dir() and not any((folder / MODELS).iterdir()):
         (folder / MODELS).rmdir()
 
 
@@ -243,6 +169,7 @@ def verdict_content(outcome: Outcome) -> dict[str, Any]:
         "notice": NOTICE,
         "policy": outcome.plan.policy.name,
         "release": outcome.plan.job.release,
+        **({"sweep": _swept(outcome.plan)} if outcome.plan.job.is_sweep else {}),
         "verdict": None if outcome.released is None else outcome.released.verdict,
         "candidates": [verdict.to_dict() for verdict in outcome.verdicts],
     }

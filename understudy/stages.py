@@ -7,7 +7,6 @@ import pandas as pd
 
 import evaluate as measuring
 from evaluate.policy import Verdict
-from evaluate.policy import judge as judge_candidate
 from evaluate.result import Candidate, Evaluation
 from reports import write_html
 from synth.dp.budget import Budget
@@ -21,6 +20,7 @@ from synth.table import read_table
 from understudy.auditing import Trial, audit_trial
 from understudy.plan import Plan
 from understudy.seeds import child_seed
+from understudy.verdicts import verdicts_on
 
 
 def read(plan: Plan) -> pd.DataFrame:
@@ -62,7 +62,7 @@ def fit(
 
 def sample(plan: Plan, label: str, model: Model, progress: Progress) -> pd.DataFrame:
     """One generator's synthetic table: as many rows as the job says, else the model's own default."""
-    rows = plan.job.generators[label].rows
+    rows = plan.points[label].spec.rows
     return model.sample(rows, seed=child_seed(plan.job.seed, "sample", label), progress=progress)
 
 
@@ -83,6 +83,7 @@ def evaluate(
         time_limit_s=plan.job.evaluation.time_limit_s,
         seed=child_seed(plan.job.seed, "evaluate"),
         outside=plan.job.table.outside,
+        target=plan.job.evaluation.target,
         progress=progress,
         statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
@@ -100,8 +101,15 @@ def expected(plan: Plan, label: str) -> dict[str, object] | None:
 
 
 def audited(plan: Plan) -> tuple[str, ...]:
-    """Labels of the generators whose claim is audited: those with an epsilon, unless the job says otherwise."""
-    return tuple(plan.schedules) if plan.job.evaluation.audit else ()
+    """Labels of the candidates whose claim is audited: those with an epsilon, unless the job says otherwise.
+
+    An audit is of a mechanism, not of a fit: of a sweep's seeds the first stands for all. What nobody pays for is not
+    audited, since no audit could make it releasable.
+    """
+    if not plan.job.evaluation.audit or plan.unpaid:
+        return ()
+    firsts = {point.setting: label for label, point in reversed(plan.points.items())}
+    return tuple(label for label in plan.schedules if firsts[plan.points[label].setting] == label)
 
 
 def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
@@ -113,7 +121,7 @@ def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
 
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
     """The policy's verdict on every candidate."""
-    return tuple(judge_candidate(candidate, plan.policy) for candidate in evaluation.candidates)
+    return verdicts_on(evaluation, [plan.policy])
 
 
 def report(plan: Plan, evaluation: Evaluation, verdicts: tuple[Verdict, ...], path: Path) -> None:

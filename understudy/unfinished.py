@@ -11,6 +11,9 @@ from synth.errors import OutputError
 from synth.output import check_new_folder, is_taken
 from understudy.work import RESERVATIONS, SPENT, OtherWork, Work, work_folder
 
+HANDS_WAIT_S = 30.0
+"""How long a new start waits for the processes of one that was killed."""
+
 
 def requested(out: Path) -> frozenset[str]:
     """Labels of the generators for which unfinished work of this output may hold a reservation."""
@@ -43,6 +46,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
     work = Work(work_folder(out), out)
     with _alone(work):
         try:
+            _wait_for_hands(work)
             check_free(out)
             if restart:
                 work.clear()
@@ -80,6 +84,22 @@ def _alone(work: Work) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _wait_for_hands(work: Work) -> None:
+    """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw.
+
+    Raises:
+        OutputError: one of them is still at work; nothing was changed.
+    """
+    for place in work.hands:
+        try:
+            with FileLock(place, timeout=HANDS_WAIT_S):
+                place.unlink()
+        except Timeout:
+            raise OutputError(
+                f"a process of an earlier start is still at work on --out {str(work.out)!r}; wait for it, or end it"
+            ) from None
 
 
 def _left(work: Work) -> str:

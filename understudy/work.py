@@ -8,7 +8,9 @@
         reservations/   one request to the ledger for each private generator, written before it is made
         journals/       noisy values of private fits, written before anything reads them
         training/       checkpoint and log of each network in training
-        stages/         what is known of each generator's finished stages
+        stages/         what is known of each candidate's finished stages
+        measured/       the evaluation of each finished candidate
+        hands/          a lock for each process that makes candidates
         warnings.json   what came up underway
         result/         becomes the output by one rename
 
@@ -22,12 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from synth.dp.journal import Journal
 from synth.errors import JobError
 from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
 
 NAMES = "work.json"
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
+MEASURED, HANDS = "measured", "hands"
 SPENT = "what was drawn or reserved stays spent"
 
 
@@ -91,7 +96,7 @@ class Work:
             )
         if other or not known:
             self.clear()
-        for part in (*_PARTS, "result/synthetic", "result/models"):
+        for part in (*_PARTS, MEASURED, HANDS, "result/synthetic", "result/models"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self._write(NAMES, {**known, **names})
 
@@ -158,6 +163,19 @@ class Work:
         """Keep what is known of a generator's finished stages."""
         self._write(f"{STAGES}/{label}.json", content)
 
+    def measured(self, label: str) -> Path:
+        """Where a candidate's evaluation is written."""
+        return self.folder / MEASURED / f"{label}.json"
+
+    def hand(self, name: str) -> Path:
+        """The lock of a process that makes candidates: held as long as it lives."""
+        return self.folder / HANDS / name
+
+    @property
+    def hands(self) -> tuple[Path, ...]:
+        """The locks of all processes that ever made candidates here."""
+        return tuple(sorted((self.folder / HANDS).glob("*")))
+
     def model(self, label: str) -> Path:
         """Where a generator's model is saved."""
         return self.result / "models" / label
@@ -173,9 +191,10 @@ class Work:
 
     def add_warnings(self, sentences: Sequence[str]) -> None:
         """Keep what came up; a sentence that is known is not repeated."""
-        merged = list(dict.fromkeys((*self.warnings, *sentences)))
-        if len(merged) > len(self.warnings):
-            self._write("warnings.json", merged)
+        if not set(sentences) - set(self.warnings):
+            return
+        with FileLock(self.folder / "warnings.lock"):
+            self._write("warnings.json", list(dict.fromkeys((*self.warnings, *sentences))))
 
     def finish(self) -> None:
         """Turn the result into the output.

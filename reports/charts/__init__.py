@@ -5,6 +5,7 @@ from reports.charts.dumbbell import dumbbell
 from reports.charts.heatmap import association_legend, association_map
 from reports.charts.overlay import overlay
 from reports.charts.strip import Extent, extent_of, strip
+from reports.charts.tradeoff import tradeoff
 
 __all__ = [
     "Extent",
@@ -16,4 +17,5 @@ __all__ = [
     "overlay",
     "roc_curve",
     "strip",
+    "tradeoff",
 ]

@@ -49,6 +49,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     audit: Annotated[
         bool, typer.Option(help="Audit the model's claim on a public stand-in; without, no rule about it passes.")
     ] = True,
+    target: Annotated[str | None, typer.Option(help="Column that models predict; none: the schema's.")] = None,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from synth.output import check_writable, whole_file
@@ -57,7 +58,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     check_writable(out)
     asked = tuple(measure or ()) or None
-    offer = Offer(train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit)
+    offer = Offer(train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target)
     for sentence in unverified(offer):
         console.warn(sentence)
     with console.stage("evaluate") as progress:
@@ -81,18 +82,18 @@ def gate(
     candidate: Annotated[str | None, typer.Option(help="Judge this one only; none: the worst verdict counts.")] = None,
 ) -> int:
     """Judge an evaluation by a policy. Exit code: 0 PASS, 1 FAIL, 3 INCONCLUSIVE."""
-    from evaluate.policy import judge
     from synth.errors import JobError, nearest
     from understudy.exit_codes import VERDICTS
     from understudy.offered import read_evaluation, read_policy
+    from understudy.verdicts import verdicts_on
 
     console = console_of(ctx)
     rules = read_policy(policy)
-    found = {c.name: c for c in read_evaluation(evaluation).candidates}
-    if candidate is not None and candidate not in found:
-        raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, found)}")
-    chosen = found.values() if candidate is None else (found[candidate],)
-    verdicts = [judge(one, rules) for one in chosen]
+    found = read_evaluation(evaluation)
+    names = [c.name for c in found.candidates]
+    if candidate is not None and candidate not in names:
+        raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
+    verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate])
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
@@ -109,17 +110,17 @@ def report(
     policy: Annotated[list[str] | None, typer.Option(help="A policy to judge by; may be repeated.")] = None,
 ) -> int:
     """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
-    from evaluate.policy import judge
     from reports import write_html
     from synth.output import check_writable
     from understudy.offered import read_evaluation, read_policy
+    from understudy.verdicts import verdicts_on
 
     console = console_of(ctx)
     check_writable(out)
     rules = [read_policy(one) for one in policy or ()]
     found = read_evaluation(evaluation)
     with console.stage("report"):
-        verdicts = [judge(candidate, rule) for rule in rules for candidate in found.candidates]
+        verdicts = verdicts_on(found, rules)
         write_html(found, out, verdicts=verdicts, release=_release(found))
     console.say(f"Report: {out}")
     console.result({"report": str(out)})

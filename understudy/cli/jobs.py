@@ -9,8 +9,13 @@ from understudy.cli.evidence import outcome_words
 from understudy.cli.options import OutFolder, console_of
 
 if TYPE_CHECKING:
+    from reports.sweep import Mean
     from understudy.console import Console
     from understudy.run import Outcome
+
+
+IN_BRIEF = ("utility.tstr.boosting", "columns.tvd.excess", "pairs.tvd.excess", "privacy.membership.auc")
+"""What a sweep shows on a terminal, where there is room for little."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,19 +30,24 @@ def run(
     restart: Annotated[
         bool, typer.Option("--restart", help="Remove unfinished work of this output; what was drawn stays spent.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Candidates made at once, each by a process of its own; none: as the job says."),
+    ] = None,
 ) -> int:
     """Split, fit, sample, evaluate, judge, report.
 
     Everything lands in one folder, whole or not at all. A run that was cut short goes on where it was when the same
     command is given again: what a private fit drew is never drawn a second time. The exit code is the verdict on the
-    table that the job names under `release` (0 PASS, 1 FAIL, 3 INCONCLUSIVE), or 0 where it names none.
+    table that the job names under `release` (0 PASS, 1 FAIL, 3 INCONCLUSIVE), or 0 where it names none. A generator
+    with a list of epsilons makes the job a sweep.
     """
     from understudy.plan import make_plan
     from understudy.run import run as carry_out
     from understudy.run import verdict_content
 
     console = console_of(ctx)
-    plan = make_plan(job, out, restart=restart)
+    plan = make_plan(job, out, restart=restart, workers=workers)
     for sentence in plan.warnings:
         console.warn(sentence)
     outcome = carry_out(plan, console)
@@ -48,12 +58,29 @@ def run(
 
 
 def _show(outcome: "Outcome", console: "Console") -> None:
-    """A line for every candidate, then the verdict and where the report is."""
+    """What was found of the candidates, then the verdict and where the report is."""
     from understudy.funds import release_line
     from understudy.run import REPORT
 
     if outcome.unsaved:
         console.note(f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/job.md).")
+    if outcome.plan.job.is_sweep:
+        _show_sweep(outcome, console)
+    else:
+        _show_candidates(outcome, console)
+    noted = outcome.evaluation.provenance["ledger"]
+    if noted is not None:
+        console.say(release_line(noted))
+    if outcome.plan.unpaid:
+        console.say("NOT RELEASABLE: no ledger pays for this sweep's private fits; tables and models were not kept")
+    released = outcome.released
+    if released is not None:
+        console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
+    console.say(f"Report: {outcome.plan.out / REPORT}")
+
+
+def _show_candidates(outcome: "Outcome", console: "Console") -> None:
+    """A line for every candidate, with the rules that it did not pass."""
     statements = {c.name: c.statement for c in outcome.evaluation.candidates}
     rows = [
         (
@@ -65,13 +92,38 @@ def _show(outcome: "Outcome", console: "Console") -> None:
         for verdict in outcome.verdicts
     ]
     console.table(("candidate", "guarantee", "verdict", "rules that did not pass"), rows)
-    noted = outcome.evaluation.provenance["ledger"]
-    if noted is not None:
-        console.say(release_line(noted))
-    released = outcome.released
-    if released is not None:
-        console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
-    console.say(f"Report: {outcome.plan.out / REPORT}")
+
+
+def _show_sweep(outcome: "Outcome", console: "Console") -> None:
+    """A line for every generator at every epsilon: means over seeds, and how many verdicts of which kind."""
+    from collections import Counter
+
+    from reports.sweep import sweep_of
+
+    sweep = sweep_of(outcome.evaluation)
+    assert sweep is not None
+    verdicts = {verdict.candidate: verdict.verdict for verdict in outcome.verdicts}
+    shown = [i for i, panel in enumerate(sweep.panels) if panel.measure in IN_BRIEF]
+    counts: dict[tuple[str, float | None], Counter[str]] = {}
+    for label, point in outcome.plan.points.items():
+        counts.setdefault(point.setting, Counter())[verdicts[label]] += 1
+    rows = [
+        (
+            row.generator,
+            "none" if row.epsilon is None else f"{row.epsilon:g}",
+            *(_mean(row.cells[i]) for i in shown),
+            ", ".join(f"{verdict} {n}" for verdict, n in counts[row.generator, row.epsilon].items()),
+        )
+        for row in sweep.rows
+    ]
+    headings = [sweep.panels[i].measure.replace(".", "\n", 1) for i in shown]
+    console.table(("generator", "epsilon", *headings, "verdicts"), rows)
+
+
+def _mean(cell: "Mean | None") -> str:
+    if cell is None:
+        return ""
+    return f"{cell.value:.3f}" if cell.low is None else f"{cell.value:.3f} ±{cell.value - cell.low:.3f}"
 
 
 def _guarantee(statement: object) -> str:

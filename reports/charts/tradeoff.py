@@ -1,0 +1,191 @@
+"""A measure along epsilon: means over seeds with error bars, the fit without epsilon set apart, landmarks as lines."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from xml.etree.ElementTree import Element
+
+from markupsafe import Markup
+
+from reports.charts import svg
+from reports.sweep import Mean, Panel
+from reports.text import compact, number, short
+
+WIDTH, HEIGHT, LEFT, TOP, BASE = 400.0, 226.0, 48.0, 14.0, 182.0
+PAD = 16.0
+APART = 52.0
+"""Between the largest epsilon and the fit without one."""
+NAMES = 98.0
+"""Room for the names of landmarks and generators, at the right."""
+DODGE = 8.0
+"""Between the error bars of two generators at one epsilon."""
+CLOSEST = 22.0
+"""Labels of the axis that would be closer than this are left out."""
+LINE = 13.0
+
+Scale = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where each epsilon stands: by its logarithm, and the fit without one at the right."""
+
+    places: dict[float | None, float]
+    right: float
+
+    @classmethod
+    def of(cls, epsilons: Sequence[float | None]) -> "Axis":
+        """The axis that all charts of a sweep share."""
+        right, known = WIDTH - NAMES, set(epsilons)
+        numbers = sorted(epsilon for epsilon in known if epsilon is not None and epsilon > 0)
+        last = right - PAD - (APART if None in known and numbers else 0)
+        places: dict[float | None, float] = {None: right - PAD if numbers else (LEFT + right) / 2}
+        for epsilon in numbers:
+            share = 0.5
+            if numbers[-1] > numbers[0]:
+                share = math.log(epsilon / numbers[0]) / math.log(numbers[-1] / numbers[0])
+            places[epsilon] = LEFT + PAD + share * (last - LEFT - PAD)
+        return cls({epsilon: at for epsilon, at in places.items() if epsilon in known}, right)
+
+    @property
+    def ends(self) -> float | None:
+        """Where the logarithmic part ends and the fit without epsilon stands apart; none where it is one part."""
+        return self.places[None] - APART / 2 if None in self.places and len(self.places) > 1 else None
+
+
+def tradeoff(panel: Panel) -> Markup:
+    """The chart of one measure.
+
+    Args:
+        panel: the measure with a curve for each generator.
+    """
+    root = svg.canvas(WIDTH, HEIGHT, _spoken(panel))
+    axis, (low, high) = Axis.of(panel.epsilons), _extent(panel)
+
+    def y(value: float) -> float:
+        return BASE - (value - low) / (high - low) * (BASE - TOP)
+
+    _frame(root, axis, (low, high), y)
+    names = [(y(value), css, name) for value, css, name in _landmarks(panel)]
+    for height, css, _ in names:
+        svg.line(root, f"mark {css} thin", (LEFT, height), (axis.right, height))
+    for index, curve in enumerate(panel.curves):
+        shift = (index - (len(panel.curves) - 1) / 2) * DODGE
+        dots = [(axis.places[epsilon] + shift, epsilon, mean) for epsilon, mean in curve.dots if epsilon in axis.places]
+        _line(root, index, dots, y)
+        for at, epsilon, mean in dots:
+            _dot(root, index, (at, mean, y), f"{curve.generator}, {_epsilon(epsilon)}: {_said(mean)}")
+        if len(panel.curves) > 1 and dots:
+            names.append((y(dots[-1][2].value), f"named s{index % 4}", curve.generator))
+    _names(root, names, axis.right)
+    return svg.rendered(root)
+
+
+def _extent(panel: Panel) -> tuple[float, float]:
+    """The ends of the vertical axis: they hold every seed, every error bar and both landmarks."""
+    means = [mean for curve in panel.curves for _, mean in curve.dots]
+    values = [value for mean in means for value in (*mean.values, mean.low, mean.high)]
+    known = [value for value in (*values, panel.reference, panel.floor) if value is not None]
+    low, high = min(known), max(known)
+    spread = max(high - low, abs(high) / 50, 1e-3)
+    middle = (low + high) / 2
+    return min(low, middle - spread / 2) - spread / 20, max(high, middle + spread / 2) + spread / 20
+
+
+def _frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> None:
+    for value in _round_values(*extent):
+        svg.line(root, "grid", (LEFT, y(value)), (axis.right, y(value)))
+        svg.words(root, "tick num", (LEFT - 6, y(value) + 4), compact(value), "end")
+    parts = [(LEFT, axis.right)] if axis.ends is None else [(LEFT, axis.ends - 5), (axis.ends + 5, axis.right)]
+    for start, end in parts:
+        svg.line(root, "axis", (start, BASE), (end, BASE))
+    if axis.ends is not None:
+        for at in (axis.ends - 5, axis.ends + 5):
+            svg.line(root, "axis", (at - 3, BASE + 5), (at + 3, BASE - 5))
+    taken = -CLOSEST
+    for epsilon, at in sorted(axis.places.items(), key=lambda one: one[1]):
+        svg.line(root, "axis", (at, BASE), (at, BASE + 4))
+        if at - taken >= CLOSEST or epsilon is None:
+            svg.words(root, "tick num", (at, BASE + 17), "none" if epsilon is None else compact(epsilon), "middle")
+            taken = at
+    if set(axis.places) != {None}:
+        svg.words(root, "tick", ((LEFT + (axis.ends or axis.right)) / 2, BASE + 36), "epsilon, logarithmic", "middle")
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """Three to six round values within an axis.
+
+    >>> _round_values(0.47, 0.93)
+    [0.5, 0.6, 0.7, 0.8, 0.9]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step = next(power * factor for factor in (1, 2, 5, 10) if (high - low) / (power * factor) <= 6)
+    return [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _landmarks(panel: Panel) -> list[tuple[float, str, str]]:
+    """What the synthetic tables stand between: value, style and name."""
+    real = "trained on real" if panel.measure.startswith("utility.tstr") else "fresh real"
+    marks = ((panel.reference, "", real), (panel.floor, "floor", "shuffled"))
+    return [(value, css, name) for value, css, name in marks if value is not None]
+
+
+def _line(root: Element, index: int, dots: Iterable[tuple[float, float | None, Mean]], y: Scale) -> None:
+    """The means joined, but for the fit without epsilon, which no epsilon leads to."""
+    joined = [(at, y(mean.value)) for at, epsilon, mean in dots if epsilon is not None]
+    for start, end in pairwise(joined):
+        svg.line(root, f"run s{index % 4}", start, end)
+
+
+def _dot(root: Element, index: int, place: tuple[float, Mean, Scale], words: str) -> None:
+    (at, mean, y), css = place, f"s{index % 4}"
+    if mean.low is not None and mean.high is not None:
+        low, high = y(mean.low), y(mean.high)
+        svg.line(root, f"bar {css}", (at, low), (at, high))
+        for end in (low, high):
+            svg.line(root, f"bar {css}", (at - 4, end), (at + 4, end))
+    for value in mean.values if len(mean.values) > 1 else ():
+        svg.add(root, "circle", f"seed {css}", cx=at + 6, cy=y(value), r=1.7)
+    svg.hint(_mark(root, index, (at, y(mean.value))), words)
+
+
+def _mark(root: Element, index: int, at: svg.Point) -> Element:
+    """A shape of its own for each generator, so that color is not needed to tell them apart."""
+    (x, y), css = at, f"point s{index % 4}"
+    if index % 4 == 0:
+        return svg.add(root, "circle", css, cx=x, cy=y, r=4.5)
+    shapes = {
+        1: ((-4, -4), (4, -4), (4, 4), (-4, 4)),
+        2: ((0, -5.5), (5, 4), (-5, 4)),
+        3: ((0, -6), (5.5, 0), (0, 6), (-5.5, 0)),
+    }
+    corners = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in shapes[index % 4])
+    return svg.add(root, "polygon", css, points=corners)
+
+
+def _names(root: Element, names: Iterable[tuple[float, str, str]], right: float) -> None:
+    """Names beside the ends of what they name, pushed apart where they would overlap."""
+    placed: list[float] = []
+    listed = sorted(names)
+    for height, _, _ in listed:
+        placed.append(max(height, placed[-1] + LINE + 1) if placed else height)
+    over = max(0.0, placed[-1] - BASE) if placed else 0.0
+    for height, (_, css, name) in zip(placed, listed, strict=True):
+        svg.words(root, f"tick {css}", (right + 6, height - over + 4), short(name, 15))
+
+
+def _epsilon(epsilon: float | None) -> str:
+    return "no epsilon" if epsilon is None else f"epsilon {compact(epsilon)}"
+
+
+def _said(mean: Mean) -> str:
+    if mean.low is None:
+        return f"{number(mean.value)}, one seed"
+    return f"{number(mean.value)}, {number(mean.low)} to {number(mean.high)} over {len(mean.values)} seeds"
+
+
+def _spoken(panel: Panel) -> str:
+    dots = [(curve.generator, *dot) for curve in panel.curves for dot in curve.dots]
+    said = [f"{generator} at {_epsilon(epsilon)}: {number(mean.value)}" for generator, epsilon, mean in dots]
+    return f"{panel.entry.title} by epsilon. {'; '.join(said)}"

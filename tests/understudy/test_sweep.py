@@ -1,0 +1,244 @@
+"""A sweep, end to end: what it reserves, what it leaves, what its verdicts rest on, and what nobody paid for."""
+
+import csv
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evaluate.result import Estimate, Evaluation
+from synth.dp.accounting import epsilon_pld
+from synth.dp.curve import RdpCurve
+from synth.dp.ledger import open_ledger
+from understudy.plan import make_plan
+
+GENERATORS = {"independent": {"epsilon": [0.5, 2, "none"], "n_bins": 8}}
+MEASURES = ["validity", "fidelity.columns"]
+POLICY = {
+    "name": "own", "version": 1, "audience": "tests",
+    "rules": [
+        {"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"},
+        {"measure": "statement.epsilon", "limit": 2.2, "why": "more than any one point claims, less than all together"},
+    ],
+}  # fmt: skip
+
+
+def prepared(request: pytest.FixtureRequest, folder: Path, **changes: Any) -> Any:
+    import tomli_w
+
+    conftest: Any = sys.modules[
+        request.config.pluginmanager.getplugin(str(Path(__file__).parent / "conftest.py")).__name__
+    ]
+    workspace = conftest.Workspace(folder)
+    workspace.write_table(conftest.small_table())
+    workspace.write_schema(dataset="patients")
+    (folder / "policy.toml").write_text(tomli_w.dumps(POLICY))
+    content = {"generators": GENERATORS, "sweep": {"seeds": 2}, "policy": "policy.toml", "seed": 4, **changes}
+    workspace.write_job(evaluation={"measures": MEASURES}, **content)
+    return workspace
+
+
+def run(workspace: Any, *arguments: str) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
+        patch.delenv("UNDERSTUDY_LEDGER", raising=False)
+        return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", *arguments)
+
+
+@pytest.fixture(scope="module")
+def paid(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
+    folder = tmp_path_factory.mktemp("paid")
+    open_ledger(folder / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
+    workspace = prepared(request, folder, ledger={"url": "ledger.db"}, release="independent-eps2-seed1")
+    return workspace, run(workspace, "--json")
+
+
+@pytest.fixture(scope="module")
+def unpaid(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
+    workspace = prepared(request, tmp_path_factory.mktemp("unpaid"))
+    return workspace, run(workspace)
+
+
+def evaluation_of(workspace: Any) -> Evaluation:
+    return Evaluation.from_json((workspace.folder / "out" / "evaluation.json").read_text())
+
+
+def files(workspace: Any) -> set[str]:
+    out = workspace.folder / "out"
+    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+def test_the_ledger_holds_the_sum_of_all_points(paid: Any) -> None:
+    workspace, _ = paid
+    plan = make_plan(workspace.folder / "job.toml", workspace.folder / "elsewhere")
+    assert len(plan.schedules) == 4
+    (holding,) = open_ledger(workspace.folder / "ledger.db").holdings()
+    whole = RdpCurve.total(schedule.curve for schedule in plan.schedules.values())
+    assert holding.n_releases == 4
+    assert holding.curve.divergences == pytest.approx(whole.divergences, rel=1e-9)
+    assert {entry.kind for entry in open_ledger(workspace.folder / "ledger.db").history()} >= {"reserved", "committed"}
+
+
+def test_a_paid_sweep_is_judged_by_what_all_points_promise_together(paid: Any) -> None:
+    workspace, ran = paid
+    plan = make_plan(workspace.folder / "job.toml", workspace.folder / "elsewhere")
+    events = [event for schedule in plan.schedules.values() for event in schedule.events]
+    together = epsilon_pld(events, max(schedule.delta for schedule in plan.schedules.values()))
+    own = [c.statement["epsilon"] for c in evaluation_of(workspace).candidates if c.statement]
+    assert max(own) <= 2.0 < 2.2 < together < sum(own)
+    assert ran.exit_code == 1
+    verdict = next(c for c in ran.json["candidates"] if c["candidate"] == "independent-eps2-seed1")
+    finding = next(f for f in verdict["findings"] if f["rule"]["measure"] == "statement.epsilon")
+    assert (verdict["verdict"], finding["outcome"]) == ("FAIL", "FAIL")
+    assert finding["estimate"]["value"] == pytest.approx(together)
+    assert ran.json["sweep"]["releasable"] is True
+    assert any(f"epsilon={together:.3g}" in sentence for sentence in ran.json["warnings"])
+
+
+def test_a_paid_sweep_keeps_its_tables_and_says_what_to_state(paid: Any) -> None:
+    workspace, _ = paid
+    tables = {name for name in files(workspace) if name.startswith("synthetic/")}
+    assert len(tables) == 6
+    assert {"sweep.csv", "sweep_summary.csv", "COMPOSED_STATEMENT.txt"} <= files(workspace)
+    assert "NOT_RELEASABLE.txt" not in files(workspace)
+
+
+def test_the_page_of_a_sweep_shows_the_point_for_release_alone_and_the_curves(paid: Any) -> None:
+    workspace, _ = paid
+    page = (workspace.folder / "out" / "report.html").read_text()
+    assert 'id="sweep"' in page
+    assert "releasing any of these tables, or all" in page
+    assert page.count("<h3><bdi>independent-eps2-seed1</bdi></h3>") >= 1
+    assert "<h3><bdi>independent-eps2-seed0</bdi></h3>" not in page
+
+
+def test_the_csv_holds_every_number_of_the_evaluation(paid: Any) -> None:
+    workspace, _ = paid
+    with (workspace.folder / "out" / "sweep.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    expected = [(c, e) for c in evaluation_of(workspace).candidates for e in c.estimates]
+    numbers = [line for line in lines if not line["failure"]]
+    assert len(numbers) == len(expected)
+    known = {(c.name, e.measure, " & ".join(e.subject)): e for c, e in expected}
+    for line in numbers:
+        estimate = known[line["point"], line["measure"], line["subject"]]
+        assert float(line["value"]) == estimate.value
+        for name in ("low", "high", "reference", "floor"):
+            assert (float(line[name]) if line[name] else None) == getattr(estimate, name)
+        assert int(line["n"]) == estimate.n
+    assert {line["epsilon"] for line in lines} == {"0.5", "2.0", "none"}
+    assert sum(bool(line["failure"]) for line in lines) == sum(
+        len(c.failures) for c in evaluation_of(workspace).candidates
+    )
+
+
+def test_the_summary_is_the_mean_over_seeds_with_its_interval(paid: Any) -> None:
+    workspace, _ = paid
+    summary = pd.read_csv(workspace.folder / "out" / "sweep_summary.csv", keep_default_na=False)
+    (line,) = summary[(summary.measure == "columns.tvd.mean") & (summary.epsilon == "0.5")].to_dict("records")
+    found = [c.find("columns.tvd.mean") for c in evaluation_of(workspace).candidates[:2]]
+    first, second = (e.value for e in found if isinstance(e, Estimate))
+    assert line["mean"] == pytest.approx((first + second) / 2)
+    half = 12.7062047 * abs(first - second) / 2  # Student's t at one degree of freedom
+    assert (line["high"] - line["low"]) / 2 == pytest.approx(half, rel=1e-6)
+
+
+def test_all_points_share_one_split_and_seeds_differ(paid: Any) -> None:
+    workspace, _ = paid
+    made = {path.stem: path.read_bytes() for path in (workspace.folder / "out" / "synthetic").iterdir()}
+    assert made["independent-none-seed0"] != made["independent-none-seed1"]
+    references = {c.find("columns.tvd.mean").reference for c in evaluation_of(workspace).candidates[:4]}  # type: ignore[union-attr]
+    assert len(references) == 1
+
+
+def test_nothing_that_could_be_released_is_left_of_an_unpaid_sweep(unpaid: Any) -> None:
+    workspace, ran = unpaid
+    assert ran.exit_code == 0, ran.stderr
+    assert files(workspace) == {
+        "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml",
+        "sweep.csv", "sweep_summary.csv", "NOT_RELEASABLE.txt",
+    }  # fmt: skip
+    assert not [path for path in workspace.folder.iterdir() if path.name.startswith(".")]
+
+
+def test_an_unpaid_sweep_never_passes(unpaid: Any, tmp_path: Path) -> None:
+    workspace, _ = unpaid
+    out = workspace.folder / "out"
+    content = json.loads((out / "verdict.json").read_text())
+    assert {c["verdict"] for c in content["candidates"]} == {"FAIL"}
+    assert content["sweep"]["releasable"] is False
+    lenient = tmp_path / "lenient.toml"
+    lenient.write_text(
+        'name = "x"\nversion = 1\naudience = "y"\n[[rules]]\nmeasure = "validity.rows"\nlimit = 0.1\nwhy = "z"\n'
+    )
+    for label in ("independent-eps2-seed0", "independent-none-seed0"):
+        ran = workspace.run("gate", out / "evaluation.json", "--policy", lenient, "--candidate", label)
+        assert ran.exit_code == 1
+        assert "no ledger pays for" in ran.stdout
+    page = tmp_path / "again.html"
+    assert workspace.run("report", out / "evaluation.json", "--out", page, "--policy", lenient).exit_code == 0
+    for text in (page.read_text(), (out / "report.html").read_text()):
+        assert "<span>RELEASE</span>" not in text
+        assert "Nothing of this sweep may be released" in text
+
+
+def test_everything_that_an_unpaid_sweep_leaves_says_so(unpaid: Any) -> None:
+    workspace, ran = unpaid
+    out = workspace.folder / "out"
+    assert "NOT RELEASABLE" in ran.stdout
+    assert "NOTHING OF THIS SWEEP MAY BE RELEASED" in ran.stderr
+    assert "NOT RELEASABLE" in (out / "NOT_RELEASABLE.txt").read_text()
+    assert evaluation_of(workspace).provenance["sweep"]["releasable"] is False
+    for name in ("sweep.csv", "sweep_summary.csv"):
+        assert all(line.endswith("; not releasable") for line in (out / name).read_text().splitlines()[1:])
+
+
+def test_a_ledger_is_left_alone_where_the_sweep_is_not_to_be_released(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    open_ledger(tmp_path / "ledger.db").open("patients", unit="row", epsilon=0.1, n_units=900)
+    sweep = {"seeds": 1, "releasable": False}
+    generators = {"independent": {"epsilon": [0.5], "n_bins": 8}}
+    workspace = prepared(request, tmp_path, ledger={"url": "ledger.db"}, sweep=sweep, generators=generators)
+    ran = run(workspace)
+    assert ran.exit_code == 0, ran.stderr
+    assert not (tmp_path / "out" / "synthetic").exists()
+    (holding,) = open_ledger(tmp_path / "ledger.db").holdings()
+    assert holding.n_releases == 0
+
+
+def test_a_sweep_without_private_fits_is_like_any_other_job(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    workspace = prepared(request, tmp_path, generators={"independent": {"n_bins": 8}}, sweep={"seeds": 2})
+    ran = run(workspace, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert (tmp_path / "out" / "synthetic" / "independent-none-seed1.csv").exists()
+    assert ran.json["sweep"] == {
+        "releasable": True, "composed": None,
+        "points": [
+            {"label": f"independent-none-seed{seed}", "generator": "independent", "epsilon": None, "seed": seed}
+            for seed in (0, 1)
+        ],
+    }  # fmt: skip
+    assert not {"NOT_RELEASABLE.txt", "COMPOSED_STATEMENT.txt"} & files(workspace)
+
+
+@pytest.mark.slow
+def test_the_audit_of_a_mechanism_is_made_once_for_all_seeds(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    open_ledger(tmp_path / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
+    generators = {"independent": {"epsilon": [1.0, "none"], "n_bins": 8}}
+    workspace = prepared(request, tmp_path, ledger={"url": "ledger.db"}, generators=generators)
+    job = workspace.read_job()
+    workspace.write_job(**{**job, "evaluation": {"measures": ["validity"], "audit": True}})
+    ran = run(workspace)
+    assert ran.stderr.count("audit ") == 1, ran.stderr
+    first, second, *plain = evaluation_of(workspace).candidates
+    assert first.audit is not None
+    assert first.audit == second.audit
+    assert first.find("privacy.audit.excess") == second.find("privacy.audit.excess")
+    assert all(one.audit is None for one in plain)
+    assert math.isfinite(first.seconds["privacy.audit"])
+    assert "privacy.audit" not in second.seconds

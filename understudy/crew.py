@@ -1,0 +1,173 @@
+"""Candidates made side by side, each by a process of its own; one that dies takes only its candidate with it."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from secrets import token_hex
+
+from synth.progress import Progress
+from understudy.plan import Plan
+from understudy.work import Work
+from understudy.worker import Task, Told, serve
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""What tells the numerical libraries, torch among them, how many threads to use."""
+
+
+@dataclass
+class Hand:
+    """One process, the candidate that it is at, and how far it is with that."""
+
+    process: BaseProcess
+    pipe: Connection
+    label: str | None = None
+    text: str = ""
+    share: float = 0.0
+
+
+@dataclass
+class Crew:
+    """Processes at work on candidates, under `with`; when the block is left, none of them is alive.
+
+    Attributes:
+        plan: says what to do.
+        work: keeps what is done.
+        size: processes at once.
+        debug: whether internal errors show where they happened; that may hold values of the table.
+    """
+
+    plan: Plan
+    work: Work
+    size: int
+    debug: bool = False
+    _hands: list[Hand] = field(default_factory=list)
+
+    def __enter__(self) -> "Crew":
+        """The same."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End every process: what is on the disk is whole at any moment."""
+        for hand in self._hands:
+            hand.process.kill()
+        for hand in self._hands:
+            hand.process.join()
+            hand.pipe.close()
+        self._hands.clear()
+
+    def make(self, labels: Sequence[str], tell: Progress) -> Iterator[tuple[str, str | None]]:
+        """Each candidate as it ends, with the reason where it was lost.
+
+        Args:
+            labels: of the candidates, in the order of their beginning.
+            tell: told what is under way, and the share of all that is done.
+        """
+        left, n_ended = deque(labels), 0
+        while n_ended < len(labels):
+            self._busy(left)
+            for hand in self._heard():
+                label, ended = hand.label, self._hear(hand)
+                if ended is not None and label is not None:
+                    n_ended += 1
+                    yield label, ended.lost
+            under_way = [hand for hand in self._hands if hand.label is not None]
+            share = (n_ended + sum(hand.share for hand in under_way)) / len(labels)
+            tell(", ".join(hand.text for hand in under_way), min(share, 1.0))
+
+    def _busy(self, left: deque[str]) -> None:
+        """Give every process something to do, as long as there is something."""
+        for hand in self._hands:
+            if hand.label is None and left:
+                _give(hand, left.popleft())
+        while left and len(self._hands) < self.size:
+            hand = self._hired()
+            self._hands.append(hand)
+            _give(hand, left.popleft())
+
+    def _heard(self) -> list[Hand]:
+        """The processes that have something to say, or have died."""
+        ready = wait([hand.pipe for hand in self._hands])
+        return [hand for hand in self._hands if hand.pipe in ready]
+
+    def _hear(self, hand: Hand) -> Told | None:
+        """What ended a candidate; none: it goes on."""
+        try:
+            told: Told = hand.pipe.recv()
+        except (EOFError, OSError):
+            hand.process.join()
+            hand.pipe.close()
+            self._hands.remove(hand)
+            return Told("", 1.0, ended=True, lost=_death(hand.process.exitcode))
+        hand.text, hand.share = told.text, told.share
+        if told.ended:
+            hand.label = None
+        return told if told.ended else None
+
+    def _hired(self) -> Hand:
+        """A new process, which waits for its first candidate."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        plan = replace(self.plan, fund=None)
+        task = Task(plan, self.work, self.plan.fund is not None, self.debug, token_hex(8))
+        process = context.Process(target=serve, args=(task, theirs), daemon=True)
+        with _few_threads(self.size), _deaf_to_ctrl_c():
+            process.start()
+        theirs.close()
+        return Hand(process, ours)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _give(hand: Hand, label: str) -> None:
+    """One candidate to make; where the process is dead already, its end of the pipe will tell."""
+    hand.label, hand.text, hand.share = label, label, 0.0
+    with suppress(BrokenPipeError):
+        hand.pipe.send(label)
+
+
+def _death(code: int | None) -> str:
+    if code == -signal.SIGKILL:
+        return "its process was killed, as a system does that runs out of memory; use fewer workers if it was that"
+    if code is not None and code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended by itself with exit code {code}"
+
+
+@contextmanager
+def _few_threads(n_workers: int) -> Iterator[None]:
+    """An environment in which a new process uses its share of the cores."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    share = max(1, cores() // n_workers)
+    for name, given in before.items():
+        asked = int(given) if given and given.isdigit() and int(given) > 0 else share
+        os.environ[name] = str(min(asked, share))
+    try:
+        yield
+    finally:
+        for name, given in before.items():
+            os.environ.pop(name)
+            if given is not None:
+                os.environ[name] = given
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """A new process inherits that Ctrl-C is its parent's business."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, earlier)

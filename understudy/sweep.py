@@ -1,0 +1,175 @@
+"""A sweep: every generator at every epsilon of its list, once for each seed, and what all of it together promises.
+
+Whoever fits one table fifteen times and picks the best has looked fifteen times. So a sweep's private fits are paid for
+as a whole, and what leaves it is private at their composed epsilon; or nobody pays, and nothing leaves it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from synth.validation import Frozen
+from understudy.seeds import MAX_SEED
+
+if TYPE_CHECKING:
+    from synth.dp.schedule import Schedule
+    from understudy.job import GeneratorSpec
+
+NONE = "none"
+"""How a fit without epsilon is written in a list of epsilons."""
+MOST_SEEDS = 100
+
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
+
+
+def _counted(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if not 1 <= value <= MOST_SEEDS:
+        raise ValueError(f"seeds={value} is no number of fits; use 1 to {MOST_SEEDS}, or list the seeds")
+    return tuple(range(value))
+
+
+class SweepSpec(Frozen):
+    """How often each generator is fitted at each epsilon, and whether its tables may ever be released."""
+
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_counted, json_schema_input_type=int | tuple[int, ...])] = Field(
+        default=(0,), min_length=1, max_length=MOST_SEEDS, description="How many, or a list; 3 is [0, 1, 2]."
+    )
+    releasable: bool | None = Field(
+        default=None, description="false: nothing is reserved or kept; none: true where there is a ledger."
+    )
+
+    @field_validator("seeds")
+    @classmethod
+    def _once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds):
+            raise ValueError("a seed stands in the list twice; name each once")
+        return seeds
+
+
+@dataclass(frozen=True)
+class Point:
+    """One candidate of a job: outside a sweep a generator, in a sweep a generator at one epsilon and one seed.
+
+    Attributes:
+        label: names its files.
+        family: label of the generator in the job.
+        epsilon: as the job asks for it; none: no formal guarantee.
+        seed: of a sweep; none outside one.
+        spec: the generator with this epsilon.
+    """
+
+    label: str
+    family: str
+    epsilon: float | None
+    seed: int | None
+    spec: "GeneratorSpec"
+
+    @property
+    def setting(self) -> tuple[str, float | None]:
+        """What the points of all seeds have in common."""
+        return self.family, self.epsilon
+
+    @property
+    def setting_label(self) -> str:
+        """The label without the seed."""
+        return self.label if self.seed is None else setting_label(*self.setting)
+
+    def content(self) -> dict[str, Any]:
+        """The point as plain data."""
+        return {"label": self.label, "generator": self.family, "epsilon": self.epsilon, "seed": self.seed}
+
+
+def epsilon_list(value: Any) -> tuple[float | None, ...]:
+    """The epsilons of a job's list, none for `"none"`.
+
+    Raises:
+        ValueError: it holds something else, the same twice, or nothing.
+
+    >>> epsilon_list([0.3, 1, "none"])
+    (0.3, 1.0, None)
+    """
+    if not value:
+        raise ValueError("epsilon=[] is a sweep over nothing; list numbers or 'none', or leave epsilon out")
+    for one in value:
+        if one != NONE and (isinstance(one, bool) or not isinstance(one, int | float)):
+            raise ValueError(f"epsilon holds {one!r}, and a sweep takes numbers and 'none'; write [0.3, 1, 'none']")
+    found = tuple(None if one == NONE else float(one) for one in value)
+    if len({_shown(epsilon) for epsilon in found}) < len(found):
+        raise ValueError("epsilon holds the same value twice; name each once, and use sweep.seeds to repeat fits")
+    return found
+
+
+def points(generators: Mapping[str, "GeneratorSpec"], seeds: Iterable[int] | None) -> dict[str, Point]:
+    """Every candidate by its label, in the order of generators, epsilons and seeds.
+
+    Args:
+        generators: by label, as the job has them.
+        seeds: of a sweep; none outside one.
+    """
+    if seeds is None:
+        return {
+            label: Point(label, label, spec.parameters.get("epsilon"), None, spec) for label, spec in generators.items()
+        }
+    found = (
+        Point(point_label(family, epsilon, seed), family, epsilon, seed, spec.at(epsilon))
+        for family, spec in generators.items()
+        for epsilon in spec.epsilons
+        for seed in seeds
+    )
+    return {point.label: point for point in found}
+
+
+def point_label(family: str, epsilon: float | None, seed: int) -> str:
+    """What a point's files are called.
+
+    >>> point_label("mst", 0.3, 1), point_label("tvae", None, 0)
+    ('mst-eps0.3-seed1', 'tvae-none-seed0')
+    """
+    return f"{setting_label(family, epsilon)}-seed{seed}"
+
+
+def setting_label(family: str, epsilon: float | None) -> str:
+    """What the points of all seeds have in common, in words.
+
+    >>> setting_label("mst", 10.0)
+    'mst-eps10'
+    """
+    return f"{family}-{_shown(epsilon)}"
+
+
+def _shown(epsilon: float | None) -> str:
+    return NONE if epsilon is None else f"eps{epsilon:.12g}"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """What the private fits of a sweep come to together.
+
+    Attributes:
+        epsilon: by PLD, at `delta`.
+        delta: the largest of any of them.
+        n_fits: how many there are.
+    """
+
+    epsilon: float
+    delta: float
+    n_fits: int
+
+
+def composed(schedules: Mapping[str, "Schedule"]) -> Composed | None:
+    """What several fits of one table come to; none where none promises anything.
+
+    Args:
+        schedules: of all private fits, by label.
+    """
+    from synth.dp.accounting import epsilon_pld
+
+    if not schedules:
+        return None
+    delta = max(schedule.delta for schedule in schedules.values())
+    events = [event for schedule in schedules.values() for event in schedule.events]
+    return Composed(epsilon_pld(events, delta), delta, len(schedules))
