@@ -1,7 +1,8 @@
 """The two models that utility is measured with, and what they predict for rows they have not seen."""
 
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -17,53 +18,117 @@ BOOSTING: dict[str, Any] = {
 gap between two honest tables then says nothing."""
 
 
-def class_scores(
-    form: Form, rows: pd.DataFrame, classes: np.ndarray, test: pd.DataFrame, schema: Schema, n_classes: int
-) -> tuple[np.ndarray, bool]:
-    """How likely each class is for the test rows, learned from `rows`.
+class Fitted(Protocol):
+    """A model that has learned."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether its fit did."""
+
+    @property
+    def features(self) -> Features | None:
+        """How rows become its matrix; none for a model that looks at none of their columns."""
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+        """Probabilities of the classes, shape (n, n_classes), or numbers, shape (n,)."""
+
+    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
+        """The same for rows that are a matrix already."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A model that predicts the same for every row.
+
+    Attributes:
+        prediction: shape (n_classes,), or () for a number.
+    """
+
+    prediction: np.ndarray
+    converged: bool = True
+    features: Features | None = None
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+        """As `Fitted` says."""
+        return self.predict_matrix(np.empty((len(frame), 0)))
+
+    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
+        """As `Fitted` says."""
+        return np.broadcast_to(self.prediction, (len(X), *self.prediction.shape)).copy()
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """Probabilities of classes; those that it has not seen have probability 0."""
+
+    model: Any
+    features: Features
+    seen: np.ndarray
+    n_classes: int
+    converged: bool
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+        """As `Fitted` says."""
+        return self.predict_matrix(self.features.apply(frame))
+
+    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
+        """As `Fitted` says."""
+        scores = np.zeros((len(X), self.n_classes))
+        scores[:, self.seen] = _alone(self.model.predict_proba, X)
+        return scores
+
+
+@dataclass(frozen=True)
+class Regressor:
+    """Numbers, within the range of those that it has seen."""
+
+    model: Any
+    features: Features
+    center: float
+    scale: float
+    limits: tuple[float, float]
+    converged: bool
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+        """As `Fitted` says."""
+        return self.predict_matrix(self.features.apply(frame))
+
+    def predict_matrix(self, X: np.ndarray) -> np.ndarray:
+        """As `Fitted` says."""
+        return np.asarray(np.clip(_alone(self.model.predict, X) * self.scale + self.center, *self.limits))
+
+
+def fit_classes(form: Form, rows: pd.DataFrame, classes: np.ndarray, schema: Schema, n_classes: int) -> Fitted:
+    """A classifier that has learned the rows.
 
     Args:
         form: the model.
         rows: *Sensitive* where they are real. At least one row.
         classes: the class of each of them, in [0, n_classes).
-        test: *Sensitive*. Rows to predict.
         schema: names the target.
         n_classes: classes that never occur in `rows` get probability 0.
-
-    Returns:
-        Probabilities, shape (len(test), n_classes), and whether the fit converged.
     """
-    scores, seen = np.zeros((len(test), n_classes)), np.unique(classes)
+    seen = np.unique(classes)
+    shares = np.bincount(classes, minlength=n_classes) / len(classes)
     if len(seen) == 1:
-        scores[:, seen[0]] = 1.0
-        return scores, True
+        return Constant(shares)
     features = Features.fit(rows, schema, form)
     if not features.parts:
-        return np.tile(np.bincount(classes, minlength=n_classes) / len(classes), (len(test), 1)), True
-    X = features.apply(rows), features.apply(test)
-    scores[:, seen], converged = _predicted(_classifier(form, features), "predict_proba", X, classes)
-    return scores, converged
+        return Constant(shares)
+    model, converged = _fit(_classifier(form, features), features.apply(rows), classes)
+    return Classifier(model, features, seen, n_classes, converged)
 
 
-def number_scores(
-    form: Form, rows: pd.DataFrame, numbers: np.ndarray, test: pd.DataFrame, schema: Schema
-) -> tuple[np.ndarray, bool]:
-    """The target predicted for the test rows, learned from `rows`, within the range of their targets.
-
-    Args are those of `class_scores`, `numbers` being the target.
-
-    Returns:
-        Predictions, shape (len(test),), and whether the fit converged.
-    """
+def fit_numbers(form: Form, rows: pd.DataFrame, numbers: np.ndarray, schema: Schema) -> Fitted:
+    """A regressor that has learned the rows. Args are those of `fit_classes`, `numbers` being the target."""
     if len(np.unique(numbers)) == 1:
-        return np.full(len(test), numbers[0]), True
+        return Constant(np.asarray(numbers[0]))
     features = Features.fit(rows, schema, form)
-    center, scale = numbers.mean(), numbers.std()
+    center, scale = float(numbers.mean()), float(numbers.std())
     if not features.parts:
-        return np.full(len(test), center), True
-    X = features.apply(rows), features.apply(test)
-    predictions, converged = _predicted(_regressor(form, features), "predict", X, (numbers - center) / scale)
-    return np.clip(predictions * scale + center, numbers.min(), numbers.max()), converged
+        return Constant(np.asarray(center))
+    model, converged = _fit(_regressor(form, features), features.apply(rows), (numbers - center) / scale)
+    return Regressor(model, features, center, scale, (float(numbers.min()), float(numbers.max())), converged)
 
 
 def _classifier(form: Form, features: Features) -> Any:
@@ -84,19 +149,22 @@ def _regressor(form: Form, features: Features) -> Any:
     return HistGradientBoostingRegressor(categorical_features=features.categories, **BOOSTING)
 
 
-def _predicted(model: Any, method: str, X: tuple[np.ndarray, np.ndarray], y: np.ndarray) -> tuple[np.ndarray, bool]:
-    """What the model predicts for X[1] once it has learned X[0], and whether it converged.
-
-    Any other warning is passed on.
-    """
+def _fit(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[Any, bool]:
+    """The model once it has learned, and whether it converged. Any other warning is passed on."""
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
 
-    # One thread: the same sums in the same order everywhere, and no threads that wait for each other on a busy machine.
-    with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        predictions = getattr(model.fit(X[0], y), method)(X[1])
+        model = _alone(model.fit, X, y)
     others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return np.asarray(predictions), len(others) == len(caught)
+    return model, len(others) == len(caught)
+
+
+def _alone(call: Any, *arguments: np.ndarray) -> Any:
+    """A call in one thread: the same sums in the same order everywhere, and no threads that wait for each other."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return call(*arguments)

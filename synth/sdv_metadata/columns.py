@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,9 @@ from synth.sdv_metadata.names import COLUMN_KEYS, OTHER_PERSONAL, PERSONAL, REPR
 
 _PRECISIONS = (("us", "f"), ("s", "STXcsr"), ("min", "MR"), ("h", "HI"))
 """The finest part that a format writes, by its directives."""
+
+_LONGEST = 80
+"""Characters of what is wrong that a sentence repeats."""
 
 BECOMES_BOOLEAN = "categories true and false become kind boolean, and sdtype='boolean' on the way back"
 
@@ -59,12 +63,13 @@ def translated(column: Translation) -> dict[str, Any]:
     personal = sdtype not in COLUMN_KEYS
     if personal and not (sdtype in PERSONAL or sdtype in OTHER_PERSONAL or "pii" in column.said):
         raise column.refuse(
-            f"has sdtype={sdtype!r}, which is unknown", nearest(sdtype, [*COLUMN_KEYS, *PERSONAL, *OTHER_PERSONAL])
+            f"has sdtype={_short(sdtype)}, which is unknown",
+            nearest(sdtype, [*COLUMN_KEYS, *PERSONAL, *OTHER_PERSONAL]),
         )
     known = {"sdtype", "range_is_nullable", *(("pii",) if personal else COLUMN_KEYS[sdtype])}
     unknown = next((key for key in column.said if key not in known), None)
     if unknown is not None:
-        raise column.refuse(f"has the unknown key {unknown!r}", nearest(str(unknown), known))
+        raise column.refuse(f"has the unknown key {_short(unknown)}", nearest(str(unknown), known))
     made = _personal(column, sdtype) if personal else _KINDS[sdtype](column)
     return {**made, "missing": column.missing}
 
@@ -73,11 +78,11 @@ def _numerical(column: Translation) -> dict[str, Any]:
     decimals, form = column.said.get("decimal_places"), column.said.get("computer_representation")
     if decimals is not None and (isinstance(decimals, bool) or not isinstance(decimals, int)):
         raise column.refuse(f"has decimal_places={decimals!r}", "write a whole number")
-    if form is not None and form != "Float" and form not in REPRESENTATIONS:
+    if form is not None and form not in (*REPRESENTATIONS, "Float"):
         raise column.refuse(
             f"has computer_representation={form!r}, which is unknown", nearest(str(form), [*REPRESENTATIONS, "Float"])
         )
-    whole = decimals == 0 or (form in REPRESENTATIONS and not decimals)
+    whole = decimals == 0 or (form not in (None, "Float") and not decimals)
     if not whole:
         return {"kind": "real", "decimals": decimals, **_range(column, WIDEST_REAL, WIDEST_REAL)}
     return {"kind": "integer", **_range(column, REPRESENTATIONS.get(str(form), INT64), INT64)}
@@ -94,13 +99,13 @@ def _range(column: Translation, outer: tuple[Any, Any], widest: tuple[Any, Any])
 
 
 def _number(column: Translation, end: Any) -> float:
-    if isinstance(end, bool) or not isinstance(end, int | float):
-        raise column.refuse(f"has a range from or to {end!r}", "write a number")
+    if isinstance(end, bool) or not isinstance(end, int | float) or not abs(end) <= sys.float_info.max:
+        raise column.refuse(f"has a range from or to {_short(end)}", "write a number that is finite")
     return float(end)
 
 
 def _whole(column: Translation, end: Any) -> int:
-    if _number(column, end) != int(end):
+    if not _number(column, end).is_integer():
         raise column.refuse(f"has a range from or to {end!r} and no decimal places", "write a whole number")
     return int(end)
 
@@ -121,7 +126,7 @@ def _categorical(column: Translation) -> dict[str, Any]:
     if types == {bool}:
         column.lose(BECOMES_BOOLEAN)
         return {"kind": "boolean"}
-    if types <= {int, float} and all(float(value).is_integer() for value in values):
+    if types <= {int, float} and all(isinstance(v, int) or v.is_integer() for v in values):
         return {"kind": "categorical", "categories": [int(value) for value in values], "ordered": ordered}
     if types == {str}:
         return {"kind": "categorical", "categories": values, "ordered": ordered}
@@ -133,8 +138,7 @@ def _datetime(column: Translation) -> dict[str, Any]:
     form = column.said.get("datetime_format")
     if form is not None and not isinstance(form, str):
         raise column.refuse(f"has datetime_format={form!r}", "write a text such as '%Y-%m-%d'")
-    directives = re.findall(r"%[-#]?([a-zA-Z])", form or "%f")
-    precision = next((unit for unit, letters in _PRECISIONS if set(letters) & set(directives)), None)
+    directives, precision = _directives(form), precision_of(form)
     if precision is None:
         return {"kind": "date", "format": form, **_times(column, form, whole_days=True)}
     content: dict[str, Any] = {"kind": "datetime", "precision": precision}
@@ -146,6 +150,16 @@ def _datetime(column: Translation) -> dict[str, Any]:
             column.lose("its range is left out: bounds of a time with a zone are in UTC")
         return {**content, "measure": True}
     return {**content, **_times(column, form, whole_days=False)}
+
+
+def precision_of(form: str | None) -> str | None:
+    """The finest part that a format writes, as a schema calls it; none where it writes days only."""
+    directives = set(_directives(form))
+    return next((unit for unit, letters in _PRECISIONS if set(letters) & directives), None)
+
+
+def _directives(form: str | None) -> list[str]:
+    return re.findall(r"%[-#]?([a-zA-Z])", form or "%f")
 
 
 def _times(column: Translation, form: str | None, *, whole_days: bool) -> dict[str, Any]:
@@ -160,7 +174,7 @@ def _times(column: Translation, form: str | None, *, whole_days: bool) -> dict[s
 def _time(column: Translation, end: Any, form: str | None) -> dt.datetime:
     try:
         return dt.datetime.fromisoformat(end) if form is None else dt.datetime.strptime(end, form)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, re.error):  # a directive that stands twice
         raise column.refuse(f"has a range from or to {end!r}", f"write a time as {form or 'ISO 8601'!r} says") from None
 
 
@@ -172,8 +186,13 @@ def _id(column: Translation) -> dict[str, Any]:
     regex = column.said.get("regex_format")
     template = template_of_regex(regex) if isinstance(regex, str) else None
     if regex is not None and template is None:
-        column.lose(f"regex_format={regex!r} cannot be said by a template")
+        column.lose(f"regex_format={_short(regex)} cannot be said by a template")
     return {"kind": "identifier", "template": template, "drop": template is None or not column.is_key}
+
+
+def _short(said: Any) -> str:
+    text = repr(said)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _unknown(column: Translation) -> dict[str, Any]:
@@ -188,7 +207,11 @@ def _personal(column: Translation, sdtype: str) -> dict[str, Any]:
     if sdtype not in PERSONAL:
         column.lose(f"sdtype={sdtype!r} is left out: nothing here writes it")
         return {"kind": "text", "drop": True}
-    return {"kind": "personal", "personal": PERSONAL[sdtype], "unique": column.is_key}
+    made = {"kind": "personal", "personal": PERSONAL[sdtype], "unique": column.is_key}
+    if sdtype == "iban":  # of no country that the default locale has
+        column.lose("an IBAN has a country, which metadata does not tell; correct its locale where it is not German")
+        made["locale"] = "de_DE"
+    return made
 
 
 _KINDS: Mapping[str, Callable[[Translation], dict[str, Any]]] = {

@@ -40,6 +40,8 @@ def template_of_regex(regex: str) -> str | None:
     >>> template_of_regex(r"^P-\d{4}[A-Z]$"), template_of_regex("[A-Za-z]{5}")
     ('P-####A', None)
     """
+    if len(regex) > _LONGEST * len(_CLASSES["x"]):  # no template takes so long an expression
+        return None
     rest, made = regex.removeprefix("^"), ""
     if rest.endswith("$") and not rest.endswith(r"\$"):
         rest = rest[:-1]

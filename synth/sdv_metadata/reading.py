@@ -14,6 +14,7 @@ from synth.schema import Schema, build_schema
 from synth.sdv_metadata.columns import BECOMES_BOOLEAN, Translation, translated
 from synth.sdv_metadata.filling import filled, names_units
 from synth.sdv_metadata.names import READ_SPECS, TABLE_KEYS, VERSION, shown
+from synth.sdv_metadata.shapes import can_be_written, only_once, require_objects, require_shapes
 
 
 @dataclass(frozen=True)
@@ -28,19 +29,24 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     """The content of a file of SDV's metadata.
 
     Raises:
-        SchemaError: the file is not there, cannot be read, or is no JSON object; nothing was translated.
+        SchemaError: the file is not there, cannot be read, is no JSON object, or has a key twice; nothing was
+            translated.
     """
     place = f"path={str(path)!r}"
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"), object_pairs_hook=only_once)
     except OSError as refusal:
         raise SchemaError(
             f"the metadata cannot be read: {place} ({refusal.strerror}); pass a JSON file that SDV saved"
         ) from None
     except (ValueError, RecursionError):
-        raise SchemaError(f"the metadata is no JSON: {place}; pass a file that SDV saved") from None
+        raise SchemaError(
+            f"the metadata is no JSON, or an object in it has a key twice: {place}; pass a file that SDV saved"
+        ) from None
     if not isinstance(content, dict):
         raise SchemaError(f"the metadata is no JSON object: {place}; pass a file that SDV saved")
+    if not can_be_written(content):
+        raise SchemaError(f"the metadata holds half a surrogate pair: {place}; pass a file that SDV saved")
     return content
 
 
@@ -75,6 +81,8 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
     for name, about in columns.items():
         column = Translation(name, about, is_key=name in row_keys or name == entity or name in key)
         content[name] = translated(column)
+        if name in row_keys and content[name]["kind"] not in ("identifier", "personal", "text"):
+            column.lose("that it is a key has no place in a schema; write a constraint of kind unique")
         lost += column.lost
     unsaid = [name for name, about in columns.items() if "range_is_nullable" not in about and name not in row_keys]
     if data is None:
@@ -127,7 +135,7 @@ def _table(metadata: Mapping[str, Any], table: str | None) -> Mapping[str, Any]:
     name = next(iter(tables)) if table is None else table
     if name not in tables:
         raise SchemaError(f"table={name!r} is not in the metadata; {nearest(name, tables)}")
-    for relationship in metadata.get("relationships") or ():
+    for relationship in require_objects(metadata, "relationships"):
         if name in (relationship.get("parent_table_name"), relationship.get("child_table_name")):
             raise SchemaError(
                 f"a schema is of one table, and table={name!r} has relationships to others; join them into one first"
@@ -135,10 +143,13 @@ def _table(metadata: Mapping[str, Any], table: str | None) -> Mapping[str, Any]:
     return _known(tables[name])
 
 
-def _known(said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _known(said: Any) -> Mapping[str, Any]:
+    if not isinstance(said, Mapping):
+        raise SchemaError("the metadata of a table is no JSON object; pass a file that SDV saved")
     unknown = next((key for key in said if key not in TABLE_KEYS), None)
     if unknown is not None:
         raise SchemaError(f"the metadata has the unknown key {unknown!r}; {nearest(str(unknown), TABLE_KEYS)}")
+    require_shapes(said)
     return said
 
 
@@ -163,6 +174,8 @@ def _of_table(said: Mapping[str, Any], row_keys: list[str]) -> list[str]:
             lost.append(f"that primary_key={primary!r} is the first of the keys has no place in a schema")
     if said.get("sequence_index"):
         lost.append(f"sequence_index={said['sequence_index']!r} has no place in a schema")
+    if isinstance(said.get("sequence_key"), list):
+        lost.append(f"a sequence key of several columns ({shown(said['sequence_key'])}) has no place in a schema")
     for relationship in said.get("column_relationships") or ():
         names = relationship.get("column_names", [])
         lost.append(f"the relationship {relationship.get('type')!r} of {shown(names)} has no place in a schema")

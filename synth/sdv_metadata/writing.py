@@ -1,6 +1,9 @@
 """SDV's metadata from a schema."""
 
+import datetime as dt
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from synth.columns import (
 from synth.constraints import Constraint, Unique
 from synth.output import whole_file
 from synth.schema import Schema
+from synth.sdv_metadata.columns import precision_of
 from synth.sdv_metadata.formats import regex_of
 from synth.sdv_metadata.names import PERSONAL, REPRESENTATIONS, VERSION, Spec, shown
 
@@ -156,6 +160,8 @@ def _numbers(column: Any, *, ranges: bool) -> dict[str, Any]:
     for key, end, widest in zip(("range_min", "range_max"), column.bounds, _widest(column), strict=True):
         if not (is_measured(column) and end == widest):
             made[key] = end
+    if decimals == 0 and not whole:  # SDV's are whole numbers then
+        made |= {k: way(made[k]) for k, way in (("range_min", math.floor), ("range_max", math.ceil)) if k in made}
     return made
 
 
@@ -180,6 +186,22 @@ def _has_range(column: Any) -> bool:
     return not zoned and column.bounds[0].year >= _FIRST_YEAR and not _says_nothing(column)
 
 
+def _comes_back(column: Any) -> bool:
+    """Whether bounds are what is read of them, as the column's format writes them."""
+    if not isinstance(column, DateColumn | DatetimeColumn) or column.format is None or not _has_range(column):
+        return True
+    try:
+        read = [dt.datetime.strptime(end.strftime(column.format), column.format) for end in column.bounds]
+    except (ValueError, re.error):
+        return False
+    days = isinstance(column, DateColumn)
+    return tuple(end.date() if days else end for end in read) == tuple(column.bounds)
+
+
+def _is_distinct(column: Any) -> bool:
+    return isinstance(column, IdentifierColumn) or (isinstance(column, PersonalColumn) and column.unique)
+
+
 def _says_nothing(column: Any) -> bool:
     """Whether bounds are to be measured, and nothing narrows them."""
     return is_measured(column) and tuple(column.bounds) == _widest(column)
@@ -193,7 +215,9 @@ _NO_PLACE: Mapping[str, Callable[[Any], bool]] = {
     "that bounds or categories are to be measured": is_measured,
     "the tokens of true and false": lambda column: column.kind == "boolean" and column.tokens != ("False", "True"),
     "the time zone": lambda column: getattr(column, "timezone", None) is not None,
-    "the precision of times": lambda column: column.kind == "datetime" and column.format is None,
+    "the precision of times": lambda column: (
+        column.kind == "datetime" and (column.format is None or precision_of(column.format) != column.precision)
+    ),
     "the bounds of identifiers": lambda column: column.kind == "identifier" and column.bounds is not None,
     "the form of personal data": lambda column: (
         column.kind == "personal" and (column.template is not None or column.locale != "en_US")
@@ -235,7 +259,10 @@ def _lost_columns(schema: Schema, *, ranges: bool) -> Iterator[str]:
     dropped = [name for name, column in schema.columns.items() if column.drop and column.kind != "identifier"]
     if dropped:
         yield f"what {shown(dropped)} would hold is left out: dropped here, of an unknown type there"
-    missing = [name for name, column in kept.items() if isinstance(column, IdentifierColumn) and column.missing]
+    cut = [name for name, column in kept.items() if ranges and not _comes_back(column)]
+    if cut:
+        yield f"the bounds of {shown(cut)} are cut to what their formats write"
+    missing = [name for name, column in kept.items() if column.missing and _is_distinct(column)]
     if missing:
         yield f"that {shown(missing)} never repeat is left out: a key of SDV is never missing"
 

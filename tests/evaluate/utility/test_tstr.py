@@ -1,11 +1,15 @@
+import gc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import average_precision_score
 
 from evaluate.tables import Tables, shuffle_columns
-from evaluate.utility import tstr
+from evaluate.utility import models, study, tstr
+from evaluate.utility.features import predictors
 from synth.schema import build_schema
 
 COLUMNS: dict[str, Any] = {
@@ -22,6 +26,15 @@ COLUMNS: dict[str, Any] = {
     "amount": {"kind": "real", "bounds": [0, 1e9], "missing": True},
 }
 TARGETS = ("binary", "flag", "three", "amount")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fewer_trees():
+    """Boosting as it is, but quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(models.BOOSTING, "max_iter", 40)
+        patch.setattr(study, "N_SPLITS", {"linear": (3, 3), "boosting": (2, 2)})
+        yield
 
 
 def population(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -92,8 +105,6 @@ def test_a_target_in_other_units_falls_behind():
 
 
 def test_weights_identifiers_and_the_target_predict_nothing():
-    from evaluate.utility.features import predictors
-
     assert predictors(tables("binary").schema) == ("day", "group", "never", "same", "x")
 
 
@@ -130,12 +141,12 @@ def test_without_a_target_or_a_predictor_nothing_is_measured():
     frames = (frame[["binary"]] for frame in (given.train, given.fresh, given.control, given.synthetic))
     train, fresh, control, synthetic = frames
     bare = Tables(alone, alone, train, fresh, control, synthetic, synthetic, train, seed=0)
-    assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 4
+    assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 6
 
 
 def test_a_synthetic_table_without_any_target_value_is_a_failure():
     empty = tables("binary").synthetic.assign(binary=None)
-    assert len(tstr.measure(tables("binary", empty)).failures) == 4
+    assert len(tstr.measure(tables("binary", empty)).failures) == 6
 
 
 @pytest.mark.parametrize("target", ["binary", "amount"])
@@ -169,3 +180,102 @@ def test_the_figure_holds_both_models():
     assert (figure["target"], figure["task"], figure["metric"]) == ("amount", "regression", "r2")
     assert [model["model"] for model in figure["models"]] == ["linear", "boosting"]
     assert {"tstr", "trtr", "fresh", "floor", "gap", "low", "high"} < set(figure["models"][0])
+
+
+def test_the_training_table_as_synthetic_loses_nothing():
+    given = tables("binary")
+    found = by_name(tstr.measure(tables("binary", given.train)))
+    for form in ("linear", "boosting"):
+        gap = found[f"utility.gap.{form}"]
+        assert gap.value == gap.low == gap.high == 0
+
+
+def test_the_reference_is_what_two_real_tables_of_one_count_differ_by():
+    given = tables("binary")
+    short = replace(given, fresh=given.fresh.iloc[:120].reset_index(drop=True))
+    made = study.study_of(short)
+    assert len(made.sides["matched"].truth) == len(made.sides["fresh"].truth) < len(made.sides["trtr"].truth)
+    scores = [made.drawn("linear", side, made.score)[0] for side in ("matched", "fresh")]
+    assert by_name(tstr.measure(short))["utility.gap.linear"].reference == pytest.approx(scores[0] - scores[1])
+
+
+def test_the_rarer_class_is_found_as_well_as_its_average_precision_says():
+    given = tables("binary")
+    rare = (given.train["binary"] == "no") | (np.arange(len(given.train)) % 8 == 0)
+    imbalanced = replace(given, train=given.train[rare].reset_index(drop=True))
+    found = by_name(tstr.measure(imbalanced))["utility.average_precision.linear"]
+    made = study.study_of(imbalanced)
+    expected = average_precision_score(made.test.truth, made.models["linear"].predictions["tstr"][:, 1])
+    assert found.value == pytest.approx(expected)
+    assert found.floor < found.value <= 1
+    assert "% of the control rows" in found.note
+
+
+def test_a_number_has_no_average_precision():
+    failures = tstr.measure(tables("amount")).failures
+    assert {failure.measure for failure in failures} == {
+        "utility.average_precision.linear", "utility.average_precision.boosting"
+    }  # fmt: skip
+
+
+def test_models_are_fitted_once_for_the_same_tables():
+    given = tables("binary")
+    assert study.study_of(given) is study.study_of(given)
+    key = id(given)
+    assert key in study._kept
+    assert {"linear", "boosting", "study"} == set(study._kept[key])
+    del given
+    gc.collect()
+    assert key not in study._kept
+
+
+def test_halves_hold_whole_entities():
+    made = tables("binary", entity="who")
+    side = study.Side.of(made.train, study.Task.of(made, "binary"), made)
+    first, second = side.halves(np.random.default_rng(0))
+    assert set(first.rows["who"]).isdisjoint(second.rows["who"])
+    assert len(first.truth) + len(second.truth) == len(side.truth)
+
+
+def test_the_interval_holds_both_sources_of_chance():
+    rng = np.random.default_rng(0)
+    drawn = np.r_[0.0, rng.normal(0, 0.3, 4_000)]
+    # Halves differ by what rows to learn from change: of a mean with variance v, half a difference squared is v.
+    halves = np.repeat(rng.normal(0, 0.4, (4_000, 2, 1)) * np.sqrt(2), 101, axis=2)
+    halves[:, 1] = -halves[:, 0]
+    low, high = study.interval(drawn, halves)
+    spread = np.hypot(0.3, 0.4 * np.sqrt(2))
+    assert high == -low == pytest.approx(1.96 * spread, rel=0.05)
+
+
+def _gaps(n_replicates: int, spoil: float) -> np.ndarray:
+    """Value and interval of the linear model's gap over fresh draws of every table, shape (n_replicates, 3)."""
+    found = []
+    for seed in range(n_replicates):
+        rng = np.random.default_rng([seed, 11])
+        rows = population(1_600, rng)
+        train, fresh, control, synthetic = (rows.iloc[i * 400 : (i + 1) * 400].reset_index(drop=True) for i in range(4))
+        n_bad = int(spoil * len(synthetic))
+        bad = shuffle_columns(synthetic.iloc[:n_bad].reset_index(drop=True), rng)
+        synthetic = pd.concat([bad, synthetic.iloc[n_bad:]], ignore_index=True)
+        given = tables("flag")
+        names = list(given.schema.kept)
+        sides = [frame[names] for frame in (train, fresh, control, synthetic)]
+        drawn = Tables(
+            given.schema, given.schema, *sides, sides[3], shuffle_columns(sides[0], rng), seed
+        )  # fmt: skip
+        gap = by_name(tstr.measure(drawn))["utility.gap.linear"]
+        found.append((gap.value, gap.low, gap.high))
+    return np.array(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", [0.0, 0.4])
+def test_the_interval_of_the_gap_covers_what_it_says(spoil, monkeypatch):
+    for module in (study, tstr):
+        monkeypatch.setattr(module, "FORMS", ("linear",))
+    monkeypatch.setattr(study, "N_SPLITS", {"linear": (8, 8)})
+    gaps = _gaps(1_000, spoil)
+    covered = np.mean((gaps[:, 1] <= gaps[:, 0].mean()) & (gaps[:, 0].mean() <= gaps[:, 2]))
+    # Somewhat wide near zero, where what rows to learn from change is next to nothing and cannot be told from it.
+    assert 0.93 <= covered <= 0.99

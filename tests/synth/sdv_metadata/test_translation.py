@@ -38,6 +38,19 @@ def several(*names: str, **more: Any) -> dict[str, Any]:
         (single(n={"sdtype": "numerical", "range_min": "low"}), ["a range from or to 'low'", "write a number"]),
         (single(n={**NUMBER, "range_min": 0.5}), ["0.5", "whole number"]),
         (single(d={"sdtype": "datetime", "datetime_format": "%Y", "range_min": "May"}), ["'May'", "'%Y'"]),
+        (single(d={"sdtype": "datetime", "datetime_format": "%Y %Y", "range_min": "1 1"}), ["'1 1'", "'%Y %Y'"]),
+        (single(n={**NUMBER, "range_min": float("nan")}), ["nan", "finite"]),
+        (single(n={**NUMBER, "range_max": float("inf")}), ["inf", "finite"]),
+        (single(n={"sdtype": "numerical", "range_max": 10**400}), ["1000", "finite"]),
+        (single(n={"sdtype": "numerical", "computer_representation": ["Int8"]}), ["computer_representation=['Int8']"]),
+        (single(n={"sdtype": "x" * 9_999}), ["xxx...", "unknown"]),
+        ({**single(n=NUMBER), "primary_key": {"n": 1}}, ["primary_key", "write a text"]),
+        ({**single(n=NUMBER), "alternate_keys": 5}, ["alternate_keys", "list"]),
+        ({**single(n=NUMBER), "alternate_keys": [["n", {}]]}, ["alternate_keys", "list"]),
+        ({**single(n=NUMBER), "column_relationships": ["n"]}, ["column_relationships", "no list of objects"]),
+        ({**single(n=NUMBER), "column_relationships": [{"column_names": 5}]}, ["column_names", "list of texts"]),
+        ({"tables": {"t": 5}}, ["no JSON object"]),
+        (several("t", relationships=5), ["relationships", "no list of objects"]),
         (single(d={"sdtype": "numerical", "decimal_places": "two"}), ["decimal_places='two'"]),
         (single(c={"sdtype": "ordinal", "range_values": "ab"}), ["no list"]),
         (single(), ["at least one column"]),
@@ -109,6 +122,8 @@ def test_each_sdtype_has_its_kind(column: dict[str, Any], expected: dict[str, An
         ({"column_relationships": [{"type": "address", "column_names": ["city", "n"]}]}, "'address' of 'city', 'n'"),
         ({"primary_key": "late", "alternate_keys": ["k"]}, "primary_key='late' is the first"),
         ({"primary_key": "odd"}, "regex_format='[A-Za-z]+'"),
+        ({"primary_key": "n"}, "column='n': that it is a key"),
+        ({"sequence_key": ["k", "n"]}, "a sequence key of several columns ('k', 'n')"),
         ({"primary_key": "bare"}, "column='bare': a key without a format"),
         ({"sequence_key": "n"}, "sequence_key='n' is no identifier"),
         ({}, "column='k': an id that is no key"),
@@ -176,6 +191,34 @@ def test_what_has_no_place_in_metadata_is_told(words: str) -> None:
     assert any(words in text for text in told), told
 
 
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"kind": "personal", "personal": "email", "unique": True, "missing": True}, "that 'c' never repeat"),
+        (
+            {"kind": "datetime", "format": "%Y-%m-%d %H:%M:%S.%f", "bounds": ["2020-01-01", "2021-01-01"]},
+            "the precision of times of 'c'",
+        ),
+        ({"kind": "date", "format": "%d/%m/%y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c' are cut"),
+        ({"kind": "date", "format": "%Y %Y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c' are cut"),
+    ],
+)
+def test_what_would_come_back_otherwise_is_told(column: dict[str, Any], words: str) -> None:
+    lost = to_sdv(build_schema({"status": "inferred", "columns": {"c": column}})).lost
+    assert any(words in text for text in lost), lost
+
+
+def test_a_real_without_decimals_and_an_iban_come_back() -> None:
+    columns = {
+        "real": {"kind": "real", "decimals": 0, "bounds": [0.2, 7.5]},
+        "iban": {"kind": "personal", "personal": "iban", "locale": "de_DE"},
+    }
+    back = from_sdv(to_sdv(build_schema({"status": "inferred", "columns": columns})).metadata)
+    assert back.schema.columns["real"].bounds == (0, 8)  # type: ignore[union-attr]
+    assert back.schema.columns["iban"].locale == "de_DE"  # type: ignore[union-attr]
+    assert "an IBAN has a country" in back.lost[0]
+
+
 def test_version_1_tells_that_it_holds_no_bounds() -> None:
     told = to_sdv(build_schema(FULL), spec="V1").lost
     for words in ("the bounds of 'age', 'w', 'r', 'at'", "the categories of 'grade'", "whether values may be missing"):
@@ -220,7 +263,13 @@ def test_what_is_said_of_missing_values_goes_before_what_is_seen() -> None:
         assert from_sdv(metadata, data=data).schema.columns["n"].missing is missing
 
 
-@pytest.mark.parametrize(("text", "words"), [("[]", "no JSON object"), ("{", "no JSON"), (None, "cannot be read")])
+_FILES = [
+    ("[]", "no JSON object"), ("{", "no JSON"), (None, "cannot be read"), ("[" * 99_999, "no JSON"),
+    ('{"columns": {"a": {}, "a": {}}}', "a key twice"), ('{"columns": {"\\ud800": {}}}', "half a surrogate pair"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), _FILES)
 def test_a_file_that_is_no_metadata_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
     path = tmp_path / "metadata.json"
     if text is not None:

@@ -1,0 +1,207 @@
+"""The alternative to a private synthetic table: a model trained by DP-SGD on real rows, at the same epsilon and delta.
+
+Who wants one model only need not release a table. This says what the table costs them: the score of a logistic or
+linear regression that spends the table's whole claim on itself, beside that of the same kind of model trained on
+synthetic rows. It learns from the declared schema and the training rows alone; a column whose domain is to be measured
+is left out, and its settings are the same for every table.
+
+The model is never released, and nor is its score: like every number of an evaluation it reads real rows outside the
+guarantee, and no budget is charged. Its noise is seeded, as that of no release may be.
+
+Source: Tao et al. 2021 (2112.09238) for comparing with what needs no table; Abadi et al. 2016 (1607.00133) for DP-SGD.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.result import Estimate, Failure
+from evaluate.sampling import drawn_order, entity_codes, learned_keys
+from evaluate.tables import Claim, Measurement, Tables
+from evaluate.utility.dp_regression import N_STEPS, Loss, Units, fit, planned, predict
+from evaluate.utility.public_features import PublicFeatures
+from evaluate.utility.study import N_FEWER, Study, interval, study_of
+from evaluate.utility.task import Task
+from evaluate.utility.tstr import BOUNDS
+from synth.columns import BooleanColumn, CategoricalColumn, is_measured
+from synth.domain import line
+from synth.domain.discretizer import categories
+from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.mechanisms import InjectedNoise
+from synth.dp.steps import Steps
+from synth.schema import Schema
+
+MEASURES = ("utility.dp_alternative.score", "utility.dp_alternative.gap")
+N_RUNS, N_SPLITS = 4, 4
+"""Fits that the score is the mean of, each with noise of its own, and splits of the training rows in halves."""
+MAX_UNITS = 100_000
+"""Units that it learns from at most, so that a large table fits in memory."""
+
+
+def measure(tables: Tables) -> Measurement:
+    """What a model trained privately on the real rows scores, and how much better that is than the synthetic table.
+
+    Estimates: `utility.dp_alternative.score` (it describes; reference TRTR, floor: trained on shuffled columns) and
+    `utility.dp_alternative.gap` (alternative - TSTR of the linear model, lower is better for the synthetic table;
+    reference and floor: the same for fresh real and for shuffled rows).
+
+    Raises:
+        BudgetError: epsilon or delta of the claim is outside what can be calibrated; nothing was measured.
+    """
+    why = _hindrance(tables)
+    study = why or study_of(tables)
+    if isinstance(study, str):
+        return Measurement(failures=tuple(Failure(name, "skipped", study) for name in MEASURES))
+    assert tables.claim is not None
+    target = _Target.of(tables.declared, study.task)
+    alternative = _Alternative.of(tables, study, target, tables.claim)
+    return _measured(study, alternative, tables.claim)
+
+
+def _hindrance(tables: Tables) -> str:
+    declared, target = tables.declared, tables.declared.target
+    if tables.claim is None:
+        return "the table makes no privacy claim, so there is no epsilon to train at"
+    if target is None:
+        return "the schema names no target"
+    if declared.status != "declared":
+        return "the schema is inferred: bounds and categories that were read off the table may not be used"
+    if is_measured(declared.columns[target]):
+        return "the domain of the target is not public, and a model would have to pay for it first"
+    if not PublicFeatures.of(declared).columns:
+        return "no column with a declared domain could predict the target"
+    return ""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """How the target becomes numbers by what is public, and predictions the study's."""
+
+    declared: Schema
+    task: Task
+    loss: Loss
+    n_outputs: int
+
+    @classmethod
+    def of(cls, declared: Schema, task: Task) -> "_Target":
+        column: Any = declared.columns[task.target]
+        if not isinstance(column, CategoricalColumn | BooleanColumn):
+            return cls(declared, task, "squared", 1)
+        n_classes = len(categories(column))
+        return cls(declared, task, "binary" if n_classes == 2 else "softmax", 1 if n_classes == 2 else n_classes)
+
+    @property
+    def _column(self) -> Any:
+        return self.declared.columns[self.task.target]
+
+    def encode(self, frame: pd.DataFrame) -> np.ndarray:
+        """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
+        values = frame[self.task.target]
+        if self.loss == "squared":
+            low, high = line.bounds(self._column)
+            scaled = 2 * (line.positions(values, self._column) - low) / max(high - low, np.finfo(float).tiny) - 1
+            return np.clip(scaled, -1.0, 1.0)
+        codes = pd.Index(categories(self._column)).get_indexer(pd.Index(values.astype(object)))
+        return np.where((codes < 0) | values.isna().to_numpy(dtype=bool), np.nan, codes)
+
+    def decode(self, outputs: np.ndarray) -> np.ndarray:
+        """Probabilities of the task's classes, shape (n, n_classes), or numbers, shape (n,)."""
+        if self.loss == "squared":
+            low, high = line.bounds(self._column)
+            return np.asarray(np.clip(low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low), *self.task.limits))
+        shares = np.hstack([1 - outputs, outputs]) if self.loss == "binary" else outputs
+        places = pd.Index(categories(self._column)).get_indexer(pd.Index(self.task.classes.astype(object)))
+        return np.where(places >= 0, shares[:, places], 0.0)
+
+
+@dataclass(frozen=True)
+class _Alternative:
+    """Predictions for the control rows: of fits on all units, and of fits on both halves of each split."""
+
+    whole: tuple[np.ndarray, ...]
+    halves: tuple[tuple[np.ndarray, np.ndarray], ...]
+    event: SubsampledGaussianEvent
+    n_columns: int
+
+    @classmethod
+    def of(cls, tables: Tables, study: Study, target: _Target, claim: Claim) -> "_Alternative":
+        features = PublicFeatures.of(tables.declared)
+        units, share = _units(tables, features, target, claim.max_rows_per_unit)
+        event = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
+        expected = event.sampling_rate * claim.n_units
+        # Of a sample of the units as many are drawn in a step as of all of them: with the noise that all of them allow.
+        event = replace(event, sampling_rate=min(1.0, event.sampling_rate / share))
+        X = features.apply(study.test.rows).astype(np.float64)
+        rng = np.random.default_rng([tables.seed, 8])
+
+        def predicted(of: Units, event: SubsampledGaussianEvent, expected: float) -> np.ndarray:
+            weights = fit(of, target.loss, target.n_outputs, Steps(event, N_STEPS, InjectedNoise(rng)), expected)
+            return target.decode(predict(X, weights, target.loss))
+
+        whole = tuple(predicted(units, event, expected) for _ in range(N_RUNS))
+        # Half the units with half the noise would be as noisy as one fit; the score is the mean of several.
+        half = replace(event, noise_multiplier=event.noise_multiplier / 2 * np.sqrt(2 / N_RUNS))
+        halves = []
+        for _ in range(N_SPLITS if len(units) > 1 else 0):
+            order = rng.permutation(len(units))
+            parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+            first, second = (predicted(units.subset(part), half, expected / 2) for part in parts)
+            halves.append((first, second))
+        return cls(whole, tuple(halves), event, len(features.columns))
+
+
+def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_per_unit: int) -> tuple[Units, float]:
+    """The training rows with a target by unit, in a seeded order, and the share of the units that they are."""
+    order = drawn_order(learned_keys(tables.train, tables.schema), tables.seed)
+    y = target.encode(tables.train)[order]
+    order, y = order[~np.isnan(y)], y[~np.isnan(y)]
+    owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]
+    kept, share = owner < MAX_UNITS, min(1.0, MAX_UNITS / (int(owner.max()) + 1))
+    return Units.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], max_rows_per_unit), share
+
+
+def _measured(study: Study, alternative: _Alternative, claim: Claim) -> Measurement:
+    bounds, n = BOUNDS[study.task.metric], len(study.test.truth)
+    fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
+
+    def mean(predictions: tuple[np.ndarray, ...], blocks: tuple[np.ndarray, ...]) -> np.ndarray:
+        scores = [np.concatenate([study.score(one, weights) for weights in blocks]) for one in predictions]
+        return np.asarray(np.mean(scores, axis=0))
+
+    drawn = mean(alternative.whole, study.blocks)
+    halves = np.array([[study.score(one, fewer) for one in pair] for pair in alternative.halves])
+    halves = halves if len(halves) else np.zeros((0, 2, len(fewer)))
+    synthetic, synthetic_halves = study.drawn("linear", "tstr", study.score), study.split("linear", "tstr", study.score)
+    n_splits = min(len(halves), len(synthetic_halves))
+    gap, gap_halves = drawn - synthetic, halves[:n_splits] - synthetic_halves[:n_splits]
+    landmarks = {side: float(study.drawn("linear", side, study.score)[0]) for side in ("trtr", "fresh", "floor")}
+    note = _note(study, alternative, claim)
+    low, high = interval(drawn, halves, bounds=bounds)
+    width = bounds[1] - bounds[0]
+    gap_low, gap_high = interval(gap, gap_halves, bounds=(-width, width))
+    value = float(drawn[0])
+    estimates = (
+        Estimate(
+            MEASURES[0], value, n, "none", low=low, high=high,
+            reference=landmarks["trtr"], floor=landmarks["floor"], note=note,
+        ),
+        Estimate(
+            MEASURES[1], float(gap[0]), n, "lower", low=gap_low, high=gap_high,
+            reference=value - landmarks["fresh"], floor=value - landmarks["floor"],
+            note=f"alternative - TSTR of the linear model: {note}",
+        ),
+    )  # fmt: skip
+    return Measurement(estimates)
+
+
+def _note(study: Study, alternative: _Alternative, claim: Claim) -> str:
+    form: Callable[[float], str] = "{:.3g}".format
+    kind = "linear" if study.task.kind == "regression" else "logistic"
+    return (
+        f"{kind} regression by DP-SGD at epsilon={form(claim.epsilon)}, delta={form(claim.delta)}, "
+        f"mean of {N_RUNS} fits, {alternative.n_columns} columns with a declared domain, "
+        f"noise multiplier {form(alternative.event.noise_multiplier)} over {N_STEPS} steps"
+    )

@@ -1,0 +1,228 @@
+"""The models of one evaluation, fitted once for every measure that looks at them, and how far chance moves a figure.
+
+Each model is fitted on synthetic rows, on as many training rows, on fresh real rows, on as many training rows as there
+are fresh ones, and on training rows whose columns were shuffled. All predict the same control rows, which none of them
+saw.
+
+Chance enters twice. Other control rows would change a figure: a bootstrap over them, whole entities together, says by
+how much while the models stay. Other rows to learn from would change it, too: synthetic and training rows are split in
+halves again and again, a model is fitted on each, and a quarter of the mean squared difference between two halves is
+the variance of the figure on all rows, once what the control rows alone add to that difference is taken off, and what
+falls faster than that with more rows: a model that is as good as it can get loses by the square of what its parameters
+are off. Both variances are added.
+
+Source: Efron & Tibshirani 1993, chapter 6; McCarthy 1969, "Pseudo-replication: half samples"; Satterthwaite 1946 for
+the degrees of freedom of the sum.
+"""
+
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluate.intervals import LEVEL
+from evaluate.tables import Tables
+from evaluate.utility.features import Form, predictors
+from evaluate.utility.models import FORMS, Fitted, fit_classes, fit_numbers
+from evaluate.utility.scores import macro_roc_auc, r2, weightings
+from evaluate.utility.task import Side, Task
+from synth.schema import Schema
+
+SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
+"""Rows learned from: synthetic, training, fresh real, as many training rows as fresh ones, shuffled."""
+COMPARED = SIDES[:2]
+"""Sides whose rows are split in halves: what an interval is of."""
+N_SPLITS: Mapping[Form, tuple[int, int]] = {"linear": (8, 4), "boosting": (4, 3)}
+"""How often they are split, and how often where there are more than `MANY_ROWS`, among which chance moves little."""
+MANY_ROWS = 5_000
+LEAST_SPLITS = 2
+"""Splits for boosting of more than two classes, which grows trees for each of them."""
+N_FEWER = 100
+"""Weightings of the control rows for what they alone add to the difference between two halves."""
+
+Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Of a model's predictions and weightings of the control rows, shape (b, n): a number for each, shape (b,)."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """One form of model, fitted on every side.
+
+    Attributes:
+        whole: by side, fitted on all of its rows.
+        halves: by compared side, fitted on both halves of each split.
+        predictions: of the models in `whole` for the control rows.
+        half_predictions: of those in `halves`.
+    """
+
+    whole: Mapping[str, Fitted]
+    halves: Mapping[str, tuple[tuple[Fitted, Fitted], ...]]
+    predictions: Mapping[str, np.ndarray]
+    half_predictions: Mapping[str, tuple[tuple[np.ndarray, np.ndarray], ...]]
+
+    @property
+    def converged(self) -> bool:
+        """Whether every fit on all rows did."""
+        return all(model.converged for model in self.whole.values())
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that measures of utility look at. *Sensitive*.
+
+    Attributes:
+        task: what is predicted.
+        schema: of the tables.
+        test: the control rows.
+        sides: the rows learned from.
+        models: by form.
+        blocks: weightings of the control rows; the first block is all ones.
+    """
+
+    task: Task
+    schema: Schema
+    test: Side
+    sides: Mapping[str, Side]
+    models: Mapping[Form, Models]
+    blocks: tuple[np.ndarray, ...]
+
+    def score(self, predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The score of the task for each weighting, shape (b,)."""
+        if self.task.kind == "classification":
+            return macro_roc_auc(predictions, self.test.truth, weights)
+        return r2(predictions, self.test.truth, weights)
+
+    def drawn(self, form: Form, side: str, figure: Figure) -> np.ndarray:
+        """A figure on the control rows as they are, then on each weighting; shape (1 + n_replicates,)."""
+        predictions = self.models[form].predictions[side]
+        return np.concatenate([figure(predictions, weights) for weights in self.blocks])
+
+    def split(self, form: Form, side: str, figure: Figure) -> np.ndarray:
+        """A figure of the models fitted on halves, shape (n_splits, 2, 1 + n_fewer); the last axis as in `drawn`."""
+        weights = np.vstack([self.blocks[0], self.blocks[1][:N_FEWER]])
+        pairs = self.models[form].half_predictions[side]
+        return np.array([[figure(half, weights) for half in pair] for pair in pairs])
+
+
+def interval(
+    drawn: np.ndarray,
+    halves: np.ndarray,
+    *,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    n_comparisons: int = 1,
+) -> tuple[float, float]:
+    """The 95% interval of a figure around its value.
+
+    Args:
+        drawn: the figure on the control rows, then on weightings of them; those that are NaN are left out.
+        halves: the figure of models fitted on halves, shape (n_splits, 2, 1 + n_fewer), the last axis as in `drawn`.
+        bounds: the least and the largest value that the figure can take.
+        n_comparisons: from how many figures this one was picked (Bonferroni).
+    """
+    from scipy import special
+
+    value, replicates = float(drawn[0]), drawn[1:][~np.isnan(drawn[1:])]
+    parts = [float(replicates.var()) if len(replicates) else 0.0, _of_halves(halves)]
+    degrees = (max(len(replicates) - 1, 1), max(len(halves), 1))
+    total = sum(parts)
+    freedom = total**2 / sum(part**2 / n for part, n in zip(parts, degrees, strict=True)) if total > 0 else 1.0
+    half = float(special.stdtrit(freedom, 1 - (1 - LEVEL) / 2 / n_comparisons)) * float(np.sqrt(total))
+    low, high = np.clip([value - half, value + half], *bounds)
+    return min(float(low), value), max(float(high), value)
+
+
+def _of_halves(halves: np.ndarray) -> float:
+    """The variance that other rows to learn from would give a figure; splits whose figure is NaN tell nothing.
+
+    Of a figure with slope a and curvature H in what the rows move, e, half the difference between two halves has the
+    variance of (a - He)e, which is too much by that of eHe / 2, and this is the variance that the mean of two halves
+    has from split to split. What control rows alone add to either is taken off. What is left of the first may come out
+    below zero and then counts as none, so that the sum is rather too much.
+    """
+    halves = halves[~np.isnan(halves[:, :, 0]).any(axis=1)]
+    if len(halves) < 2:
+        return 0.0
+    halves = np.where(np.isnan(halves), halves[:, :, :1], halves)
+    differences, means = halves[:, 0] - halves[:, 1], halves.mean(axis=1)
+    by_slope = float(np.mean(differences[:, 0] ** 2 - differences[:, 1:].var(axis=1))) / 4
+    spread = (means - means.mean(axis=0))[:, 1:].var(axis=1).mean() * len(means) / (len(means) - 1)
+    by_curve = float(means[:, 0].var(ddof=1))
+    return max(0.0, by_slope - by_curve) + max(0.0, by_curve - float(spread))
+
+
+_kept: dict[int, dict[str, Any]] = {}
+"""What was made for tables that are still in use: by form the models, so that a measure that ran out of time leaves
+the next one those that it had, and the study."""
+
+
+def study_of(tables: Tables) -> Study | str:
+    """The study of an evaluation, or one sentence that says why there is none; made once for the same tables."""
+    if id(tables) not in _kept:
+        weakref.finalize(tables, _kept.pop, id(tables), None)
+    kept = _kept.setdefault(id(tables), {})
+    if "study" not in kept:
+        kept["study"] = _made(tables, kept)
+    found: Study | str = kept["study"]
+    return found
+
+
+def _made(tables: Tables, kept: dict[str, Any]) -> Study | str:
+    target = tables.schema.target
+    if target is None:
+        return "the schema names no target"
+    if not predictors(tables.schema):
+        return "the schema has no column that could predict the target"
+    task = Task.of(tables, target)
+    test = Side.of(tables.control, task, tables)
+    if len(np.unique(test.truth)) < 2:
+        return "the target does not vary among the control rows"
+    sides = _sides(task, tables)
+    if any(len(side.truth) == 0 for side in sides.values()):
+        return "a table has no row with a target that occurs in real rows"
+    for form in FORMS:
+        if form not in kept:
+            kept[form] = _models(form, task, sides, test, tables)
+    models = {form: kept[form] for form in FORMS}
+    return Study(task, tables.schema, test, sides, models, tuple(weightings(test.units, tables.seed)))
+
+
+def _sides(task: Task, tables: Tables) -> dict[str, Side]:
+    """The rows each model learns from: as many synthetic as training rows, and as many of the rest as there are."""
+    synthetic, train, fresh, shuffled = (
+        Side.of(frame, task, tables) for frame in (tables.synthetic, tables.train, tables.fresh, tables.shuffled)
+    )
+    n_rows = min(len(synthetic.truth), len(train.truth))
+    fresh = fresh.first(n_rows)
+    sides = (synthetic.first(n_rows), train.first(n_rows), fresh, train.first(len(fresh.truth)), shuffled.first(n_rows))
+    return dict(zip(SIDES, sides, strict=True))
+
+
+def _models(form: Form, task: Task, sides: Mapping[str, Side], test: Side, tables: Tables) -> Models:
+    rng = np.random.default_rng([tables.seed, 6])
+    whole = {name: fit(form, task, side, tables.schema) for name, side in sides.items()}
+    n_splits = N_SPLITS[form][len(sides["tstr"].truth) > MANY_ROWS]
+    if form == "boosting" and len(task.classes) > 2:
+        n_splits = LEAST_SPLITS
+    # Both sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
+    seeds = rng.integers(2**63, size=n_splits)
+    halves = {name: tuple(_pair(form, task, sides[name], tables.schema, int(s)) for s in seeds) for name in COMPARED}
+    return Models(
+        whole,
+        halves,
+        {name: model.predict(test.rows) for name, model in whole.items()},
+        {n: tuple((a.predict(test.rows), b.predict(test.rows)) for a, b in pairs) for n, pairs in halves.items()},
+    )
+
+
+def _pair(form: Form, task: Task, side: Side, schema: Schema, seed: int) -> tuple[Fitted, Fitted]:
+    first, second = side.halves(np.random.default_rng(seed))
+    return fit(form, task, first, schema), fit(form, task, second, schema)
+
+
+def fit(form: Form, task: Task, side: Side, schema: Schema) -> Fitted:
+    """A model of the task that has learned the rows of a side."""
+    if task.kind == "classification":
+        return fit_classes(form, side.rows, side.truth.astype(np.int64), schema, len(task.classes))
+    return fit_numbers(form, side.rows, side.truth, schema)

@@ -1,0 +1,163 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.fairness import columns, models
+from evaluate.fairness.groups import Groups
+from evaluate.tables import Tables, shuffle_columns
+from evaluate.utility import study
+from synth.schema import build_schema
+
+COLUMNS: dict[str, Any] = {
+    "sex": {"kind": "categorical", "categories": ["f", "m", "rare"], "missing": True},
+    "age": {"kind": "integer", "bounds": [18, 90]},
+    "x": {"kind": "real", "bounds": [-9, 9]},
+    "z": {"kind": "real", "bounds": [-9, 9]},
+    "y": {"kind": "boolean"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def linear_only():
+    """One form of model, so that tests are quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (study, models):
+            patch.setattr(module, "FORMS", ("linear",))
+        yield
+
+
+def population(n: int, seed: int) -> pd.DataFrame:
+    """`x` decides for "m" and `z` for "f", both as strongly."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m", "rare"], n, p=[0.45, 0.53, 0.02]).astype(object)
+    x, z = rng.standard_normal((2, n))
+    signal = np.where(sex == "m", 2 * x + z / 2, 2 * z + x / 2) + rng.logistic(size=n) / 2
+    return pd.DataFrame({"sex": sex, "age": rng.integers(18, 91, n), "x": x, "z": z, "y": signal > 0})
+
+
+def unfair(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with those of women shuffled, column by column."""
+    women = (frame["sex"] == "f").to_numpy()
+    bad = shuffle_columns(frame[women].reset_index(drop=True), np.random.default_rng(0))
+    return pd.concat([frame[~women], bad], ignore_index=True)
+
+
+def tables(synthetic: pd.DataFrame | None = None, *, sensitive=("sex",), target="y", n: int = 1_200) -> Tables:
+    parts = [population(n, seed) for seed in range(4)]
+    content = {"status": "inferred", "columns": COLUMNS, "target": target, "sensitive": list(sensitive)}
+    schema = build_schema(content)
+    train, fresh, control = parts[:3]
+    offered = parts[3] if synthetic is None else synthetic
+    return Tables(
+        schema, schema, train, fresh, control, offered, offered, shuffle_columns(train, np.random.default_rng(0)), 0
+    )
+
+
+def by_name(measurement):
+    return {(estimate.measure, *estimate.subject): estimate for estimate in measurement.estimates}
+
+
+@pytest.fixture(scope="module")
+def fair():
+    return models.measure(tables())
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return models.measure(tables(unfair(population(1_200, 3))))
+
+
+def test_an_independent_sample_is_fair(fair):
+    found = by_name(fair)
+    gap = found["fairness.gap.linear", "sex"]
+    assert gap.low <= 0.01 and gap.value < 0.05
+    added = found["fairness.parity.linear", "sex"]
+    assert added.low <= 0 <= added.high
+
+
+def test_a_generator_that_loses_one_group_shows(planted):
+    gap = by_name(planted)["fairness.gap.linear", "sex"]
+    assert gap.low > 0.05 > gap.reference
+    rows = {row["group"]: row for row in planted.figures["fairness_models"][0]["groups"]}
+    assert rows["f"]["linear"]["gap"] == gap.value > rows["m"]["linear"]["gap"] + 0.05
+
+
+def test_a_group_with_too_few_rows_is_named_and_not_measured(fair):
+    rows = {row["group"]: row for row in fair.figures["fairness_models"][0]["groups"]}
+    assert rows["rare"]["few"] and "linear" not in rows["rare"]
+    assert not rows["m"]["few"]
+
+
+def test_the_training_table_itself_adds_nothing():
+    same = by_name(models.measure(tables(population(1_200, 0))))
+    for kind in ("gap", "parity", "odds"):
+        estimate = same[f"fairness.{kind}.linear", "sex"]
+        assert estimate.value == estimate.low == estimate.high == 0
+
+
+def test_parity_and_odds_are_what_counting_gives():
+    given = tables(n=600)
+    view = models.View.of(study.study_of(given), Groups.of("sex", given.train, given.schema))
+    predictions = view.study.models["linear"].predictions["tstr"]
+    ones = view.study.blocks[0]
+    frame = pd.DataFrame({"sex": view.study.test.rows["sex"], "truth": view.study.test.truth})
+    frame["positive"] = predictions.argmax(axis=1)
+    frame = frame[frame["sex"] != "rare"]
+    rates = frame.groupby("sex")["positive"].mean()
+    assert view.parity(predictions, ones)[0] == pytest.approx(rates.max() - rates.min())
+    by_truth = [part.groupby("sex")["positive"].mean() for _, part in frame.groupby("truth")]
+    expected = max(rates.max() - rates.min() for rates in by_truth)
+    assert view.odds(predictions, ones)[0] == pytest.approx(expected)
+
+
+def test_columns_are_compared_within_groups():
+    honest, bad = (columns.measure(tables(part)) for part in (None, population(1_200, 3)))
+    assert by_name(honest)["fairness.tvd.excess", "sex"].low <= 0
+    older = population(1_200, 3)
+    older.loc[older["sex"] == "f", "age"] = 80
+    found = columns.measure(tables(older))
+    worst = by_name(found)["fairness.tvd.excess", "sex"]
+    assert worst.low > 0.1 > by_name(bad)["fairness.tvd.excess", "sex"].value
+    rows = {row["group"]: row for row in found.figures["fairness_columns"][0]["groups"]}
+    assert rows["f"]["excess"] == worst.value and abs(rows["m"]["excess"]) < 0.1
+    assert rows["rare"]["few"] and "excess" not in rows["rare"]
+
+
+def test_quarters_of_a_number_are_groups():
+    found = columns.measure(tables(sensitive=("age",)))
+    labels = [row["group"] for row in found.figures["fairness_columns"][0]["groups"]]
+    assert len(labels) == 4 and labels[0].startswith("below ") and labels[-1].endswith(" or more")
+
+
+def test_a_constant_number_is_one_group_and_missing_another():
+    column = {**COLUMNS, "x": {**COLUMNS["x"], "missing": True}}
+    schema = build_schema({"status": "inferred", "columns": column})
+    train = population(50, 0).assign(x=[1.0] * 30 + [np.nan] * 20)
+    groups = Groups.of("x", train, schema)
+    assert groups.labels == ("all", "missing")
+    assert np.bincount(groups.codes(train, schema)).tolist() == [30, 20]
+
+
+def test_what_cannot_be_measured_is_said():
+    assert "no sensitive column" in models.measure(tables(sensitive=())).failures[0].message
+    assert "no sensitive column" in columns.measure(tables(sensitive=())).failures[0].message
+    of_target = models.measure(tables(sensitive=("y",)))
+    assert {failure.subject for failure in of_target.failures} == {("y",)}
+    assert "fewer than two" in models.measure(tables(n=150)).failures[0].message
+    assert models.measure(tables(target=None)).failures[0].message == "the schema names no target"
+
+
+def test_numbers_are_compared_by_their_means():
+    found = by_name(models.measure(tables(target="x", n=600)))
+    assert {name for name, _ in found} == {f"fairness.{kind}.linear" for kind in ("gap", "parity", "odds")}
+
+
+def test_the_order_of_rows_does_not_matter():
+    given = tables(n=600)
+    mixed = [f.sample(frac=1, random_state=1).reset_index(drop=True) for f in (given.train, given.fresh, given.control)]
+    again = Tables(given.schema, given.declared, *mixed, given.offered, given.synthetic, given.shuffled, given.seed)
+    for module in (models, columns):
+        first, second = by_name(module.measure(given)), by_name(module.measure(again))
+        assert {key: e.value for key, e in first.items()} == pytest.approx({k: e.value for k, e in second.items()})

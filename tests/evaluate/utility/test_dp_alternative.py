@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+from evaluate.tables import Claim, Tables, shuffle_columns
+from evaluate.utility import dp_alternative, study
+from evaluate.utility.public_features import PublicFeatures
+from synth.schema import build_schema
+
+from .conftest import COLUMNS, population, reordered, schema_of, values
+
+CLAIM = Claim(epsilon=3.0, delta=1e-5, n_units=600)
+SCORE, GAP = dp_alternative.MEASURES
+
+
+@pytest.fixture(scope="module", autouse=True)
+def linear_only():
+    """The alternative is compared with the linear model: no other one is fitted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "FORMS", ("linear",))
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(make):
+    return {e.measure: e for e in dp_alternative.measure(make(claim=CLAIM)).estimates}
+
+
+def test_a_model_without_a_table_costs_privacy_but_not_much_of_it(found):
+    assert found[SCORE].floor + 0.2 < found[SCORE].value <= found[SCORE].reference + 0.02
+    assert found[SCORE].low < found[SCORE].value < found[SCORE].high
+
+
+def test_against_a_useless_table_training_directly_wins(make):
+    bad = make(claim=CLAIM, synthetic=lambda train: shuffle_columns(train, np.random.default_rng(5)))
+    gap = {e.measure: e for e in dp_alternative.measure(bad).estimates}[GAP]
+    assert gap.value > 0.1
+
+
+def test_less_privacy_makes_a_better_model(make):
+    strict = dp_alternative.measure(make(claim=Claim(0.05, 1e-5, 600))).estimates[0]
+    loose = dp_alternative.measure(make(claim=Claim(10.0, 1e-5, 600))).estimates[0]
+    assert strict.value < loose.value - 0.02
+
+
+def test_numbers_are_predicted_too(make):
+    score = dp_alternative.measure(make(schema_of("amount"), claim=Claim(10.0, 1e-5, 600))).estimates[0]
+    assert 0.3 < score.value <= score.reference + 0.02
+
+
+def test_rows_of_an_entity_are_one_unit(make):
+    claim = Claim(5.0, 1e-5, 300, max_rows_per_unit=2)
+    score = dp_alternative.measure(make(schema_of(entity="who", max_rows_per_unit=2), claim=claim)).estimates[0]
+    assert score.value > score.floor + 0.1
+
+
+def test_the_order_of_rows_and_columns_does_not_matter(make, found):
+    again = values(dp_alternative.measure(reordered(make(claim=CLAIM))))
+    assert again[SCORE, ()] == pytest.approx(found[SCORE].value, abs=0.02)
+
+
+def _skipped(tables):
+    measurement = dp_alternative.measure(tables)
+    assert not measurement.estimates and {f.measure for f in measurement.failures} == {SCORE, GAP}
+    return {f.message for f in measurement.failures}.pop()
+
+
+def test_what_cannot_be_trained_privately_is_said(make):
+    assert "no privacy claim" in _skipped(make())
+    assert "no target" in _skipped(make(schema_of(None), claim=CLAIM))
+    assert "inferred" in _skipped(make(schema_of().model_copy(update={"status": "inferred"}), claim=CLAIM))
+
+
+def test_a_column_whose_domain_is_to_be_measured_is_left_out():
+    columns = {**COLUMNS, "x": {"kind": "real", "measure": True, "missing": True}}
+    schema = build_schema({"status": "declared", "n_units": 600, "columns": columns, "target": "y"})
+    assert [column.name for column in PublicFeatures.of(schema).columns] == ["group", "hours", "sex"]
+
+
+def test_public_features_are_of_length_one_at_most_whatever_the_values():
+    frame = population(300, np.random.default_rng(0))
+    X = PublicFeatures.of(schema_of()).apply(frame.assign(x=frame["x"] * 100, group="unheard of"))
+    assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-6
+
+
+def test_the_claim_is_read_off_the_statement():
+    statement = {"epsilon": 1.0, "delta": 1e-6, "n_units": 10, "max_rows_per_unit": 3, "unit": "who"}
+    assert Claim.of(statement) == Claim(1.0, 1e-6, 10, 3)
+    assert Claim.of(None) is None and Claim.of({"epsilon": 1.0}) is None
+    frame = population(400, np.random.default_rng(1))[list(schema_of().kept)].assign(who=range(400))
+    tables = Tables.prepare(frame[:200], frame[200:300], frame[300:], schema_of(), statement=statement)
+    assert tables.claim == Claim(1.0, 1e-6, 10, 3)
+
+
+def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(make, found, monkeypatch):
+    monkeypatch.setattr(dp_alternative, "MAX_UNITS", 300)
+    sampled = dp_alternative.measure(make(claim=CLAIM)).estimates[0]
+    assert sampled.value == pytest.approx(found[SCORE].value, abs=0.05)
+    assert sampled.note == found[SCORE].note
