@@ -1,8 +1,9 @@
 """Every number that an evaluation gives, by name: who measures it, which way is better, whether a rule may rest on it.
 
 A rule may rest on a number whose 95% interval is shown, by simulation in the test suite, to hold what it estimates in
-93 to 97 of 100 repetitions, or in more where it is exact or allows for a choice. All others describe: an entry says
-why, and what to name instead.
+93 to 97 of 100 repetitions, or in more where it is exact or allows for a choice; and on a few whose interval is a
+textbook's and not simulated, which docs/evaluation.md names. All others describe: an entry says why, and what to name
+instead.
 """
 
 from collections.abc import Mapping

@@ -24,12 +24,11 @@ import pandas as pd
 from evaluate.catalog import GATEABLE, numbers_of
 from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import Measurement, Real, Tables
 from synth.errors import UnderstudyError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.split import row_keys, twins
-from synth.table import conform
 from synth.table.conforming import Outside
 
 Measure = Callable[[Tables], Measurement]
@@ -95,24 +94,51 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         SchemaError: the target is no column that is learned; nothing was measured.
         TableError: a real table does not fit the schema, or a synthetic one lacks a column; nothing was measured.
     """
-    chosen = _chosen(measures)
-    schema = schema if target is None else aimed(schema, target)
+    _chosen(measures)
     given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
-    train, holdout = (conform(real, schema, outside=outside, part=True) for real in (train, holdout))
-    prepared = {
-        name: Tables.prepare(
-            train, holdout, table, schema, seed=seed, outside=outside, statement=(statements or {}).get(name)
-        )
-        for name, table in given.items()
-    }
-    candidates = tuple(
-        measure_candidate(
+    schema = schema if target is None else aimed(schema, target)
+    return evaluate_beside(
+        Real.prepare(train, holdout, schema, seed=seed, outside=outside), given, measures=measures,
+        time_limit_s=time_limit_s, progress=progress, statements=statements, generators=generators,
+    )  # fmt: skip
+
+
+def evaluate_beside(
+    real: Real,
+    synthetic: Mapping[str, pd.DataFrame],
+    *,
+    measures: Iterable[str] | None = None,
+    time_limit_s: float | None = None,
+    progress: Progress = quiet,
+    statements: Mapping[str, Mapping[str, Any]] | None = None,
+    generators: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Evaluation:
+    """The evaluation of synthetic tables beside real rows that may serve others, too.
+
+    Args:
+        real: *Sensitive*. What is measured of real rows alone is measured once and kept with them.
+        synthetic: tables by name.
+        measures: as in `evaluate`, like all others.
+        time_limit_s: as there.
+        progress: as there.
+        statements: as there.
+        generators: as there.
+
+    Raises:
+        EvaluationError: a measure is unknown, or a table has too few rows; nothing was measured.
+        TableError: a synthetic table lacks a column; nothing was measured.
+    """
+    chosen = _chosen(measures)
+    prepared = {name: real.beside(table, (statements or {}).get(name)) for name, table in synthetic.items()}
+    candidates = []
+    for name, tables in prepared.items():
+        measured = measure_candidate(
             name, tables, measures=chosen, time_limit_s=time_limit_s, progress=progress,
             statement=(statements or {}).get(name), generator=(generators or {}).get(name),
-        )
-        for name, tables in prepared.items()
-    )  # fmt: skip
-    return Evaluation(candidates, real_facts(train, holdout, schema), schema.model_dump(mode="json"))
+        )  # fmt: skip
+        candidates.append(measured)
+        tables.kept.clear()
+    return Evaluation(tuple(candidates), real_facts(real), real.declared.model_dump(mode="json"))
 
 
 def aimed(schema: Schema, target: str) -> Schema:
@@ -210,14 +236,13 @@ def _chosen(measures: Iterable[str] | None) -> list[str]:
     return [name for name in MEASURES if name in names]
 
 
-def real_facts(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> dict[str, Any]:
+def real_facts(real: Real) -> dict[str, Any]:
     """What a reader needs to know about the real table.
 
     Args:
-        train: *Sensitive*. Conforming to the schema, as is `holdout`.
-        holdout: *Sensitive*.
-        schema: names the columns.
+        real: *Sensitive*. Its rows.
     """
+    train, holdout, schema = real.train, pd.concat([real.fresh, real.control]), real.declared
     across = twins(holdout, train, schema.learned)
     _, places, counts = np.unique(row_keys(train, schema.learned), return_inverse=True, return_counts=True)
     return {

@@ -63,8 +63,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Tables:
-    """Real and synthetic rows, all conforming to one schema.
+class Real:
+    """The real rows of an evaluation, all conforming to one schema, for any number of synthetic tables.
 
     Attributes:
         schema: what the columns mean, with domains that are not declared read off the real tables.
@@ -73,11 +73,89 @@ class Tables:
         fresh: *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are
             measured on.
         control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
-        offered: the rows to judge as they were given: only `validity` looks at these.
-        synthetic: the rows to judge, clamped to the schema.
         shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
         seed: every draw of every measure derives from it.
+    """
+
+    schema: Schema
+    declared: Schema
+    train: pd.DataFrame
+    fresh: pd.DataFrame
+    control: pd.DataFrame
+    shuffled: pd.DataFrame
+    seed: int
+
+    @classmethod
+    def prepare(
+        cls, train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int = 0, outside: Outside = "refuse"
+    ) -> Self:
+        """The real side of an evaluation.
+
+        Args:
+            train: *Sensitive*. Real rows that the generator saw.
+            holdout: *Sensitive*. Real rows that it did not see.
+            schema: inferred or declared.
+            seed: for the halves of the holdout, the shuffle, and all that measures draw.
+            outside: what to do with values that do not fit the schema: "refuse", or "clamp" as `synth.table.conform`
+                does.
+
+        Raises:
+            EvaluationError: too few rows on one side, or train and holdout share theirs; nothing was measured.
+            TableError: a table does not fit the schema.
+        """
+        for name, rows, least in (("train", train, MIN_TRAIN_ROWS), ("holdout", holdout, MIN_HOLDOUT_ROWS)):
+            if len(rows) < least:
+                raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
+        sides = (("train", train), ("holdout", holdout))
+        train, holdout = (_conform(name, rows, schema, outside) for name, rows in sides)
+        declared, schema = schema, observe(schema, train, holdout)
+        refuse_overlap(train, holdout, schema)
+        train, holdout = (_in_seeded_order(real, schema, seed) for real in (train, holdout))
+        fresh, control = halves(holdout, schema, seed=seed)
+        shuffled = shuffle_columns(train, np.random.default_rng([seed, 0]))
+        return cls(schema, declared, train, fresh, control, shuffled, seed)
+
+    def beside(self, synthetic: pd.DataFrame, statement: Mapping[str, Any] | None = None) -> "Tables":
+        """These rows and a synthetic table; what measures keep of real rows is shared by all of them.
+
+        Args:
+            synthetic: the rows to judge; they may violate the schema, which `validity` counts.
+            statement: their privacy statement as plain data; none where there is none.
+
+        Raises:
+            EvaluationError: the table has too few rows; nothing was measured.
+            TableError: it lacks a column; nothing was measured.
+        """
+        if len(synthetic) < MIN_SYNTHETIC_ROWS:
+            raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
+        fitted = _conform("synthetic", synthetic, self.schema, "clamp")
+        real = {name: getattr(self, name) for name in ("schema", "declared", "train", "fresh", "control", "shuffled")}
+        made = Tables(**real, offered=synthetic, synthetic=fitted, seed=self.seed, claim=Claim.of(statement))
+        object.__setattr__(made, "kept_of_real", self._kept)  # a table that is changed by `replace` has its own
+        return made
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Real and synthetic rows, all conforming to one schema.
+
+    Attributes:
+        schema: as in `Real`, like all others that are not explained here.
+        declared: as there.
+        train: *Sensitive*.
+        fresh: *Sensitive*.
+        control: *Sensitive*.
+        offered: the rows to judge as they were given: only `validity` looks at these.
+        synthetic: the rows to judge, clamped to the schema.
+        shuffled: *Sensitive*.
+        seed: every draw of every measure derives from it.
         claim: what the table's privacy statement promises; none where there is none.
+        kept: *Sensitive*. What one measure has made for another, by a name of their choice.
+        kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """
 
     schema: Schema
@@ -90,6 +168,8 @@ class Tables:
     shuffled: pd.DataFrame
     seed: int
     claim: Claim | None = None
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    kept_of_real: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def prepare(
@@ -102,61 +182,21 @@ class Tables:
         seed: int = 0,
         outside: Outside = "refuse",
         statement: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """The tables of one evaluation.
-
-        Args:
-            train: *Sensitive*. Real rows that the generator saw.
-            holdout: *Sensitive*. Real rows that it did not see.
-            synthetic: the rows to judge; they may violate the schema, which `validity` counts.
-            schema: inferred or declared.
-            seed: for the halves of the holdout, the shuffle, and all that measures draw.
-            outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
-                `synth.table.conform` does.
-            statement: the privacy statement of the synthetic table as plain data; none where there is none.
-
-        Raises:
-            EvaluationError: too few rows on one side, or train and holdout share theirs; nothing was measured.
-            TableError: a real table does not fit the schema, or a synthetic one lacks a column.
-        """
-        for name, rows, least in (("train", train, MIN_TRAIN_ROWS), ("holdout", holdout, MIN_HOLDOUT_ROWS)):
-            if len(rows) < least:
-                raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
-        if len(synthetic) < MIN_SYNTHETIC_ROWS:
-            raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
-        sides = (("train", train), ("holdout", holdout))
-        train, holdout = (_conform(name, rows, schema, outside) for name, rows in sides)
-        declared, schema = schema, observe(schema, train, holdout)
-        fitted = _conform("synthetic", synthetic, schema, "clamp")
-        refuse_overlap(train, holdout, schema)
-        train, holdout = (_in_seeded_order(real, schema, seed) for real in (train, holdout))
-        fresh, control = halves(holdout, schema, seed=seed)
-        return cls(
-            schema=schema,
-            declared=declared,
-            train=train,
-            fresh=fresh,
-            control=control,
-            offered=synthetic,
-            synthetic=fitted,
-            shuffled=shuffle_columns(train, np.random.default_rng([seed, 0])),
-            seed=seed,
-            claim=Claim.of(statement),
-        )
+    ) -> "Tables":
+        """The tables of one evaluation: `Real.prepare` beside one synthetic table."""
+        return Real.prepare(train, holdout, schema, seed=seed, outside=outside).beside(synthetic, statement)
 
     def order(self, side: Side) -> np.ndarray:
         """Positions of the rows of one table in a seeded random order, which depends on what they hold alone.
 
         The first n of them are a sample of n rows; tables are drawn independently of each other.
         """
-        if side not in self._orders:
+        kept = self.kept if side == "synthetic" else self.kept_of_real
+        if ("order", side) not in kept:
             seed = len(SIDES) * self.seed + SIDES.index(side)
-            self._orders[side] = drawn_order(learned_keys(getattr(self, side), self.schema), seed)
-        return self._orders[side]
-
-    @cached_property
-    def _orders(self) -> dict[Side, np.ndarray]:
-        return {}
+            kept["order", side] = drawn_order(learned_keys(getattr(self, side), self.schema), seed)
+        found: np.ndarray = kept["order", side]
+        return found
 
     @property
     def holdout(self) -> pd.DataFrame:

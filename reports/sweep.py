@@ -112,6 +112,11 @@ class Sweep:
     rows: tuple[Row, ...]
     hidden: int
 
+    @property
+    def n_uncovered(self) -> int:
+        """Fits that promise nothing: what the others come to together does not cover their tables."""
+        return max(0, self.n_points - self.n_fits)
+
 
 def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep | None:
     """The sweep that an evaluation is of; none where it is of none.

@@ -27,11 +27,15 @@ SUMMARY_COLUMNS = (
 
 PAID = """{together}
 
-The ledger has reserved the sum. Whichever of these tables or models is released, and
+The ledger has reserved the sum. Whichever of their tables or models is released, and
 however many, this is the guarantee to state: whoever picks one of them has looked at all.
 The statement in each model is of its own fit alone.
-
+{uncovered}
 Picking by numbers that were measured on real rows is outside any guarantee.
+"""
+UNCOVERED = """
+The sweep has {n} more, without epsilon: tables and models of these have no formal guarantee,
+and the one above does not cover them.
 """
 UNPAID = """NOT RELEASABLE
 
@@ -136,4 +140,7 @@ def _statement(sweep: Sweep) -> str:
         f"The {sweep.n_fits} private fits of this sweep read one table. Together they come to\n"
         f"epsilon = {loss(sweep.epsilon)} at delta = {loss(sweep.delta)}."
     )
-    return (PAID if sweep.releasable else UNPAID).format(together=together)
+    if not sweep.releasable:
+        return UNPAID.format(together=together)
+    uncovered = UNCOVERED.format(n=sweep.n_uncovered) if sweep.n_uncovered else ""
+    return PAID.format(together=together, uncovered=uncovered)

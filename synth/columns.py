@@ -268,6 +268,12 @@ class DatetimeColumn(_Measurable):
         return timezone
 
 
+def _check_escapes(template: str | None) -> None:
+    """Refuse a template whose last backslash has nothing to make stand for itself."""
+    if template is not None and (len(template) - len(template.rstrip("\\"))) % 2:
+        raise ValueError(f"template={template!r} ends with half a backslash; write two for one")
+
+
 class IdentifierColumn(_Column):
     """A name for a row or an entity: never learned, generated anew in the same format.
 
@@ -284,8 +290,11 @@ class IdentifierColumn(_Column):
     def _one_format(self) -> Self:
         if (self.template is None) == (self.bounds is None) and not self.drop:
             raise ValueError("an identifier has either a template (text) or bounds (integers)")
+        _check_escapes(self.template)
         if self.bounds is not None:
             _ordered(self.bounds)
+            if self.bounds[0] < INT64[0] or self.bounds[1] > INT64[1]:
+                raise ValueError("bounds exceed 64 bits; declare a template of digits, which makes texts")
         return self
 
 
@@ -341,6 +350,7 @@ class PersonalColumn(_Column):
         return 80 if self.length is None else self.length
 
     def _check_template(self) -> None:
+        _check_escapes(self.template)
         if self.template is None:
             if self.personal == "national_id" and self.locale != "en_US":
                 raise ValueError(f'a national_id of locale={self.locale!r} needs a template, such as "##.##.##-###"')

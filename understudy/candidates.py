@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from evaluate.privacy.audit_result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
@@ -65,6 +67,11 @@ class Bench:
     work: Work
     sides: Split
     stage: Stage
+
+    @cached_property
+    def real(self) -> Real:
+        """*Sensitive*. The real side of every evaluation, prepared when the first candidate is measured."""
+        return stages.real(self.plan, self.sides)
 
 
 def is_finished(work: Work, label: str) -> bool:
@@ -174,7 +181,7 @@ def _measure(bench: Bench, label: str) -> None:
     plan, work, done = bench.plan, bench.work, made(bench.work, label)
     with bench.stage(f"evaluate {label}") as progress:
         synthetic = {label: read_table(table_path(plan, work, label))}
-        evaluation = stages.evaluate(plan, bench.sides, synthetic, {label: done.statement}, progress)
+        evaluation = stages.evaluate(plan, bench.real, synthetic, {label: done.statement}, progress)
     (candidate,) = evaluation.candidates
     candidate = replace(
         candidate,

@@ -73,7 +73,7 @@ class GeneratorSpec(BaseModel):
     def epsilons(self) -> tuple[float | None, ...]:
         """Every epsilon that it is to be fitted at; none: without a formal guarantee."""
         given = self.parameters.get("epsilon")
-        return epsilon_list(given) if self.sweeps else (given,)
+        return (None,) if given is None else epsilon_list(given if self.sweeps else [given])
 
     def at(self, epsilon: float | None) -> Self:
         """The same at one epsilon."""
@@ -135,7 +135,8 @@ class Job(Frozen):
 
     @model_validator(mode="after")
     def _release_is_there(self) -> Self:
-        if self.release is None or self.release in self.points:
+        labels = self.points  # Built even where none is named, so that an unusable epsilon is refused here.
+        if self.release is None or self.release in labels:
             return self
         remedy = nearest(self.release, self.points)
         if self.release in self.generators:

@@ -9,7 +9,7 @@ from typing import Any
 from evaluate.engine import MEASURES, aimed
 from evaluate.policy import Policy, load_policy
 from synth.dp.schedule import Schedule
-from synth.errors import JobError, TableError, nearest
+from synth.errors import JobError, LedgerError, TableError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
 from synth.schema import Schema
@@ -156,10 +156,12 @@ def with_fund(plan: Plan) -> Plan:
     """A plan that has lost its open ledger, with the ledger opened anew, as another process needs it.
 
     Raises:
-        LedgerError: the ledger cannot be opened any more.
+        LedgerError: the ledger is not named any more, or cannot be opened.
     """
     url = ledger_of(plan.job, plan.job_path.parent)
-    return plan if url is None else replace(plan, fund=open_fund(url, plan.schema))
+    if url is None:
+        raise LedgerError("a private fit of this run is paid for, and no ledger is named any more; name the same again")
+    return replace(plan, fund=open_fund(url, plan.schema))
 
 
 def check_measures(measures: Iterable[str]) -> None:

@@ -113,7 +113,8 @@ def _join(plan: Plan, work: Work, sides: Split) -> None:
 def _remove_releasable(folder: Path) -> None:
     """Nothing that could be passed on is left of a sweep that nobody pays for."""
     for kept in (candidates.SYNTHETIC, MODELS, TRAINING):
-        shutil.rmtree(folder / kept, ignore_errors=True)
+        if (folder / kept).exists():  # What cannot be removed must stop the run: the output says that nothing is left.
+            shutil.rmtree(folder / kept)
 
 
 def _provenance(plan: Plan, work: Work, sides: Split) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-import evaluate as measuring
+from evaluate.engine import aimed, evaluate_beside
 from evaluate.policy import Verdict
 from evaluate.result import Candidate, Evaluation
+from evaluate.tables import Real
 from reports import write_html
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
@@ -66,24 +67,26 @@ def sample(plan: Plan, label: str, model: Model, progress: Progress) -> pd.DataF
     return model.sample(rows, seed=child_seed(plan.job.seed, "sample", label), progress=progress)
 
 
+def real(plan: Plan, sides: Split) -> Real:
+    """The real side of every evaluation."""
+    schema = plan.schema if plan.job.evaluation.target is None else aimed(plan.schema, plan.job.evaluation.target)
+    seed = child_seed(plan.job.seed, "evaluate")
+    return Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside=plan.job.table.outside)
+
+
 def evaluate(
     plan: Plan,
-    sides: Split,
+    real: Real,
     synthetic: Mapping[str, pd.DataFrame],
     statements: Mapping[str, PrivacyStatement | None],
     progress: Progress,
 ) -> Evaluation:
     """Every synthetic table measured against train and holdout, each with its generator's specification."""
-    return measuring.evaluate(
-        sides.train,
-        sides.holdout,
-        dict(synthetic),
-        plan.schema,
+    return evaluate_beside(
+        real,
+        synthetic,
         measures=plan.job.evaluation.measures,
         time_limit_s=plan.job.evaluation.time_limit_s,
-        seed=child_seed(plan.job.seed, "evaluate"),
-        outside=plan.job.table.outside,
-        target=plan.job.evaluation.target,
         progress=progress,
         statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},

@@ -13,25 +13,21 @@ import numpy as np
 import pandas as pd
 
 from evaluate.intervals import newcombe
+from evaluate.privacy.chance import RARE, expected, too_many
 from evaluate.privacy.copies import clustered
+from evaluate.privacy.elsewhere import ANYWHERE, amid, formed, readable
 from evaluate.privacy.likeness import compared_alike, likenesses
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import Measurement, Tables
 from synth import identifiers, personal
 from synth.columns import Column, IdentifierColumn, PersonalColumn
-from synth.personal.forms import is_made_of
-from synth.personal.making import templates_of
 
 WHOLE = ("email", "phone", "address", "card_number", "iban", "account_number", "national_id", "text")
 """Personal data that points to one person or household by itself."""
 _NAMES = ("name", "first_name", "last_name")
-_ANYWHERE = ("email", "card_number", "iban", "address")
-"""What no other column may hold either."""
 LONG = 20
 """Letters and digits of a text below which it is anybody's."""
-RARE = 1e-3
-"""Matches by chance, expected in the whole table, below which a match is no chance."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +139,17 @@ def _drawn(one: _Compared, groups: np.ndarray, tables: Tables) -> np.ndarray:
 
 def _rows(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> Estimate:
     """Rows with a real value that chance does not repeat: in its own column, in another, or by name and street."""
-    counted = [one for one in compared if _is_whole(one) and _expected(one, tables, holdout) < RARE]
+    by_chance = {one.name: _expected(one, tables) for one in compared if _is_whole(one)}
+    counted = [
+        one
+        for one in compared
+        if one.name in by_chance and (by_chance[one.name] < RARE or too_many(_n_real(one), by_chance[one.name]))
+    ]
     n, flags = len(tables.synthetic), np.zeros(len(tables.synthetic), dtype=bool)
     for one in counted:
         flags |= _among(one.synthetic, _telling(one))
-        if _held(one.column) in _ANYWHERE:
-            flags |= _elsewhere(one, compared, tables)
+        if _held(one.column) in ANYWHERE:
+            flags |= _elsewhere(one, compared, tables, holdout)
     flags |= _by_name_and_street(compared, tables, holdout)
     named = ", ".join(repr(one.name) for one in counted)
     share = float(flags.mean())
@@ -166,31 +167,32 @@ def _telling(one: _Compared) -> frozenset[str]:
     return frozenset(v for v in one.real if len(v) >= LONG) if _held(one.column) == "text" else one.real
 
 
+def _n_real(one: _Compared) -> int:
+    """How many different real values the synthetic column holds."""
+    return len(_telling(one) & set(one.synthetic.tolist()))
+
+
 def _is_whole(one: _Compared) -> bool:
     return _held(one.column) in (*WHOLE, "identifier")
 
 
-def _expected(one: _Compared, tables: Tables, holdout: pd.DataFrame) -> float:
-    """How many synthetic values would be real by chance: real values that have the form, by what the form holds."""
-    column, n = one.column, len(one.synthetic)
-    if isinstance(column, IdentifierColumn):
-        return n * len(one.real) / identifiers.capacity(column)
-    assert isinstance(column, PersonalColumn)
-    templates, room = templates_of(column), personal.capacity(column)
-    if room is None:
-        return 0.0
-    real = {str(v) for frame in (tables.train, holdout) for v in frame[one.name].dropna().unique()}
-    return n * sum(any(is_made_of(template, value) for template in templates) for value in real) / room
+def _expected(one: _Compared, tables: Tables) -> float:
+    """How many synthetic values would be real by chance."""
+    assert isinstance(one.column, IdentifierColumn | PersonalColumn)
+    rng = np.random.default_rng([tables.seed, zlib.crc32(one.name.encode()), 7])
+    return expected(one.column, one.real, len(one.synthetic), rng)
 
 
-def _elsewhere(one: _Compared, compared: list[_Compared], tables: Tables) -> np.ndarray:
-    """Rows whose other columns of text hold a real value of this one."""
+def _elsewhere(one: _Compared, compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> np.ndarray:
+    """Rows that hold a real value of this column in another one, or amid a text."""
     flags, held = np.zeros(len(tables.synthetic), dtype=bool), _held(one.column)
+    real = formed(pd.concat([tables.train[one.name], holdout[one.name]]), held)
     known = {other.name: other.synthetic for other in compared if compared_alike(held, _held(other.column))}
     for name in tables.schema.kept:
         series = tables.synthetic[name]
-        if name != one.name and series.dtype == object:
-            flags |= _among(known[name] if name in known else likenesses(series, held), one.real)
+        flags |= amid(series, held, real)
+        if name != one.name and readable(series, held):
+            flags |= _among(known[name] if name in known else likenesses(series, held), real)
     return flags
 
 

@@ -22,6 +22,8 @@ Loss = Literal["binary", "softmax", "squared"]
 WHAT = "steps of DP-SGD"
 N_STEPS, EXPECTED_ROWS = 300, 2_000
 """Steps, and rows in a sample as expected where each unit gives as many as it may."""
+LEAST_RATE = 0.01
+"""Of sampling: at smaller ones the accountant takes longer than the steps."""
 MAX_GRAD_NORM = 0.5
 LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
 """Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
@@ -90,7 +92,7 @@ def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) 
     Raises:
         BudgetError: epsilon or delta is outside what can be calibrated; nothing was fitted.
     """
-    rate = min(1.0, max(EXPECTED_ROWS / max_rows_per_unit, 1.0) / n_units)
+    rate = min(1.0, max(max(EXPECTED_ROWS / max_rows_per_unit, 1.0) / n_units, LEAST_RATE))
 
     def events(rho: float) -> list[Event]:
         return [SubsampledGaussianEvent(WHAT, rate * math.sqrt(N_STEPS / (2 * rho)), rate, N_STEPS)]

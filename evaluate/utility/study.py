@@ -15,10 +15,8 @@ Source: Efron & Tibshirani 1993, chapter 6; McCarthy 1969, "Pseudo-replication: 
 the degrees of freedom of the sum.
 """
 
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,20 +45,47 @@ Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Models:
-    """One form of model, fitted on every side.
+class Learned:
+    """One form of model, fitted on one side.
 
     Attributes:
-        whole: by side, fitted on all of its rows.
-        halves: by compared side, fitted on both halves of each split.
-        predictions: of the models in `whole` for the control rows.
+        model: fitted on all of its rows.
+        halves: fitted on both halves of each split; empty where nothing is compared.
+        predictions: of the model for the control rows.
         half_predictions: of those in `halves`.
     """
 
-    whole: Mapping[str, Fitted]
-    halves: Mapping[str, tuple[tuple[Fitted, Fitted], ...]]
-    predictions: Mapping[str, np.ndarray]
-    half_predictions: Mapping[str, tuple[tuple[np.ndarray, np.ndarray], ...]]
+    model: Fitted
+    halves: tuple[tuple[Fitted, Fitted], ...]
+    predictions: np.ndarray
+    half_predictions: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+
+@dataclass(frozen=True)
+class Models:
+    """One form of model, fitted on every side."""
+
+    learned: Mapping[str, Learned]
+
+    @property
+    def whole(self) -> dict[str, Fitted]:
+        """By side, fitted on all of its rows."""
+        return {name: learned.model for name, learned in self.learned.items()}
+
+    @property
+    def halves(self) -> dict[str, tuple[tuple[Fitted, Fitted], ...]]:
+        """By compared side, fitted on both halves of each split."""
+        return {name: self.learned[name].halves for name in COMPARED}
+
+    @property
+    def predictions(self) -> dict[str, np.ndarray]:
+        """Of the models in `whole` for the control rows."""
+        return {name: learned.predictions for name, learned in self.learned.items()}
+
+    @property
+    def half_predictions(self) -> dict[str, tuple[tuple[np.ndarray, np.ndarray], ...]]:
+        """Of those in `halves`."""
+        return {name: self.learned[name].half_predictions for name in COMPARED}
 
     @property
     def converged(self) -> bool:
@@ -152,23 +177,19 @@ def _of_halves(halves: np.ndarray) -> float:
     return max(0.0, by_slope - by_curve) + max(0.0, by_curve - float(spread))
 
 
-_kept: dict[int, dict[str, Any]] = {}
-"""What was made for tables that are still in use: by form the models, so that a measure that ran out of time leaves
-the next one those that it had, and the study."""
-
-
 def study_of(tables: Tables) -> Study | str:
-    """The study of an evaluation, or one sentence that says why there is none; made once for the same tables."""
-    if id(tables) not in _kept:
-        weakref.finalize(tables, _kept.pop, id(tables), None)
-    kept = _kept.setdefault(id(tables), {})
-    if "study" not in kept:
-        kept["study"] = _made(tables, kept)
-    found: Study | str = kept["study"]
+    """The study of an evaluation, or one sentence that says why there is none; made once for the same tables.
+
+    Models are kept one by one, so that a measure that ran out of time leaves the next one those that it had, and those
+    that have seen real rows only serve every synthetic table of as many rows.
+    """
+    if "study" not in tables.kept:
+        tables.kept["study"] = _made(tables)
+    found: Study | str = tables.kept["study"]
     return found
 
 
-def _made(tables: Tables, kept: dict[str, Any]) -> Study | str:
+def _made(tables: Tables) -> Study | str:
     target = tables.schema.target
     if target is None:
         return "the schema names no target"
@@ -181,10 +202,7 @@ def _made(tables: Tables, kept: dict[str, Any]) -> Study | str:
     sides = _sides(task, tables)
     if any(len(side.truth) == 0 for side in sides.values()):
         return "a table has no row with a target that occurs in real rows"
-    for form in FORMS:
-        if form not in kept:
-            kept[form] = _models(form, task, sides, test, tables)
-    models = {form: kept[form] for form in FORMS}
+    models = {form: _models(form, task, sides, test, tables) for form in FORMS}
     return Study(task, tables.schema, test, sides, models, tuple(weightings(test.units, tables.seed)))
 
 
@@ -200,20 +218,26 @@ def _sides(task: Task, tables: Tables) -> dict[str, Side]:
 
 
 def _models(form: Form, task: Task, sides: Mapping[str, Side], test: Side, tables: Tables) -> Models:
-    rng = np.random.default_rng([tables.seed, 6])
-    whole = {name: fit(form, task, side, tables.schema) for name, side in sides.items()}
     n_splits = N_SPLITS[form][len(sides["tstr"].truth) > MANY_ROWS]
     if form == "boosting" and len(task.classes) > 2:
         n_splits = LEAST_SPLITS
-    # Both sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
-    seeds = rng.integers(2**63, size=n_splits)
-    halves = {name: tuple(_pair(form, task, sides[name], tables.schema, int(s)) for s in seeds) for name in COMPARED}
-    return Models(
-        whole,
-        halves,
-        {name: model.predict(test.rows) for name, model in whole.items()},
-        {n: tuple((a.predict(test.rows), b.predict(test.rows)) for a, b in pairs) for n, pairs in halves.items()},
-    )
+    learned = {}
+    for name, side in sides.items():
+        kept = tables.kept if name == "tstr" else tables.kept_of_real
+        key = ("study", form, name, len(side.truth), n_splits)
+        if key not in kept:
+            kept[key] = _learned(form, task, side, test, tables, n_splits if name in COMPARED else 0)
+        learned[name] = kept[key]
+    return Models(learned)
+
+
+def _learned(form: Form, task: Task, side: Side, test: Side, tables: Tables, n_splits: int) -> Learned:
+    model = fit(form, task, side, tables.schema)
+    # All sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
+    seeds = np.random.default_rng([tables.seed, 6]).integers(2**63, size=n_splits)
+    halves = tuple(_pair(form, task, side, tables.schema, int(seed)) for seed in seeds)
+    predicted = tuple((first.predict(test.rows), second.predict(test.rows)) for first, second in halves)
+    return Learned(model, halves, model.predict(test.rows), predicted)
 
 
 def _pair(form: Form, task: Task, side: Side, schema: Schema, seed: int) -> tuple[Fitted, Fitted]:

@@ -59,6 +59,8 @@ def propose(about: Facts, *, few: bool) -> PersonalColumn | None:
     if about.given.form not in ("text", "integer", "real") or about.n_present == 0:
         return None
     seen = _Seen(_some(about), named_personal(about.name), few, bare=about.name.lower() in _BARE)
+    if about.given.form != "text" and seen.share(str.isdigit) < NAMED:
+        return None  # negative numbers and fractions name nobody
     what = _what(seen)
     return None if what is None else _column(what, seen, about)
 
@@ -182,9 +184,10 @@ def _column(what: str, seen: _Seen, about: Facts) -> PersonalColumn:
 
 def _template(what: str, seen: _Seen, fields: Mapping[str, Any]) -> dict[str, str]:
     """The form of most values; none where the locale's own is as good, or there is no such form."""
-    counts = Counter(_shape(text, what) for text in seen.texts)
-    shape, n = max(counts.items(), key=lambda item: (item[1], item[0]))
     numeric = "dtype" in fields and fields["dtype"] not in ("str", "string", "category")
+    texts = [text for text in seen.texts if text.isdigit()] if numeric else seen.texts
+    counts = Counter(_shape(text, what) for text in texts or seen.texts)
+    shape, n = max(counts.items(), key=lambda item: (item[1], item[0]))
     as_usual = shape in {"national_id": ("###-##-####",), "card_number": ("#" * 16,)}.get(what, ())
     varied = what == "postcode" or (what == "phone" and n < NAMED * len(seen.texts))
     if as_usual or (varied and not numeric):
@@ -206,7 +209,7 @@ def _shape(text: str, what: str) -> str:
 def _mark(character: str) -> str:
     if character.isdigit():
         return "#"
-    if character.isascii() and character.isalpha():
+    if character.isalpha():  # of any script: a template repeats no letter of a real value
         return "A" if character.isupper() else "a"
     return f"\\{character}" if character in ALPHABETS or character == "\\" else character
 

@@ -13,7 +13,7 @@ from synth.identifiers import positions
 from synth.personal.checksums import is_card_number, is_iban
 
 _EMAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@([^\W_]([\w-]{0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
-_PHONE = re.compile(r"(?P<number>[+(]*\d[\d ()+.,/–-]*)(\s*(x|ext\.?|poste)\s*\d{1,6})?", re.IGNORECASE)
+_PHONE = re.compile(r"(?P<number>[+(]*\d[\d ()+.,/–-]*+)(\s*+(x|ext\.?|poste)\s*\d{1,6})?", re.IGNORECASE)
 _BREAKS = ("Cc", "Zl", "Zp")
 """Line breaks and controls. Joiners, which some scripts write words with, are none."""
 PHONE_DIGITS = (5, 17)

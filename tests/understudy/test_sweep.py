@@ -111,7 +111,7 @@ def test_the_page_of_a_sweep_shows_the_point_for_release_alone_and_the_curves(pa
     workspace, _ = paid
     page = (workspace.folder / "out" / "report.html").read_text()
     assert 'id="sweep"' in page
-    assert "releasing any of these tables, or all" in page
+    assert "releasing any of their tables, or all" in page
     assert page.count("<h3><bdi>independent-eps2-seed1</bdi></h3>") >= 1
     assert "<h3><bdi>independent-eps2-seed0</bdi></h3>" not in page
 

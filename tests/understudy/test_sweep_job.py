@@ -60,6 +60,12 @@ def test_what_is_no_sweep_is_refused_with_a_remedy(changes: dict[str, Any], said
     assert said in str(refused.value)
 
 
+def test_the_one_epsilon_of_a_generator_is_read_like_one_of_a_list() -> None:
+    assert list(job(generators={"mst": {"epsilon": "none"}}, sweep={"seeds": 1}).points) == ["mst-none-seed0"]
+    with pytest.raises(JobError, match="epsilon holds '1', and a sweep takes numbers and 'none'"):
+        job(generators={"mst": {"epsilon": "1"}}, sweep={"seeds": 1})
+
+
 def test_labels_of_points_never_collide() -> None:
     points = job(generators={"a": {"epsilon": [1, 2]}, "a-eps1": {"epsilon": [1, "none"]}}, sweep={"seeds": 2}).points
     assert len(points) == 8

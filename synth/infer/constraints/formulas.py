@@ -128,7 +128,9 @@ def _matches(numbers: _Numbers, made: np.ndarray) -> np.ndarray:
     """Which columns the results may be, up to their precision, missing where they are."""
     with np.errstate(all="ignore"):
         made = np.where(np.isfinite(made), made, np.nan)
-        near = np.abs(numbers.first - made) <= 1.001 * numbers.slack + 1e-8 * np.maximum(1.0, np.abs(made))
+        # Beside columns of tiny numbers, the tolerance of a formula holds for anything.
+        scale = np.minimum(1.0, np.nanmax(np.abs(numbers.first), axis=1, keepdims=True))
+        near = np.abs(numbers.first - made) <= 1.001 * numbers.slack + 1e-8 * np.maximum(scale, np.abs(made))
     return np.flatnonzero((near | (np.isnan(numbers.first) & np.isnan(made))).all(axis=1))
 
 

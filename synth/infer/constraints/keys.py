@@ -15,6 +15,8 @@ from synth.schema import Schema
 
 FIRST_ROWS = 2_000
 """Rows that are looked at first; then four times as many, until they are all."""
+MOST_ENTITIES = 0.8
+"""Share of entities that may hold one value of their key, for drawn rows to be dealt to them."""
 _KINDS = (CategoricalColumn, BooleanColumn, IntegerColumn, DateColumn, DatetimeColumn)
 
 
@@ -40,6 +42,7 @@ def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Uniq
     pairs = [pair for pair, chance in likely.items() if chance >= enough and _is_key(*(codes[name] for name in pair))]
     # Rows are dealt to entities for one key: for the one that says most.
     within = sorted((pair for pair in pairs if schema.entity in pair), key=lambda pair: -likely[pair])
+    within = [pair for pair in within if _can_be_dealt(*(codes[name] for name in pair))]
     kept = [*single, *within[:1], *(pair for pair in pairs if schema.entity not in pair)]
     return [Unique(columns=columns, proposed=_REASON) for columns in kept]
 
@@ -64,6 +67,14 @@ def _says_something(n: int, schema: Schema, name: str) -> bool:
     low, high = line.bounds(column)
     unit = line.step(column) or 1.0
     return n**2 / 2 / ((high - low) / unit + 1) >= ENOUGH
+
+
+def _can_be_dealt(entities: np.ndarray, values: np.ndarray) -> bool:
+    """Whether no value stands in nearly all entities: a few more rows drawn with it, and there is none left to hold it.
+
+    Such as the first visit of each patient.
+    """
+    return bool(np.bincount(values).max() <= MOST_ENTITIES * (int(entities.max()) + 1))
 
 
 def _is_key(first: np.ndarray, second: np.ndarray) -> bool:

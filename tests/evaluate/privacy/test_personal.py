@@ -102,6 +102,7 @@ def test_every_column_has_its_number_its_landmarks_and_an_interval_that_holds_ch
         ("tel", lambda text: text[3:]), ("tel", lambda text: f"{text} x12"), ("card", lambda text: " ".join(text)),
         ("iban", lambda text: f"{text[:4]} {text[4:].lower()}"), ("key", str.upper),
         ("iban", lambda text: text.translate({ord("0") + i: 0xFF10 + i for i in range(10)})),
+        ("mail", lambda text: text.replace("@", "+news@")), ("card", lambda text: f"{text}.0"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("side", ["train", "holdout"])
@@ -124,6 +125,64 @@ def test_a_real_mail_in_another_column_is_found(real: pd.DataFrame) -> None:
     )
     synthetic.loc[:2, "note"] = real["mail"].iloc[:3].to_numpy()
     assert judged(real, synthetic, schema)[("privacy.personal",)].value == pytest.approx(3 / 300)
+
+
+@pytest.mark.parametrize("column", ["mail", "card"])
+def test_a_real_value_amid_a_text_is_found(real: pd.DataFrame, column: str) -> None:
+    columns = {**COLUMNS, "note": {"kind": "personal", "personal": "text"}}
+    synthetic = made(300, seed=2).assign(note="a")
+    synthetic.loc[4, "note"] = f"as told (see {real[column].iloc[3]}, of 2020)."
+    schema = build_schema({"status": "declared", "columns": columns})
+    assert judged(real, synthetic, schema)[("privacy.personal",)].value == pytest.approx(1 / 300)
+
+
+def test_a_real_card_in_a_column_of_numbers_is_found(real: pd.DataFrame) -> None:
+    columns = {**COLUMNS, "note": {"kind": "integer", "bounds": [0, 10**17]}}
+    rows, synthetic = real.assign(note=5), made(300, seed=2).assign(note=5)
+    synthetic.loc[4, "note"] = int(real["card"].iloc[3])
+    schema = build_schema({"status": "declared", "columns": columns})
+    assert judged(rows, synthetic, schema)[("privacy.personal",)].value == pytest.approx(1 / 300)
+
+
+@pytest.mark.parametrize(("column", "said"), [("mail", "unknown"), ("card", "1"), ("iban", "none")])
+def test_what_stands_for_no_value_is_no_leak_in_another_column(real: pd.DataFrame, column: str, said: str) -> None:
+    columns = {**COLUMNS, "note": {"kind": "categorical", "categories": [said, "b"]}}
+    rows, synthetic = real.assign(note=said), made(300, seed=2).assign(note=said)
+    rows.loc[0, column] = said
+    schema = build_schema({"status": "declared", "columns": columns})
+    assert judged(rows, synthetic, schema)[("privacy.personal",)].value == 0
+
+
+def test_telephone_numbers_are_told_with_the_code_of_their_country_and_without() -> None:
+    columns = {"tel": {"kind": "personal", "personal": "phone", "locale": "de_DE"}, "note": COLUMNS["note"]}
+    schema = build_schema({"status": "declared", "columns": columns})
+    real = pd.DataFrame({"tel": [f"+49 30 99{i:04d}" for i in range(2 * N)], "note": "a"})
+    synthetic = made(300, 2, schema)
+    assert judged(real, synthetic, schema)[("privacy.personal",)].value == 0
+    synthetic.loc[7, "tel"] = "030 / 990005"
+    assert judged(real, synthetic, schema)[("privacy.personal",)].value == pytest.approx(1 / 300)
+
+
+def test_a_table_full_of_real_numbers_alarms_where_one_alone_may_be_chance() -> None:
+    columns = {
+        "acc": {"kind": "personal", "personal": "account_number", "template": "#######"},
+        "note": COLUMNS["note"],
+    }
+    schema = build_schema({"status": "declared", "columns": columns})
+    real, honest = made(2 * N, 1, schema), made(300, 2, schema)
+    one = honest.assign(acc=[real["acc"].iloc[0], *honest["acc"].iloc[1:]])
+    assert judged(real, honest, schema)[("privacy.personal",)].value == 0
+    assert judged(real, one, schema)[("privacy.personal",)].value == 0
+    assert judged(real, real.head(N), schema)[("privacy.personal",)].value == 1
+
+
+def test_short_telephone_numbers_of_an_honest_table_come_again_by_chance() -> None:
+    """Danish numbers have eight digits, and Faker tells no form: 300 and 400 of them meet once in 800 tables."""
+    columns = {"tel": {"kind": "personal", "personal": "phone", "locale": "da_DK"}, "note": COLUMNS["note"]}
+    schema = build_schema({"status": "declared", "columns": columns})
+    real, synthetic = made(2 * N, 1, schema), made(300, 2, schema)
+    synthetic.loc[0, "tel"] = real["tel"].iloc[0]
+    assert judged(real, synthetic, schema)[("privacy.personal",)].value == 0
 
 
 def test_a_name_with_its_street_is_found_though_either_may_be_chance(real: pd.DataFrame) -> None:

@@ -1,4 +1,3 @@
-import gc
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +6,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
-from evaluate.tables import Tables, shuffle_columns
+from evaluate.tables import Real, Tables, shuffle_columns
 from evaluate.utility import models, study, tstr
 from evaluate.utility.features import predictors
 from synth.schema import build_schema
@@ -221,12 +220,20 @@ def test_a_number_has_no_average_precision():
 def test_models_are_fitted_once_for_the_same_tables():
     given = tables("binary")
     assert study.study_of(given) is study.study_of(given)
-    key = id(given)
-    assert key in study._kept
-    assert {"linear", "boosting", "study"} == set(study._kept[key])
-    del given
-    gc.collect()
-    assert key not in study._kept
+
+
+def test_models_of_real_rows_serve_every_synthetic_table_beside_them():
+    given = tables("flag", entity="who")
+    real = Real.prepare(given.train, given.holdout, given.schema)
+    first, second = (real.beside(given.offered.head(n)) for n in (400, 300))
+    again = real.beside(given.offered.tail(400).reset_index(drop=True))
+    found = [study.study_of(each).models["boosting"].learned for each in (first, again, second)]
+    for side in ("trtr", "fresh", "matched", "floor"):
+        assert found[0][side] is found[1][side]
+    assert found[0]["tstr"] is not found[1]["tstr"]
+    assert found[0]["trtr"] is not found[2]["trtr"]  # of fewer rows
+    moved = replace(first, train=first.train.head(400))
+    assert study.study_of(moved).models["boosting"].learned["trtr"] is not found[0]["trtr"]
 
 
 def test_halves_hold_whole_entities():
