@@ -31,6 +31,7 @@ bench: .venv/.dev
 	@echo "Private generators on UCI's Adult, which you bring: $(BIN)/python -m benchmarks.adult adult.data --out adult.json"
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
 	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"
+	@echo "The evaluation beside SDMetrics' reports: $(BIN)/python -m benchmarks.evaluation adult.data --out evaluation.json"
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
 
 # Other libraries, each in an environment of its own. One that does not install stops nothing: its rows will say so.

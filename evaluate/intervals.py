@@ -188,6 +188,39 @@ def wilson(share: float, n: float) -> Rate:
     return share, max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
 
 
+def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
+    """How many rows are worth one independent row, as rows of a unit are alike.
+
+    Where all rows agree, nothing shows how much they do: they count as if each unit were one row.
+
+    Args:
+        hits: which rows a rate counts, shape (n,).
+        units: codes from 0 of the unit of each row, shape (n,).
+
+    Source: Kish 1965, "Survey Sampling", section 8.2; the variance of a ratio by its clusters.
+
+    >>> design_effect(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
+    2.0
+    """
+    sizes = np.bincount(units)
+    share, n = float(hits.mean()), len(hits)
+    most = float((sizes**2).sum() / n)
+    if share in (0.0, 1.0) or most == 1.0:
+        return most
+    residuals = np.bincount(units, weights=hits) - share * sizes
+    return max(1.0, float((residuals**2).sum() / (n * share * (1 - share))))
+
+
+def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> Rate:
+    """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike.
+
+    Args:
+        hits: which rows it counts, shape (n,).
+        units: codes from 0 of the unit of each row, shape (n,).
+    """
+    return wilson(float(hits.mean()), len(hits) / design_effect(hits, units))
+
+
 def newcombe(first: Rate, second: Rate) -> Rate:
     """The difference of two independent rates with its hybrid score interval, from the score interval of each.
 

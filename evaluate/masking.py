@@ -40,17 +40,23 @@ def shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> list
 
 
 def form(text: str) -> str:
-    """The form of a text: letters as a or A, digits as 9.
+    """The form of a text: letters as a or A, digits as 9, signs beyond ASCII as ?.
 
     >>> form("Bach 7, b-moll")
     'Aaaa 9, a-aaaa'
+    >>> form("😀")
+    '?'
     """
-    masked = "".join("9" if c.isnumeric() else _letter(c) if c.isalnum() else c for c in text[:_LONGEST])
+    masked = "".join(map(_masked, text[:_LONGEST]))
     return masked if len(text) <= _LONGEST else f"{masked}..."
 
 
-def _letter(character: str) -> str:
-    return "A" if character.isupper() else "a"
+def _masked(character: str) -> str:
+    if character.isnumeric():
+        return "9"
+    if character.isalnum():
+        return "A" if character.isupper() else "a"
+    return character if character.isascii() else "?"
 
 
 def _first_digit(number: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from evaluate.intervals import clopper_pearson
+from evaluate.intervals import clopper_pearson, design_effect
 from evaluate.masking import shapes
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes
@@ -180,27 +180,11 @@ def _share(
     least: float = 1.0,
 ) -> Estimate:
     n, share = len(faulty), float(1 - faulty.mean())
-    worth = n / max(least, _design_effect(faulty, units))
+    worth = n / max(least, design_effect(faulty, units))
     low, high = clopper_pearson(share * worth, worth)
     return Estimate(
         measure, share, n, "higher", subject=subject, low=low, high=high, reference=marks[0], floor=marks[1], note=note
     )
-
-
-def _design_effect(faulty: np.ndarray, units: np.ndarray) -> float:
-    """How many rows are worth one independent row, as rows of an entity go wrong together.
-
-    Where all rows are alike, nothing shows how much they do: they count as if each entity were one row.
-
-    Source: Kish, Survey Sampling (1965), section 8.2; the variance of a ratio by its clusters.
-    """
-    sizes = np.bincount(units)
-    share, n = faulty.mean(), len(faulty)
-    most = float((sizes**2).sum() / n)
-    if share in (0.0, 1.0) or most == 1.0:
-        return most
-    residuals = np.bincount(units, weights=faulty) - share * sizes
-    return float(np.clip((residuals**2).sum() / (n * share * (1 - share)), 1.0, None))
 
 
 def _column(offered: pd.DataFrame, schema: Schema, name: str, faulty: np.ndarray, units: np.ndarray) -> Estimate:

@@ -208,6 +208,16 @@ class BooleanColumn(_Column):
         return tokens
 
 
+def _can_be_parsed(form: str | None) -> str | None:
+    try:
+        dt.datetime.strptime("", form or "")
+    except re.error:
+        raise ValueError(f"format={form!r} has a directive twice; name each once") from None
+    except ValueError:
+        pass  # nothing was there to be parsed
+    return form
+
+
 class DateColumn(_Measurable):
     """A day without a time."""
 
@@ -223,6 +233,7 @@ class DateColumn(_Measurable):
         return low.date(), high.date()
 
     _check = field_validator("bounds")(_ordered)
+    _parsed = field_validator("format")(_can_be_parsed)
 
 
 class DatetimeColumn(_Measurable):
@@ -246,6 +257,8 @@ class DatetimeColumn(_Measurable):
         last = dt.datetime.max - room
         step = _STEPS.get(str(content.get("precision")), _STEPS["s"])
         return low, last - (last - dt.datetime.min) % step
+
+    _parsed = field_validator("format")(_can_be_parsed)
 
     @field_validator("bounds")
     @classmethod

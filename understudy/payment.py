@@ -24,7 +24,8 @@ def payment(
         generators: of all candidates, by label.
 
     Raises:
-        JobError: a sweep names a table for release, or says that it may be, and no ledger pays.
+        JobError: a sweep names a table for release, or says that it may be, and no ledger pays; or says that it may
+            not be, and has no private fit.
         LedgerError: there is no such ledger, or it does not know the dataset.
         BudgetError: a budget leaves no room for its fit.
     """
@@ -36,6 +37,11 @@ def payment(
     fund = open_fund(url, schema) if private and url is not None else None
     if job.is_sweep and private and fund is None:
         _refuse_release(job)
+    if job.sweep is not None and job.sweep.releasable is False and not private:
+        raise JobError(
+            "sweep.releasable=false is for private fits, and this sweep has none: its tables are kept like any other "
+            "job's; leave that out"
+        )
     calibrated: dict[int, Schedule | None] = {}
     for chosen in private.values():
         if id(chosen) not in calibrated:

@@ -19,7 +19,7 @@ from evaluate.fidelity.column_figures import figure_of
 from evaluate.fidelity.distances import ChiSquare, Gaps, Line, chi_square
 from evaluate.fidelity.estimates import Distance, worst
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Sample, Samples
-from evaluate.intervals import newcombe, wilson
+from evaluate.intervals import Rate, clustered, newcombe
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.domain import Attribute, Discretizer, line
@@ -38,12 +38,15 @@ class ColumnCounts:
         attribute: how it was made codes.
         counts: of codes, for the four samples; each of shape (n_replicates, size).
         lines: values on the line for the four samples; none for a categorical or boolean column.
+        missing: the share of missing values of the four samples; the interval counts rows of an entity that are alike
+            as one piece of evidence.
         n_groups: groups that half-samples are made of, 1 where there are none.
     """
 
     attribute: Attribute
     counts: tuple[np.ndarray, ...]
     lines: tuple[Line, ...] | None
+    missing: tuple[Rate, ...]
     n_groups: int
 
     @property
@@ -119,7 +122,9 @@ def _columns(samples: Samples, discretizer: Discretizer) -> list[ColumnCounts]:
             contingency.counts(code[:, index], attribute.size, sample.groups, samples.n_groups)
             for code, sample in zip(codes, samples.all, strict=True)
         )
-        made.append(ColumnCounts(attribute, counts, _lines(attribute, samples.all), samples.n_groups))
+        gone = (code[:, index] == attribute.size - 1 for code in codes)
+        missing = tuple(clustered(of, sample.units) for of, sample in zip(gone, samples.all, strict=True))
+        made.append(ColumnCounts(attribute, counts, _lines(attribute, samples.all), missing, samples.n_groups))
     return made
 
 
@@ -158,7 +163,7 @@ def _over(n_columns: int, kind: str) -> str:
 def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
     """All numbers about one column."""
     subject = (column.name,)
-    measured: list[Estimate | Failure] = [_missing(column)]
+    measured: list[Estimate | Failure] = [_missing(column, n)]
     for kind in KINDS:
         distance = column.distance(kind)
         names = (f"columns.{kind}", f"columns.{kind}.excess")
@@ -191,12 +196,11 @@ def _chi_square(column: ColumnCounts, n: int) -> list[Estimate]:
     ]
 
 
-def _missing(column: ColumnCounts) -> Estimate:
+def _missing(column: ColumnCounts, n: int) -> Estimate:
     """The difference in the share of missing values, with an interval that has a width also where none is missing."""
-    (gone, m), *others = ((int(table[0, -1]), int(table[0].sum())) for table in column.counts)
-    k, n = others[SYNTHETIC]
-    _, low, high = newcombe(wilson(k / n, n), wilson(gone / m, m))
-    differences = [abs(count / total - gone / m) for count, total in others]
+    train, *others = column.missing
+    _, low, high = newcombe(others[SYNTHETIC], train)
+    differences = [abs(share - train[0]) for share, _, _ in others]
     return Estimate(
         "columns.missing", differences[SYNTHETIC], n, "lower", subject=(column.name,),
         low=max(low, -high, 0.0), high=max(-low, high), reference=differences[FRESH], floor=differences[SHUFFLED],

@@ -28,10 +28,12 @@ class Sample:
     Attributes:
         rows: canonical, shape (n, columns).
         groups: which group of the half-samples a row belongs to, in [0, n_groups), whole entities together; shape (n,).
+        units: entity of each row, or a number of its own, from 0 in random order; shape (n,).
     """
 
     rows: pd.DataFrame
     groups: np.ndarray
+    units: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Samples:
         n = n_train if whole else min(len(tables.synthetic), len(tables.holdout), MAX_ROWS)
         drawn = [_draw(tables, side, n_train if side == "train" else n) for side in SIDES]
         n_groups = N_GROUPS if min(int(units.max()) + 1 for _, units in drawn) >= N_GROUPS else 1
-        train, synthetic, fresh, shuffled = (Sample(rows, units % n_groups) for rows, units in drawn)
+        train, synthetic, fresh, shuffled = (Sample(rows, units % n_groups, units) for rows, units in drawn)
         return cls(train, (synthetic, fresh, shuffled), n_groups)
 
     @property

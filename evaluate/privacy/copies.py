@@ -7,7 +7,7 @@ honest rows coincide too: only the excess over fresh rows speaks of copying, and
 
 import numpy as np
 
-from evaluate.intervals import Rate, newcombe, wilson
+from evaluate.intervals import clustered, newcombe
 from evaluate.privacy.multiset import measure_multiset
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes, learned_keys
@@ -47,18 +47,3 @@ def _shares(name: str, targets: np.ndarray, tables: Tables) -> list[Estimate]:
             note=f"share of synthetic rows equal to {among}, less the same share of fresh real rows",
         ),
     ]  # fmt: skip
-
-
-def clustered(hits: np.ndarray, groups: np.ndarray) -> Rate:
-    """A share with its Wilson score interval, the count deflated where rows of a group are alike.
-
-    Args:
-        hits: boolean, shape (n,).
-        groups: codes from 0 of the entity of each row, shape (n,).
-    """
-    share = float(hits.mean())
-    deviations = hits - share
-    spread = float(deviations @ deviations)
-    together = np.bincount(groups, weights=deviations)
-    design_effect = max(1.0, float(together @ together) / spread) if spread > 0 else 1.0
-    return wilson(share, len(hits) / design_effect)

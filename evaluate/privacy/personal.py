@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evaluate.intervals import newcombe
+from evaluate.intervals import clustered, newcombe
 from evaluate.privacy.chance import RARE, expected, too_many
-from evaluate.privacy.copies import clustered
 from evaluate.privacy.elsewhere import ANYWHERE, amid, formed, readable
 from evaluate.privacy.likeness import compared_alike, likenesses
 from evaluate.result import Estimate, Failure

@@ -47,21 +47,31 @@ def measure(tables: Tables) -> Measurement:
         return Measurement(failures=tuple(Failure(f"utility.importance.{form}", "skipped", study) for form in FORMS))
     estimates, figures = [], []
     for form in FORMS:
-        estimate, importances = _of_form(form, study, names, tables.seed)
+        estimate, importances = _of_form(form, study, names, tables)
         estimates.append(estimate)
         figures.append(_figure(form, names, importances))
     return Measurement(tuple(estimates), figures={"importance": figures})
 
 
-def _of_form(form: Form, study: Study, names: tuple[str, ...], seed: int) -> tuple[Estimate, dict[str, np.ndarray]]:
+def _of_form(
+    form: Form, study: Study, names: tuple[str, ...], tables: Tables
+) -> tuple[Estimate, dict[str, np.ndarray]]:
     models = study.models[form]
     rows, truth = study.test.rows.iloc[:N_ROWS], study.test.truth[:N_ROWS]
-    orders = _orders(len(rows), len(names), seed)
-    found = {s: importances(m, study.task, (rows, truth), names, orders) for s, m in models.whole.items()}
+    orders = _orders(len(rows), len(names), tables.seed)
+
+    def of(model: Fitted, n_repeats: int, side: str, *place: int) -> np.ndarray:
+        kept = tables.kept if side == "tstr" else tables.kept_of_real
+        key = ("importance", form, side, len(study.sides[side].truth), *place)
+        if key not in kept:
+            kept[key] = importances(model, study.task, (rows, truth), names, orders[:n_repeats])
+        found: np.ndarray = kept[key]
+        return found
 
     def of_half(side: str, split: int, half: int) -> np.ndarray:
-        return importances(models.halves[side][split][half], study.task, (rows, truth), names, orders[:1])
+        return of(models.halves[side][split][half], 1, side, split, half)
 
+    found = {side: of(model, N_REPEATS, side) for side, model in models.whole.items()}
     halves = [
         [agreement(of_half("tstr", split, half), of_half("trtr", split, half)) for half in (0, 1)]
         for split in range(min(N_SPLITS, len(models.halves["tstr"])))

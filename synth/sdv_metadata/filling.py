@@ -109,7 +109,7 @@ def _key(name: str, made: dict[str, Any], data: pd.DataFrame) -> dict[str, Any]:
     """The key with its template, else with the format that its values have."""
     if made["template"] is not None:
         return {**made, "drop": False}
-    present = data[[name]].dropna()
+    present = data.loc[data[name].notna() & (data[name] != ""), [name]]
     if present.empty:
         return made
     seen: Any = infer_schema(present, entity=name).columns[name]

@@ -194,7 +194,11 @@ def _filled(
     """The schema with what the data shows, and what became of columns in it."""
     schema = filled(content, unsaid, [*row_keys, *([entity] if entity else [])], entity, data)
     changed = [n for n, c in schema.columns.items() if c.kind == "boolean" and content[n]["kind"] == "categorical"]
-    return schema, [f"column={name!r}: {BECOMES_BOOLEAN}" for name in changed]
+    empty = [n for n in row_keys if schema.columns[n].kind == "identifier" and schema.columns[n].drop]
+    return schema, [
+        *(f"column={name!r}: {BECOMES_BOOLEAN}" for name in changed),
+        *(f"column={name!r}: a key with nothing in it is left out" for name in empty),
+    ]
 
 
 def _left_out(content: dict[str, Any], row_keys: list[str], entity: str | None) -> tuple[Schema, list[str]]:

@@ -20,11 +20,13 @@ from synth.columns import (
     is_measured,
 )
 from synth.constraints import Constraint, Unique
+from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.schema import Schema
 from synth.sdv_metadata.columns import precision_of
 from synth.sdv_metadata.formats import regex_of
 from synth.sdv_metadata.names import PERSONAL, REPRESENTATIONS, VERSION, Spec, shown
+from synth.sdv_metadata.shapes import can_be_written
 
 _FIRST_YEAR = 1000
 """Before it, years are not written with four digits everywhere."""
@@ -56,11 +58,16 @@ def to_sdv(schema: Schema, *, table: str = "table", spec: Spec = "V2") -> ToSdv:
         table: its name in the metadata.
         spec: "V2" holds bounds, categories, precision and missing values; "V1" and "SINGLE_TABLE_V1" do not.
 
+    Raises:
+        SchemaError: the table's name holds half a surrogate pair; nothing was translated.
+
     >>> from synth.schema import build_schema
     >>> schema = build_schema({"status": "inferred", "columns": {"age": {"kind": "integer", "bounds": [0, 120]}}})
     >>> to_sdv(schema).metadata["tables"]["table"]["columns"]["age"]["range_max"]
     120
     """
+    if not can_be_written(table):
+        raise SchemaError(f"table={table!r} is no text that a file can hold; name it otherwise")
     ranges = spec == "V2"
     columns = {name: _column(column, ranges=ranges) for name, column in schema.columns.items()}
     within = next((key for key in schema.constraints if _tells_rows(key, schema)), None) if ranges else None

@@ -112,3 +112,14 @@ def test_values_come_in_the_declared_dtype(dtype: str) -> None:
     schema = schema_of(x=personal("card_number", dtype=dtype, missing=True))
     frame = pd.DataFrame({"age": [1, 2], "x": ["4242424242424242", "4000056655665556"]})
     assert str(present(conform(frame, schema), schema)["x"].dtype) == dtype
+
+
+@pytest.mark.parametrize("column", [personal("phone", template="555\\\\\\"), {"kind": "identifier", "template": "\\"}])
+def test_a_template_ends_with_no_half_of_a_backslash(column: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError, match="half a backslash; write two for one"):
+        schema_of(c=column)
+
+
+def test_identifiers_beyond_64_bits_are_refused() -> None:
+    with pytest.raises(SchemaError, match="bounds exceed 64 bits; declare a template"):
+        schema_of(c={"kind": "identifier", "bounds": [0, 2**64]})

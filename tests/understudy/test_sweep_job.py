@@ -99,6 +99,11 @@ def test_a_sweep_that_nobody_pays_for_cannot_name_a_table_for_release(workspace:
     refused(workspace, said, generators=SWEEP, sweep={"releasable": True})
 
 
+def test_a_sweep_without_private_fits_is_not_said_to_be_kept_back(workspace: Any) -> None:
+    said = "sweep.releasable=false is for private fits, and this sweep has none"
+    refused(workspace, said, generators={"independent": {}}, sweep={"seeds": 2, "releasable": False})
+
+
 def test_a_ledger_that_must_be_used_is_not_passed_by(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNDERSTUDY_LEDGER", str(workspace.folder / "ledger.db"))
     workspace.write_schema(dataset="patients")

@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate.intervals import clustered
 from evaluate.privacy import copies
 from evaluate.privacy.multiset import Counts, chi_square
 
@@ -87,7 +88,7 @@ def test_a_table_whose_counts_may_match_by_luck_is_not_measured(evaluate_frames)
 
 def test_rows_of_one_entity_widen_the_interval():
     hits = np.repeat(np.arange(40) % 4 == 0, 10)
-    alone = copies.clustered(hits, np.arange(400))
-    together = copies.clustered(hits, np.repeat(np.arange(40), 10))
+    alone = clustered(hits, np.arange(400))
+    together = clustered(hits, np.repeat(np.arange(40), 10))
     assert together[2] - together[1] > 2.5 * (alone[2] - alone[1])
     assert alone == pytest.approx((0.25, 0.2100, 0.2947), abs=5e-4)

@@ -196,8 +196,28 @@ def test_rows_of_one_entity_are_one_piece_of_evidence() -> None:
 
 
 def test_a_key_within_entities_is_proposed_once() -> None:
-    rows = pd.DataFrame({"who": np.repeat(np.arange(200), 10), "visit": np.tile(np.arange(10), 200)})
+    rng = np.random.default_rng(0)
+    days = [rng.choice(10, 4, replace=False) for _ in range(200)]
+    rows = pd.DataFrame({"who": np.repeat(np.arange(200), 4), "visit": np.concatenate(days)})
     rows["later"] = rows["visit"] // 1 + 100
     rows["group"] = rows["who"] % 7
     schema = infer_schema(rows.assign(who=[f"P-{i:04d}" for i in rows["who"]]), entity="who", constraints=True)
     assert [text for text in said(schema) if "never" in text] == ["'who' and 'visit' never repeat together"]
+
+
+def test_no_key_is_proposed_of_values_that_nearly_every_entity_holds_so_that_a_table_can_be_drawn() -> None:
+    """The first visit of every patient: where one more is drawn than there are patients, none is left to hold it."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 4, 300)
+    who = np.repeat([f"P-{i:04d}" for i in range(300)], sizes)
+    rows = pd.DataFrame({"who": who, "visit": np.concatenate([np.arange(size) for size in sizes])})
+    schema = infer_schema(rows.assign(lab=rng.choice(["a", "b"], len(rows))), entity="who", constraints=True)
+    assert not schema.constraints
+
+
+def test_columns_of_tiny_numbers_are_no_multiples_of_each_other() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({name: 1e-12 * rng.random(500) for name in "abc"})
+    assert not infer_schema(rows, constraints=True).constraints
+    found = infer_schema(rows.assign(d=rows["a"] + rows["b"]), constraints=True)
+    assert said(found) == ["'d' is a + b"]

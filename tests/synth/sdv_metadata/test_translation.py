@@ -39,6 +39,7 @@ def several(*names: str, **more: Any) -> dict[str, Any]:
         (single(n={**NUMBER, "range_min": 0.5}), ["0.5", "whole number"]),
         (single(d={"sdtype": "datetime", "datetime_format": "%Y", "range_min": "May"}), ["'May'", "'%Y'"]),
         (single(d={"sdtype": "datetime", "datetime_format": "%Y %Y", "range_min": "1 1"}), ["'1 1'", "'%Y %Y'"]),
+        (single(d={"sdtype": "datetime", "datetime_format": "%Y %Y"}), ["columns.d", "'%Y %Y'", "twice"]),
         (single(n={**NUMBER, "range_min": float("nan")}), ["nan", "finite"]),
         (single(n={**NUMBER, "range_max": float("inf")}), ["inf", "finite"]),
         (single(n={"sdtype": "numerical", "range_max": 10**400}), ["1000", "finite"]),
@@ -200,12 +201,16 @@ def test_what_has_no_place_in_metadata_is_told(words: str) -> None:
             "the precision of times of 'c'",
         ),
         ({"kind": "date", "format": "%d/%m/%y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c' are cut"),
-        ({"kind": "date", "format": "%Y %Y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c' are cut"),
     ],
 )
 def test_what_would_come_back_otherwise_is_told(column: dict[str, Any], words: str) -> None:
     lost = to_sdv(build_schema({"status": "inferred", "columns": {"c": column}})).lost
     assert any(words in text for text in lost), lost
+
+
+def test_a_name_that_no_file_can_hold_is_refused() -> None:
+    with pytest.raises(SchemaError, match="is no text that a file can hold"):
+        to_sdv(build_schema({"status": "inferred", "columns": {"c": {"kind": "boolean"}}}), table="\udcff")
 
 
 def test_a_real_without_decimals_and_an_iban_come_back() -> None:
@@ -246,6 +251,13 @@ def test_the_data_gives_keys_their_format_and_has_to_fit() -> None:
         from_sdv(metadata, data=data.assign(n=0.5))
     with pytest.raises(TableError, match="'k' is an identifier and repeats itself"):
         from_sdv(metadata, data=data.assign(k="P-001"))
+
+
+def test_a_key_with_nothing_in_it_is_left_out() -> None:
+    metadata = {**single(k={"sdtype": "id"}, n=NUMBER), "primary_key": "k"}
+    made = from_sdv(metadata, data=pd.DataFrame({"k": [""] * 9, "n": range(9)}))
+    assert made.schema.kept == ("n",)
+    assert made.lost == ("column='k': a key with nothing in it is left out",)
 
 
 def test_a_sequence_key_is_the_entity_where_the_data_shows_its_format() -> None:
