@@ -6,6 +6,7 @@ measure under its budget.
 
 import datetime as dt
 import itertools
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -23,6 +24,7 @@ WIDEST_REAL = (-1e15, 1e15)
 NANOSECONDS = (dt.datetime(1677, 9, 23), dt.datetime(2262, 4, 10))
 """What times counted in nanoseconds reach, short of a day, which a zone may need."""
 _INTEGER_DTYPE = re.compile(r"(u?)int(8|16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
+_FLOAT_DTYPE = re.compile(r"float(16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
 _STEPS = {
     "us": dt.timedelta(microseconds=1), "ms": dt.timedelta(milliseconds=1), "s": dt.timedelta(seconds=1),
     "min": dt.timedelta(minutes=1), "h": dt.timedelta(hours=1),
@@ -83,6 +85,19 @@ def _whole_numbers_of(dtype: object) -> tuple[int, int] | None:
         return None
     bits = int(known[2])
     return (0, min(2**bits - 1, INT64[1])) if known[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def exactly_up_to(dtype: str) -> float:
+    """The greatest whole number up to which a dtype holds them all; no limit for what is no number.
+
+    >>> exactly_up_to("int8"), exactly_up_to("float64") == 2**53
+    (127, True)
+    """
+    known = _FLOAT_DTYPE.fullmatch(dtype)
+    if known is not None:
+        return float(2 ** {"16": 11, "32": 24}.get(known[1], 53))
+    whole = _whole_numbers_of(dtype)
+    return math.inf if whole is None else whole[1]
 
 
 def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -378,6 +393,17 @@ class PersonalColumn(_Column):
                 f"dtype={self.dtype!r} holds numbers only; give personal={self.personal!r} a template of # and digits, "
                 'or dtype = "object"'
             )
+        if self.dtype is not None and self._longest() > exactly_up_to(self.dtype):
+            raise ValueError(
+                f'dtype={self.dtype!r} does not hold numbers as long as these; write dtype = "object", or "int64" for '
+                "18 digits"
+            )
+
+    def _longest(self) -> int:
+        """The greatest number to be written: cards begin as test numbers do."""
+        form = self.template or {"card_number": "#" * 16, "account_number": "#" * 10}.get(self.personal, "")
+        digits = re.sub("[^#0-9]", "", form).replace("#", "9")
+        return int(f"6{digits[1:]}" if self.personal == "card_number" else digits or 0)
 
     def _only_digits(self) -> bool:
         if self.template is None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from synth.generators.outlook import Noise, Outlook
+from understudy.console import duration
 
 DROWNED = 0.4
 """A pair that noise alone is expected to move by more, as a total variation, says little of the table."""
@@ -119,14 +120,3 @@ def settings_of(option: Choice) -> str:
 
 def _cost(found: Outlook) -> str:
     return f"{duration(found.seconds)} and {found.memory_mb:.0f} MB"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them.
-
-    >>> duration(4.4), duration(150), duration(9000)
-    ('4 s', '2 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.2g} h"

@@ -122,3 +122,14 @@ def _teller(bars: "rich.progress.Progress", stage: str) -> Tell:
         bars.update(task, description=f"{stage}: {label}", total=None if share is None else 1.0, completed=done)
 
     return tell
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them.
+
+    >>> duration(4.4), duration(150), duration(9000)
+    ('4 s', '2 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.2g} h"

@@ -8,11 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence
-from understudy.sweep import Point, Seed, SweepSpec, epsilon_list, points
+from understudy.generator_spec import GeneratorSpec
+from understudy.sweep import Point, Seed, SweepSpec, points
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What a generator may be called: its label also names files."""
@@ -40,46 +41,6 @@ class SplitSpec(Frozen):
 
     holdout_share: float = Field(default=0.2, gt=0, lt=1)
     seed: Seed | None = Field(default=None, description="Names the split; none: the job's seed.")
-
-
-class GeneratorSpec(BaseModel):
-    """One candidate. Every further key is a parameter of the generator."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-    generator: str | None = Field(default=None, description="Name of the generator; none: the label.")
-    rows: int | None = Field(
-        default=None,
-        ge=1,
-        description="Rows to sample; none: for a private fit n_units (with entities a noisy count), else as in train.",
-    )
-
-    @model_validator(mode="after")
-    def _usable_list(self) -> Self:
-        if self.sweeps:
-            epsilon_list(self.parameters["epsilon"])
-        return self
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The generator's own parameters."""
-        return dict(self.model_extra or {})
-
-    @property
-    def sweeps(self) -> bool:
-        """Whether it is to be fitted at each of several epsilons."""
-        return isinstance(self.parameters.get("epsilon"), list | tuple)
-
-    @property
-    def epsilons(self) -> tuple[float | None, ...]:
-        """Every epsilon that it is to be fitted at; none: without a formal guarantee."""
-        given = self.parameters.get("epsilon")
-        return (None,) if given is None else epsilon_list(given if self.sweeps else [given])
-
-    def at(self, epsilon: float | None) -> Self:
-        """The same at one epsilon."""
-        others = {key: value for key, value in self.parameters.items() if key != "epsilon"}
-        chosen = {} if epsilon is None else {"epsilon": epsilon}
-        return type(self)(generator=self.generator, rows=self.rows, **others, **chosen)
 
 
 def _as_list(value: Any) -> Any:

@@ -8,7 +8,7 @@ from synth.generators.lawful import rejections
 from synth.split import Split
 from understudy.auditing import disproved
 from understudy.candidates import Bench, evaluation_of, finish, is_finished, made
-from understudy.console import Console
+from understudy.console import Console, duration
 from understudy.crew import Crew, cores
 from understudy.plan import Plan
 from understudy.work import Work
@@ -70,7 +70,7 @@ class Tally:
     def _progress(self) -> str:
         n_left = self.n_left - self.n_ended
         left_s = (time.monotonic() - self._began) / self.n_ended * n_left
-        return f"{self.n_ended} of {self.n_left}" + (f", about {_duration(left_s)} left" if n_left else "")
+        return f"{self.n_ended} of {self.n_left}" + (f", about {duration(left_s)} left" if n_left else "")
 
 
 def make_all(plan: Plan, work: Work, sides: Split, console: Console) -> None:
@@ -124,14 +124,3 @@ def _lost(lost: dict[str, str], n_all: int) -> str:
     named = "; ".join(f"{label} ({why})" for label, why in list(lost.items())[:MOST_NAMED])
     more = f"; and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
     return f"{len(lost)} of {n_all} candidates were lost, and the others are finished: {named}{more}"
-
-
-def _duration(seconds: float) -> str:
-    """A time as one says it.
-
-    >>> _duration(8.2), _duration(95), _duration(8000)
-    ('8 s', '2 min', '2.2 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

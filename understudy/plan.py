@@ -16,12 +16,13 @@ from synth.schema import Schema
 from synth.schema_file import read_schema
 from understudy.cautions import Intent, Swept, cautions
 from understudy.funds import Fund, open_fund
+from understudy.generator_spec import NONE
 from understudy.job import Job, read_job
 from understudy.payment import ledger_of, payment
 from understudy.policies import find_policy
 from understudy.provenance import fingerprint_key, key_path
 from understudy.sources import embedded_table
-from understudy.sweep import NONE, Composed, Point, composed
+from understudy.sweep import Composed, Point, composed
 from understudy.unfinished import check_free, requested
 
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from synth.validation import Frozen
+from understudy.generator_spec import GeneratorSpec, shown
 from understudy.seeds import MAX_SEED
 
 if TYPE_CHECKING:
     from synth.dp.schedule import Schedule
-    from understudy.job import GeneratorSpec
 
-NONE = "none"
-"""How a fit without epsilon is written in a list of epsilons."""
 MOST_SEEDS = 100
 
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
@@ -66,7 +64,7 @@ class Point:
     family: str
     epsilon: float | None
     seed: int | None
-    spec: "GeneratorSpec"
+    spec: GeneratorSpec
 
     @property
     def setting(self) -> tuple[str, float | None]:
@@ -83,27 +81,7 @@ class Point:
         return {"label": self.label, "generator": self.family, "epsilon": self.epsilon, "seed": self.seed}
 
 
-def epsilon_list(value: Any) -> tuple[float | None, ...]:
-    """The epsilons of a job's list, none for `"none"`.
-
-    Raises:
-        ValueError: it holds something else, the same twice, or nothing.
-
-    >>> epsilon_list([0.3, 1, "none"])
-    (0.3, 1.0, None)
-    """
-    if not value:
-        raise ValueError("epsilon=[] is a sweep over nothing; list numbers or 'none', or leave epsilon out")
-    for one in value:
-        if one != NONE and (isinstance(one, bool) or not isinstance(one, int | float)):
-            raise ValueError(f"epsilon holds {one!r}, and a sweep takes numbers and 'none'; write [0.3, 1, 'none']")
-    found = tuple(None if one == NONE else float(one) for one in value)
-    if len({_shown(epsilon) for epsilon in found}) < len(found):
-        raise ValueError("epsilon holds the same value twice; name each once, and use sweep.seeds to repeat fits")
-    return found
-
-
-def points(generators: Mapping[str, "GeneratorSpec"], seeds: Iterable[int] | None) -> dict[str, Point]:
+def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None) -> dict[str, Point]:
     """Every candidate by its label, in the order of generators, epsilons and seeds.
 
     Args:
@@ -138,11 +116,7 @@ def setting_label(family: str, epsilon: float | None) -> str:
     >>> setting_label("mst", 10.0)
     'mst-eps10'
     """
-    return f"{family}-{_shown(epsilon)}"
-
-
-def _shown(epsilon: float | None) -> str:
-    return NONE if epsilon is None else f"eps{epsilon:.12g}"
+    return f"{family}-{shown(epsilon)}"
 
 
 @dataclass(frozen=True)
@@ -151,7 +125,7 @@ class Composed:
 
     Attributes:
         epsilon: by PLD, at `delta`.
-        delta: the largest of any of them.
+        delta: the largest of any of them, or twice what mechanisms have themselves where that is more.
         n_fits: how many there are.
     """
 
@@ -165,11 +139,15 @@ def composed(schedules: Mapping[str, "Schedule"]) -> Composed | None:
 
     Args:
         schedules: of all private fits, by label.
+
+    Raises:
+        BudgetError: the accountants disagree, or delta is too small for so many releases.
     """
-    from synth.dp.accounting import epsilon_pld
+    from synth.dp.schedule import Schedule
 
     if not schedules:
         return None
-    delta = max(schedule.delta for schedule in schedules.values())
-    events = [event for schedule in schedules.values() for event in schedule.events]
-    return Composed(epsilon_pld(events, delta), delta, len(schedules))
+    events = tuple(event for schedule in schedules.values() for event in schedule.events)
+    # The deltas that mechanisms have themselves add up over fits, and half of the delta is left to all else.
+    delta = max(2 * sum(event.delta for event in events), *(schedule.delta for schedule in schedules.values()))
+    return Composed(Schedule(events, delta).epsilon, delta, len(schedules))

@@ -37,8 +37,10 @@ def formed(real: pd.Series, personal: str) -> frozenset[str]:
 
 
 def readable(values: pd.Series, personal: str) -> bool:
-    """Whether a column could hold such values: one of text, and one of numbers where they are digits only."""
-    return values.dtype == object or (personal == "card_number" and pd.api.types.is_numeric_dtype(values))
+    """Whether a column could hold such values: one of text, and for cards one of numbers as long."""
+    if values.dtype == object or personal != "card_number" or not pd.api.types.is_numeric_dtype(values):
+        return values.dtype == object
+    return bool((values.dropna() >= 10 ** (CARD_DIGITS[0] - 1)).any())
 
 
 def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:

@@ -66,8 +66,8 @@ def epsilon_rdp(events: Sequence[Event], delta: float) -> float:
         return math.inf
     if not events:
         return 0.0
-    divergences = sum((_divergences(event, _FINE_ORDERS) for event in events), np.zeros(len(_FINE_ORDERS)))
-    return float(compute_epsilon(_FINE_ORDERS, divergences, rest)[0])
+    parts = (count * _divergences(event, _FINE_ORDERS) for event, count in _alike(events).items())
+    return float(compute_epsilon(_FINE_ORDERS, sum(parts, np.zeros(len(_FINE_ORDERS))), rest)[0])
 
 
 def rdp_curve(events: Sequence[Event]) -> RdpCurve:

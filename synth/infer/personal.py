@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import Column, PersonalColumn
+from synth.columns import Column, PersonalColumn, exactly_up_to
 from synth.identifiers import ALPHABETS
 from synth.infer.facts import Facts
 from synth.infer.locales import CALLING_CODE, locale_of, share_of_names, shared_locale, spoken
@@ -34,6 +34,8 @@ _WORD = re.compile(r"[^\W\d_]([^\W\d_]|[ '’.-])*")
 _STRICT_PHONE = re.compile(r"\+\d[\d ()/.-]{6,18}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}-\d{3}-\d{4}")
 _SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
 _N_WORDS_OF_PROSE = 3
+_MOST_DIGITS = 18
+"""Digits of whole numbers of which 64 bits hold all."""
 
 
 @dataclass(frozen=True)
@@ -175,11 +177,23 @@ def _column(what: str, seen: _Seen, about: Facts) -> PersonalColumn:
         fields["dtype"] = "Int64" if about.missing else "int64"
     if what in ("phone", "postcode", "card_number", "account_number", "national_id"):
         fields |= _template(what, seen, fields)
+    if about.given.form != "text":
+        fields |= _wide(fields, about.missing)
     if what == "text":
         fields["length"] = _length(seen.texts)
     if about.unique and what in ("email", "iban", "card_number", "account_number", "national_id"):
         fields["unique"] = True
     return PersonalColumn(**fields)
+
+
+def _wide(fields: Mapping[str, Any], missing: bool) -> dict[str, Any]:
+    """A dtype that holds all numbers of the template, which is cut to what any dtype holds."""
+    template = fields.get("template")
+    if template is None or fields["personal"] == "card_number":
+        return {}
+    template = template[:_MOST_DIGITS]
+    holds = int("9" * len(template)) <= exactly_up_to(fields["dtype"])
+    return {"template": template} | ({} if holds else {"dtype": "Int64" if missing else "int64"})
 
 
 def _template(what: str, seen: _Seen, fields: Mapping[str, Any]) -> dict[str, str]:

@@ -123,3 +123,12 @@ def test_a_template_ends_with_no_half_of_a_backslash(column: dict[str, Any]) -> 
 def test_identifiers_beyond_64_bits_are_refused() -> None:
     with pytest.raises(SchemaError, match="bounds exceed 64 bits; declare a template"):
         schema_of(c={"kind": "identifier", "bounds": [0, 2**64]})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "digits"), [("int8", 3), ("Int32", 10), ("int64", 19), ("float32", 8), ("float64", 16)]
+)
+def test_a_dtype_that_does_not_hold_the_numbers_is_refused_before_anything_is_fitted(dtype: str, digits: int) -> None:
+    schema_of(x=personal("account_number", template="#" * (digits - 1), dtype=dtype))
+    with pytest.raises(SchemaError, match="does not hold numbers as long as these"):
+        schema_of(x=personal("account_number", template="#" * digits, dtype=dtype))

@@ -67,7 +67,7 @@ COLUMNS = st.one_of(
     _kind("boolean", tokens=st.lists(LISTED, unique=True, min_size=2, max_size=2)),
     _kind("date", bounds=_pair(st.dates())),
     _kind("datetime", bounds=_pair(st.datetimes()), timezone=st.sampled_from([None, "mixed", "Europe/Paris"])),
-    _kind("identifier", template=NAMES),
+    _kind("identifier", template=NAMES.filter(lambda text: not text.endswith("\\"))),
     _kind("integer", measure=st.just(True), dtype=st.sampled_from([None, "uint8", "Int16", "float32"])),
     _kind("integer", measure=st.just(True), bounds=_pair(st.integers(-(2**63), 2**63 - 1))),
     _kind("real", measure=st.just(True), decimals=st.none() | st.integers(0, 17)),

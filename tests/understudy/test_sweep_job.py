@@ -1,12 +1,15 @@
 """How a job asks for a sweep, and what is refused before a row is read."""
 
+import math
 from typing import Any
 
 import pytest
 
 from synth.dp.ledger import open_ledger
 from synth.errors import JobError
+from synth.schema import build_schema
 from understudy.job import Job, build_job, job_json
+from understudy.sweep import composed
 
 SWEEP = {"mst": {"epsilon": [0.3, 1, "none"]}}
 
@@ -69,6 +72,24 @@ def test_the_one_epsilon_of_a_generator_is_read_like_one_of_a_list() -> None:
 def test_labels_of_points_never_collide() -> None:
     points = job(generators={"a": {"epsilon": [1, 2]}, "a-eps1": {"epsilon": [1, "none"]}}, sweep={"seeds": 2}).points
     assert len(points) == 8
+
+
+def test_many_fits_compose_at_a_delta_that_leaves_room_for_those_of_their_mechanisms() -> None:
+    from synth.generators.base import PrivateGenerator
+    from synth.generators.registry import generator
+
+    columns = {"a": {"kind": "categorical", "measure": True}}
+    fitted = generator("independent", epsilon=1.0)
+    assert isinstance(fitted, PrivateGenerator)
+    one = fitted.schedule(build_schema({"status": "declared", "n_units": 900, "columns": columns}))
+    assert one is not None
+    few, many = (composed({str(i): one for i in range(n)}) for n in (2, 200))
+    assert few is not None
+    assert many is not None
+    assert few.delta == one.delta
+    assert many.delta == pytest.approx(2 * 200 * sum(event.delta for event in one.events))
+    assert math.isfinite(many.epsilon)
+    assert few.epsilon < many.epsilon < 200 * one.epsilon
 
 
 def test_the_json_schema_takes_a_number_of_seeds_or_a_list() -> None:

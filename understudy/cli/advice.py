@@ -71,7 +71,8 @@ def _show(advice: "Advice", console: "Console") -> None:
 
 
 def _row(option: "Option", advice: "Advice") -> tuple[str, ...]:
-    from understudy.advice_reasons import duration, settings_of
+    from understudy.advice_reasons import settings_of
+    from understudy.console import duration
 
     found = option.outlook
     named = f"{option.name} {settings_of(option)}".strip()

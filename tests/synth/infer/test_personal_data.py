@@ -172,3 +172,18 @@ def test_long_runs_of_spaces_take_no_time() -> None:
     begun = time.perf_counter()
     column_of("phone", [f"1{i}{' ' * 9_000}z" for i in range(50)])
     assert time.perf_counter() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "expected"),
+    [
+        ("int32", 2 * 10**9, "int64"),
+        ("int16", 30_000, "int64"),
+        ("int64", 9 * 10**18, "int64"),
+        ("float32", 20_000_000, "int64"),
+        ("float64", 10**11, "float64"),
+    ],
+)
+def test_a_dtype_is_proposed_that_holds_what_is_made_anew(dtype: str, first: int, expected: str) -> None:
+    column = column_of("account_number", list(np.arange(first, first + 8 * N, 8, dtype=np.int64).astype(dtype)))
+    assert (column.kind, column.dtype) == ("personal", expected)
