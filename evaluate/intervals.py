@@ -251,7 +251,7 @@ def delong_auc(scores_pos: ArrayLike, scores_neg: ArrayLike) -> tuple[float, flo
     0.9444
     """
     positives, negatives = (np.asarray(scores, dtype=np.float64) for scores in (scores_pos, scores_neg))
-    wins, losses = _placements(positives, negatives)
+    wins, losses = placements(positives, negatives)
     auc = float(wins.mean())
     if auc in (0.0, 1.0):
         n = min(len(positives), len(negatives))
@@ -261,7 +261,7 @@ def delong_auc(scores_pos: ArrayLike, scores_neg: ArrayLike) -> tuple[float, flo
     return auc, max(auc - half, 0.0), min(auc + half, 1.0)
 
 
-def _placements(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+def placements(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """For each positive the share of negatives below it, for each negative the share of positives above; ties half."""
     n_pos, n_neg = len(positives), len(negatives)
     ranks = stats.rankdata(np.concatenate([positives, negatives]))

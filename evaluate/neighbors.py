@@ -8,7 +8,6 @@ levels are 1 +- 0.2 apart. Rows are at distance zero if and only if they are equ
 Memory is a block of targets times a chunk of the pool: never all pairs.
 """
 
-import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,25 +62,15 @@ class Space:
     synthetic: Rows
 
 
-_latest: tuple[weakref.ref[Tables], Space] | None = None
-
-
 def space_of(tables: Tables) -> Space:
-    """The space of an evaluation; the latest one is kept for as long as its tables live."""
-    global _latest
-    if _latest is not None and _latest[0]() is tables:
-        return _latest[1]
-    frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
-    points = embed(frames, tables.schema)
-    space = Space(*(Rows(learned_keys(f, tables.schema), p) for f, p in zip(frames, points, strict=True)))
-    _latest = (weakref.ref(tables, _forget), space)
-    return space
-
-
-def _forget(gone: weakref.ref[Tables]) -> None:
-    global _latest
-    if _latest is not None and _latest[0] is gone:
-        _latest = None
+    """The space of an evaluation, made once for the same tables."""
+    if "space" not in tables.kept:
+        frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
+        points = embed(frames, tables.schema)
+        rows = (Rows(learned_keys(f, tables.schema), p) for f, p in zip(frames, points, strict=True))
+        tables.kept["space"] = Space(*rows)
+    found: Space = tables.kept["space"]
+    return found
 
 
 def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:

@@ -242,14 +242,15 @@ def _panel(measure: str, points: Sequence[Point]) -> Panel | None:
         entry=entry(measure),
         better={"lower": "lower is better", "higher": "higher is better"}.get(found[0].direction, ""),
         note=notes.pop() if len(notes) == 1 and measure.startswith("utility.") else "",
-        reference=_average([one.reference for one in found]),
-        floor=_average([one.floor for one in found]),
+        reference=average([one.reference for one in found]),
+        floor=average([one.floor for one in found]),
         epsilons=tuple(sorted({point.epsilon for point in points}, key=_rank)),
         curves=tuple(Curve(generator, tuple(listed)) for generator, listed in dots.items()),
     )
 
 
-def _average(values: Iterable[float | None]) -> float | None:
+def average(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that are there; none where none is."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 

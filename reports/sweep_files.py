@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from reports.sweep import Point, Sweep, by_setting, mean_of, sweep_of, sweep_points
+from reports.sweep import Point, Sweep, average, by_setting, mean_of, sweep_of, sweep_points
 from reports.text import loss
 from synth.output import whole_file
 
@@ -91,7 +91,8 @@ def summary_lines(points: Sequence[Point]) -> Iterator[Line]:
                 "generator": generator, "epsilon": _epsilon(epsilon), "measure": measure, "subject": _subject(subject),
                 "direction": estimates[0].direction, "mean": mean.value, "low": mean.low, "high": mean.high,
                 "sd": statistics.stdev(values) if len(values) > 1 else None, "n_seeds": len(values),
-                "reference": _average(estimates, "reference"), "floor": _average(estimates, "floor"),
+                "reference": average(one.reference for one in estimates),
+                "floor": average(one.floor for one in estimates),
             }  # fmt: skip
 
 
@@ -121,11 +122,6 @@ def _epsilon(epsilon: float | None) -> float | str:
 
 def _subject(columns: tuple[str, ...]) -> str:
     return " & ".join(columns)
-
-
-def _average(estimates: Sequence[Estimate], landmark: str) -> float | None:
-    known = [value for one in estimates if (value := getattr(one, landmark)) is not None]
-    return statistics.fmean(known) if known else None
 
 
 def _write(path: Path, columns: Sequence[str], lines: Iterable[Line], notice: str) -> None:

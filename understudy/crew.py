@@ -139,7 +139,7 @@ def _death(code: int | None) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed, as a system does that runs out of memory; use fewer workers if it was that"
     if code is not None and code < 0:
-        return f"its process was ended by {signal.Signals(-code).name}"
+        return f"its process was ended by a signal ({signal.strsignal(-code) or -code})"
     return f"its process ended by itself with exit code {code}"
 
 

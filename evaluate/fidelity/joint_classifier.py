@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.fidelity.joint_samples import Side
+from evaluate.intervals import placements
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import line
 from synth.schema import Schema
@@ -118,16 +119,16 @@ def skill(
     codes = np.concatenate([held_out[0], table[0]])
     of = np.concatenate([held_out[1], table[1]])
     labels = np.repeat([0, 1], [len(held_out[0]), len(table[0])])
-    placements, aucs = np.empty(len(labels)), np.empty(N_FOLDS)
+    centered, aucs = np.empty(len(labels)), np.empty(N_FOLDS)
     for fold in range(N_FOLDS):
         inside = of == fold
         scores = _scores(codes[~inside], labels[~inside], codes[inside], categories)
         positive = labels[inside] == 1
-        wins, losses = _placements(scores[positive], scores[~positive])
+        wins, losses = placements(scores[positive], scores[~positive])
         aucs[fold] = wins.mean()
-        placements[inside & (labels == 1)] = wins - aucs[fold]
-        placements[inside & (labels == 0)] = losses - aucs[fold]
-    return Skill(float(aucs.mean()), placements[labels == 1], placements[labels == 0])
+        centered[inside & (labels == 1)] = wins - aucs[fold]
+        centered[inside & (labels == 0)] = losses - aucs[fold]
+    return Skill(float(aucs.mean()), centered[labels == 1], centered[labels == 0])
 
 
 def _scores(codes: np.ndarray, labels: np.ndarray, asked: np.ndarray, categories: np.ndarray) -> np.ndarray:
@@ -141,13 +142,3 @@ def _scores(codes: np.ndarray, labels: np.ndarray, asked: np.ndarray, categories
         max_bins=64, categorical_features=categories, early_stopping=False, random_state=0,
     )  # fmt: skip
     return np.asarray(model.fit(codes, labels).decision_function(asked))
-
-
-def _placements(positives: np.ndarray, negatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each positive the share of negatives below it, for each negative the share of positives above; ties half."""
-    ends = ((positives, np.sort(negatives)), (negatives, np.sort(positives)))
-    below, above = (
-        (np.searchsorted(others, of, "left") + np.searchsorted(others, of, "right")) / 2 / len(others)
-        for of, others in ends
-    )
-    return below, 1.0 - above

@@ -4,7 +4,6 @@ Synthetic and training rows are drawn by one seed: a table that equals train giv
 rows are made of training rows that are not in the sample, as far as there are any.
 """
 
-import weakref
 from dataclasses import dataclass
 from typing import Self
 
@@ -88,21 +87,12 @@ class JointSamples:
         return min(int(side.units.max()) + 1 for side in (self.train, self.fresh, self.synthetic))
 
 
-_latest: tuple[weakref.ref[Tables], JointSamples] | None = None
-
-
 def joint_samples(tables: Tables) -> JointSamples:
-    """The samples of an evaluation; the latest ones are kept for as long as its tables live."""
-    global _latest
-    if _latest is None or _latest[0]() is not tables:
-        _latest = (weakref.ref(tables, _forget), JointSamples.draw(tables))
-    return _latest[1]
-
-
-def _forget(gone: weakref.ref[Tables]) -> None:
-    global _latest
-    if _latest is not None and _latest[0] is gone:
-        _latest = None
+    """The samples of an evaluation, drawn once for the same tables."""
+    if "joint samples" not in tables.kept:
+        tables.kept["joint samples"] = JointSamples.draw(tables)
+    found: JointSamples = tables.kept["joint samples"]
+    return found
 
 
 def _columns(schema: Schema) -> list[str]:

@@ -7,6 +7,7 @@ rows: see `evaluate.fidelity.samples`.
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def measure(tables: Tables) -> Measurement:
     mean = Distance(tvd.mean(axis=0), n, len(triples), extra_variance=extra)
     names = [tuple(coded.columns[i] for i in triple) for triple in triples]
     order = np.argsort(-beyond, kind="stable")[:N_WORST]
-    measured = [*of_cliques("triples", mean), worst("triples.tvd.excess.worst", tvd, n, names)]
+    measured = [*of_cliques("triples", mean), _worst(tvd, n, names, share)]
     estimates = [m for m in measured if isinstance(m, Estimate)]
     return Measurement(
         (*estimates, *(_worst_triple(names[i], tvd[i], n, len(triples)) for i in order)),
@@ -59,6 +60,13 @@ def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:
         if a < b < c:
             chosen.add((by_name[a], by_name[b], by_name[c]))
     return sorted(chosen), MAX_TRIPLES / n_triples
+
+
+def _worst(tvd: np.ndarray, n: int, names: list[tuple[str, ...]], share: float) -> Estimate:
+    found = worst("triples.tvd.excess.worst", tvd, n, names)
+    if share == 1.0:
+        return found
+    return replace(found, note=f"{found.note} Of {len(names):,} triples, {share:.1%} of all.")
 
 
 def _worst_triple(names: tuple[str, ...], tvd: np.ndarray, n: int, n_triples: int) -> Estimate:

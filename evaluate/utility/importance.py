@@ -133,7 +133,7 @@ def importances(
 
 
 def agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """The rank correlation of two models' importances; 1 for equal ones, 0 where one model has none.
+    """The rank correlation of two models' importances; 1 for equal ones, 0 where one model alone has none.
 
     A column that a model does better without has no importance: its loss is chance.
 

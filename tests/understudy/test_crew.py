@@ -134,7 +134,7 @@ def test_threads_are_shared_out_and_the_environment_is_left_as_it_was(monkeypatc
 
 def test_a_death_is_told_in_words() -> None:
     assert "was killed" in crews._death(-signal.SIGKILL)
-    assert crews._death(-signal.SIGSEGV) == "its process was ended by SIGSEGV"
+    assert crews._death(-signal.SIGSEGV) == "its process was ended by a signal (Segmentation fault)"
     assert crews._death(1) == "its process ended by itself with exit code 1"
 
 

@@ -1,5 +1,7 @@
 """Alpha-precision, beta-recall, density, coverage and authenticity against plain counting, and what they tell apart."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,8 +109,8 @@ def test_a_copy_of_train_scores_best_and_a_fresh_sample_at_the_reference(tables,
 
 def test_copies_are_not_authentic_and_fresh_rows_are_as_the_reference(tables, offer, population):
     numbers = tables.train.assign(length=np.random.default_rng(0).standard_normal(len(tables.train)))
-    tables = type(tables)(**{**vars(tables), "train": numbers})
-    copy = type(tables)(**{**vars(tables), "synthetic": numbers})
+    tables = replace(tables, train=numbers)
+    copy = replace(tables, synthetic=numbers)
     assert found(support.measure(copy))["joint.authenticity"].value < 0.01
     estimate = found(support.measure(tables))["joint.authenticity"]
     assert estimate.reference is not None and estimate.reference > 0.3
@@ -134,7 +136,7 @@ def test_the_order_of_rows_and_columns_changes_nothing(tables, offer):
     rows = tables.synthetic.sample(frac=1, random_state=1).reset_index(drop=True)
     train = tables.train.sample(frac=1, random_state=2).reset_index(drop=True)
     moved = offer(rows[rows.columns[::-1]])
-    again = support.measure(type(tables)(**{**vars(moved), "train": train[train.columns[::-1]]}))
+    again = support.measure(replace(moved, train=train[train.columns[::-1]]))
     for one, other in zip(before.estimates, again.estimates, strict=True):
         assert one.value == pytest.approx(other.value, abs=1e-9), one.measure
         assert one.reference == pytest.approx(other.reference, abs=1e-9)
@@ -145,9 +147,7 @@ def test_too_few_rows_and_equal_rows_are_failures_with_a_sentence(tables, offer,
     few = support.measure(offer(population(5, np.random.default_rng(0))))
     assert {failure.measure for failure in few.failures} == set(support.NAMES)
     same = pd.concat([tables.train.iloc[:1]] * 60, ignore_index=True)
-    equal = type(tables)(
-        **{**vars(tables), **dict.fromkeys(("train", "fresh", "control", "synthetic", "shuffled"), same)}
-    )
+    equal = replace(tables, **dict.fromkeys(("train", "fresh", "control", "synthetic", "shuffled"), same))
     assert "are equal" in support.measure(equal).failures[0].message
 
 
