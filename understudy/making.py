@@ -9,8 +9,8 @@ from synth.split import Split
 from understudy.auditing import disproved
 from understudy.candidates import Bench, evaluation_of, finish, is_finished, made
 from understudy.console import Console, duration
-from understudy.crew import Crew, cores
 from understudy.plan import Plan
+from understudy.pool import Pool, cores
 from understudy.work import Work
 
 MOST_NAMED = 5
@@ -102,9 +102,9 @@ def make_all(plan: Plan, work: Work, sides: Split, console: Console) -> None:
 def _side_by_side(plan: Plan, labels: list[str], size: int, tally: Tally) -> None:
     with (
         tally.console.stage(f"{len(labels)} candidates, {size} at a time") as tell,
-        Crew(plan, tally.work, size, tally.console.debug) as crew,
+        Pool(plan, tally.work, size, tally.console.debug) as pool,
     ):
-        for label, why_lost in crew.make(labels, tell):
+        for label, why_lost in pool.make(labels, tell):
             tally.ended(label, why_lost)
 
 

@@ -92,7 +92,7 @@ def _wait_for_hands(work: Work) -> None:
     Raises:
         OutputError: one of them is still at work; nothing was changed.
     """
-    for place in work.hands:
+    for place in work.worker_locks:
         try:
             with FileLock(place, timeout=HANDS_WAIT_S):
                 place.unlink()

@@ -10,7 +10,7 @@
         training/       checkpoint and log of each network in training
         stages/         what is known of each candidate's finished stages
         measured/       the evaluation of each finished candidate
-        hands/          a lock for each process that makes candidates
+        workers/        a lock for each process that makes candidates
         warnings.json   what came up underway
         result/         becomes the output by one rename
 
@@ -32,7 +32,7 @@ from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
 
 NAMES = "work.json"
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
-MEASURED, HANDS = "measured", "hands"
+MEASURED, WORKERS = "measured", "workers"
 SPENT = "what was drawn or reserved stays spent"
 
 
@@ -96,7 +96,7 @@ class Work:
             )
         if other or not known:
             self.clear()
-        for part in (*_PARTS, MEASURED, HANDS, "result/synthetic", "result/models"):
+        for part in (*_PARTS, MEASURED, WORKERS, "result/synthetic", "result/models"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self._write(NAMES, {**known, **names})
 
@@ -167,14 +167,14 @@ class Work:
         """Where a candidate's evaluation is written."""
         return self.folder / MEASURED / f"{label}.json"
 
-    def hand(self, name: str) -> Path:
+    def worker_lock(self, name: str) -> Path:
         """The lock of a process that makes candidates: held as long as it lives."""
-        return self.folder / HANDS / name
+        return self.folder / WORKERS / name
 
     @property
-    def hands(self) -> tuple[Path, ...]:
+    def worker_locks(self) -> tuple[Path, ...]:
         """The locks of all processes that ever made candidates here."""
-        return tuple(sorted((self.folder / HANDS).glob("*")))
+        return tuple(sorted((self.folder / WORKERS).glob("*")))
 
     def model(self, label: str) -> Path:
         """Where a generator's model is saved."""

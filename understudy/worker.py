@@ -67,7 +67,7 @@ def serve(task: Task, pipe: Connection) -> None:
         # Warnings and logs of libraries may quote values of the table.
         warnings.simplefilter("ignore")
         logging.getLogger().addHandler(logging.NullHandler())
-    with FileLock(task.work.hand(task.lock)):
+    with FileLock(task.work.worker_lock(task.lock)):
         threading.Thread(target=_end_with_parent, daemon=True).start()
         parent = multiprocessing.parent_process()
         if parent is None or not parent.is_alive():

@@ -22,7 +22,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXP
 
 
 @dataclass
-class Hand:
+class Worker:
     """One process, the candidate that it is at, and how far it is with that."""
 
     process: BaseProcess
@@ -33,7 +33,7 @@ class Hand:
 
 
 @dataclass
-class Crew:
+class Pool:
     """Processes at work on candidates, under `with`; when the block is left, none of them is alive.
 
     Attributes:
@@ -47,20 +47,20 @@ class Crew:
     work: Work
     size: int
     debug: bool = False
-    _hands: list[Hand] = field(default_factory=list)
+    _workers: list[Worker] = field(default_factory=list)
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "Pool":
         """The same."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """End every process: what is on the disk is whole at any moment."""
-        for hand in self._hands:
-            hand.process.kill()
-        for hand in self._hands:
-            hand.process.join()
-            hand.pipe.close()
-        self._hands.clear()
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.pipe.close()
+        self._workers.clear()
 
     def make(self, labels: Sequence[str], tell: Progress) -> Iterator[tuple[str, str | None]]:
         """Each candidate as it ends, with the reason where it was lost.
@@ -72,45 +72,45 @@ class Crew:
         left, n_ended = deque(labels), 0
         while n_ended < len(labels):
             self._busy(left)
-            for hand in self._heard():
-                label, ended = hand.label, self._hear(hand)
+            for worker in self._heard():
+                label, ended = worker.label, self._hear(worker)
                 if ended is not None and label is not None:
                     n_ended += 1
                     yield label, ended.lost
-            under_way = [hand for hand in self._hands if hand.label is not None]
-            share = (n_ended + sum(hand.share for hand in under_way)) / len(labels)
-            tell(", ".join(hand.text for hand in under_way), min(share, 1.0))
+            under_way = [worker for worker in self._workers if worker.label is not None]
+            share = (n_ended + sum(worker.share for worker in under_way)) / len(labels)
+            tell(", ".join(worker.text for worker in under_way), min(share, 1.0))
 
     def _busy(self, left: deque[str]) -> None:
         """Give every process something to do, as long as there is something."""
-        for hand in self._hands:
-            if hand.label is None and left:
-                _give(hand, left.popleft())
-        while left and len(self._hands) < self.size:
-            hand = self._hired()
-            self._hands.append(hand)
-            _give(hand, left.popleft())
+        for worker in self._workers:
+            if worker.label is None and left:
+                _give(worker, left.popleft())
+        while left and len(self._workers) < self.size:
+            worker = self._started()
+            self._workers.append(worker)
+            _give(worker, left.popleft())
 
-    def _heard(self) -> list[Hand]:
+    def _heard(self) -> list[Worker]:
         """The processes that have something to say, or have died."""
-        ready = wait([hand.pipe for hand in self._hands])
-        return [hand for hand in self._hands if hand.pipe in ready]
+        ready = wait([worker.pipe for worker in self._workers])
+        return [worker for worker in self._workers if worker.pipe in ready]
 
-    def _hear(self, hand: Hand) -> Told | None:
+    def _hear(self, worker: Worker) -> Told | None:
         """What ended a candidate; none: it goes on."""
         try:
-            told: Told = hand.pipe.recv()
+            told: Told = worker.pipe.recv()
         except (EOFError, OSError):
-            hand.process.join()
-            hand.pipe.close()
-            self._hands.remove(hand)
-            return Told("", 1.0, ended=True, lost=_death(hand.process.exitcode))
-        hand.text, hand.share = told.text, told.share
+            worker.process.join()
+            worker.pipe.close()
+            self._workers.remove(worker)
+            return Told("", 1.0, ended=True, lost=_death(worker.process.exitcode))
+        worker.text, worker.share = told.text, told.share
         if told.ended:
-            hand.label = None
+            worker.label = None
         return told if told.ended else None
 
-    def _hired(self) -> Hand:
+    def _started(self) -> Worker:
         """A new process, which waits for its first candidate."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
@@ -120,7 +120,7 @@ class Crew:
         with _few_threads(self.size), _deaf_to_ctrl_c():
             process.start()
         theirs.close()
-        return Hand(process, ours)
+        return Worker(process, ours)
 
 
 def cores() -> int:
@@ -128,11 +128,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _give(hand: Hand, label: str) -> None:
+def _give(worker: Worker, label: str) -> None:
     """One candidate to make; where the process is dead already, its end of the pipe will tell."""
-    hand.label, hand.text, hand.share = label, label, 0.0
+    worker.label, worker.text, worker.share = label, label, 0.0
     with suppress(BrokenPipeError):
-        hand.pipe.send(label)
+        worker.pipe.send(label)
 
 
 def _death(code: int | None) -> str:

@@ -14,9 +14,9 @@ import pytest
 
 from evaluate.result import Evaluation
 from synth.dp.ledger import open_ledger
-from understudy import crew as crews
-from understudy.crew import Crew, cores
+from understudy import pool as pools
 from understudy.making import Tally
+from understudy.pool import Pool, cores
 from understudy.worker import Told
 
 PLAIN = {"independent": {"n_bins": 8}, "coarse": {"generator": "independent", "n_bins": 4}}
@@ -41,16 +41,16 @@ def run(workspace: Any, *arguments: str, out: str = "out") -> Any:
 def kill_first(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Kill the first process that says that it has begun to fit; the list names the candidate that it was at."""
     killed: list[str] = []
-    original = Crew._hear
+    original = Pool._hear
 
-    def hear(self: Crew, hand: crews.Hand) -> Told | None:
-        told = original(self, hand)
+    def hear(self: Pool, worker: pools.Worker) -> Told | None:
+        told = original(self, worker)
         if told is None and not killed:
-            killed.append(hand.label or "")
-            os.kill(hand.process.pid or 0, signal.SIGKILL)
+            killed.append(worker.label or "")
+            os.kill(worker.process.pid or 0, signal.SIGKILL)
         return told
 
-    monkeypatch.setattr(Crew, "_hear", hear)
+    monkeypatch.setattr(Pool, "_hear", hear)
     return killed
 
 
@@ -125,17 +125,17 @@ def workspace_columns(workspace: Any) -> dict[str, Any]:
 def test_threads_are_shared_out_and_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    monkeypatch.setattr(crews, "cores", lambda: 8)
-    with crews._few_threads(4):
+    monkeypatch.setattr(pools, "cores", lambda: 8)
+    with pools._few_threads(4):
         assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "2"
     assert os.environ["OMP_NUM_THREADS"] == "64"
     assert "MKL_NUM_THREADS" not in os.environ
 
 
 def test_a_death_is_told_in_words() -> None:
-    assert "was killed" in crews._death(-signal.SIGKILL)
-    assert crews._death(-signal.SIGSEGV) == "its process was ended by a signal (Segmentation fault)"
-    assert crews._death(1) == "its process ended by itself with exit code 1"
+    assert "was killed" in pools._death(-signal.SIGKILL)
+    assert pools._death(-signal.SIGSEGV) == "its process was ended by a signal (Segmentation fault)"
+    assert pools._death(1) == "its process ended by itself with exit code 1"
 
 
 def test_the_time_left_is_told_after_each_candidate() -> None:
