@@ -185,7 +185,8 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     if worst <= sign * rule.limit:
         return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
     if best > sign * rule.limit:
-        return Finding(rule, "FAIL", "Even the favorable end of its interval breaks the limit.", estimate)
+        counted = f" It is counted: {estimate.note.rstrip('.')}." if best == worst and estimate.note else ""
+        return Finding(rule, "FAIL", f"Even the favorable end of its interval breaks the limit.{counted}", estimate)
     n_needed = _n_needed(estimate, rule.limit)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:

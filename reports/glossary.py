@@ -250,8 +250,10 @@ GLOSSARY = {
 
 KEY_FIGURES = (
     "validity.rows", "columns.tvd.mean", "pairs.tvd.mean", "pairs.tvd.floor_share", "pairs.association.mean",
-    "pairs.association.kept", "utility.tstr.linear", "utility.tstr.boosting", "privacy.copies",
-    "privacy.membership.auc", "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001",
+    "pairs.association.kept", "triples.tvd.mean", "joint.c2st.auc", "joint.pmse.ratio", "joint.alpha_precision",
+    "joint.beta_recall", "joint.density", "joint.coverage", "utility.tstr.linear", "utility.tstr.boosting",
+    "privacy.personal", "privacy.copies", "privacy.membership.auc", "privacy.membership.tpr_at_0.01",
+    "privacy.membership.tpr_at_0.001",
 )  # fmt: skip
 """What candidates are compared on, in this order."""
 

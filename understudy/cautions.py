@@ -124,7 +124,7 @@ def _of_all(intent: Intent) -> Iterator[str]:
     elif intent.fund is None:
         yield (
             "a private fit outside a ledger is not added to earlier releases of the same table; name a ledger in the "
-            f"job, with --ledger or in {LEDGER_VARIABLE}"
+            f"job ([ledger] url), with a fit's --ledger, or in {LEDGER_VARIABLE}"
         )
     elif intent.fund.holding.n_units != intent.schema.n_units:
         yield (
@@ -134,7 +134,8 @@ def _of_all(intent: Intent) -> Iterator[str]:
     if intent.outside == "refuse":
         yield (
             'values outside the schema stop a private fit (outside = "refuse"), and whether it stops depends on the '
-            "rows, which the guarantee does not cover; clamping them (`--clamp` of a fit) is inside it"
+            'rows, which the guarantee does not cover; clamping them (outside = "clamp" in a job, --clamp of a fit) is '
+            "inside it"
         )
 
 

@@ -49,7 +49,7 @@ class Console:
 
     def error(self, text: str, code: int) -> int:
         """The one sentence of an error; the exit code is returned."""
-        _plain(sys.stderr, f"Error: {text.rstrip('.')}.")
+        _plain(sys.stderr, f"Error: {text}" if text.endswith("?") else f"Error: {text.rstrip('.')}.")
         if self.json:
             self.result({"error": text, "exit_code": code})
         return code
@@ -62,12 +62,17 @@ class Console:
         from rich.table import Table
         from rich.text import Text
 
+        printer = _rich(sys.stderr if self.json else sys.stdout)
+        widths = [max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True)]
+        if not printer.is_terminal:  # in a file no line is too long, and nothing may be cut off
+            printer.width = max(printer.width, sum(widths))
         table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-        for heading in headings:
-            table.add_column(heading, no_wrap=heading != headings[-1], overflow="fold")
+        for place, heading in enumerate(headings):
+            fits = sum(widths[:-1]) < printer.width and place + 1 < len(headings)
+            table.add_column(heading, no_wrap=fits, overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
-        _rich(sys.stderr if self.json else sys.stdout).print(table)
+        printer.print(table)
 
     def result(self, content: Mapping[str, Any]) -> None:
         """The result for machines; printed only where JSON is asked for, and once."""

@@ -88,7 +88,7 @@ class Distance:
         if len(room) == 1:
             return Failure(measure, "skipped", "there are too few rows for an interval")
         if half_samples(room[0], room[HALVES])[0] <= 0.0:
-            why = "shuffled columns are no further off than a fresh real sample: the columns do not hang together"
+            why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
             return Failure(measure, "skipped", why)
         share = (replicates[:, :1] - replicates[FRESH, 0]) / room[0]
         # The ratio to first order around all rows: the room of a half-sample is too small to divide by.

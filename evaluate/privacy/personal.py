@@ -6,7 +6,7 @@ not. Values are compared without case, spaces and punctuation, numbers by their 
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,19 +144,18 @@ def _rows(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> E
         for one in compared
         if one.name in by_chance and (by_chance[one.name] < RARE or too_many(_n_real(one), by_chance[one.name]))
     ]
-    n, flags = len(tables.synthetic), np.zeros(len(tables.synthetic), dtype=bool)
+    n, found = len(tables.synthetic), {"names and streets together": _by_name_and_street(compared, tables, holdout)}
     for one in counted:
-        flags |= _among(one.synthetic, _telling(one))
+        flags = _among(one.synthetic, _telling(one))
         if _held(one.column) in ANYWHERE:
             flags |= _elsewhere(one, compared, tables, holdout)
-    flags |= _by_name_and_street(compared, tables, holdout)
-    named = ", ".join(repr(one.name) for one in counted)
-    share = float(flags.mean())
-    note = (
-        f"{int(flags.sum()):,} of {n:,} rows hold a value of {named} that is real and that chance does not repeat"
-        if counted
-        else "the schema keeps no column of personal data whose values chance does not repeat"
-    )
+        found[repr(one.name)] = flags
+    rows = np.logical_or.reduce(list(found.values()))
+    share, hit = float(rows.mean()), [name for name, flags in found.items() if flags.any()]
+    note = "the schema keeps no column of personal data whose values chance does not repeat"
+    if counted or hit:
+        named = ", ".join(hit or [repr(one.name) for one in counted])
+        note = f"{int(rows.sum()):,} of {n:,} rows hold a value of {named} that is real and that chance does not repeat"
     # No sample of anything: what is in the table is in it.
     return Estimate("privacy.personal", share, n, "lower", (), share, share, 0.0, 1.0 if counted else 0.0, note)
 
@@ -187,12 +186,20 @@ def _elsewhere(one: _Compared, compared: list[_Compared], tables: Tables, holdou
     flags, held = np.zeros(len(tables.synthetic), dtype=bool), _held(one.column)
     real = formed(pd.concat([tables.train[one.name], holdout[one.name]]), held)
     known = {other.name: other.synthetic for other in compared if compared_alike(held, _held(other.column))}
-    for name in tables.schema.kept:
-        series = tables.synthetic[name]
+    for name, series in _columns_written(tables):
         flags |= amid(series, held, real)
         if name != one.name and readable(series, held):
             flags |= _among(known[name] if name in known else likenesses(series, held), real)
     return flags
+
+
+def _columns_written(tables: Tables) -> Iterator[tuple[str, pd.Series]]:
+    """All columns of the synthetic table, those too that the schema drops or does not know, as they were offered."""
+    for name in tables.schema.kept:
+        yield name, tables.synthetic[name]
+    for name in tables.offered.columns:
+        if name not in tables.schema.kept:
+            yield str(name), tables.offered[name].astype(object).reset_index(drop=True)
 
 
 def _by_name_and_street(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> np.ndarray:

@@ -127,6 +127,14 @@ def test_a_real_mail_in_another_column_is_found(real: pd.DataFrame) -> None:
     assert judged(real, synthetic, schema)[("privacy.personal",)].value == pytest.approx(3 / 300)
 
 
+def test_a_real_mail_in_a_column_that_the_schema_does_not_know_is_found_and_said(real: pd.DataFrame) -> None:
+    synthetic = made(300, seed=2).assign(remarks="none")
+    synthetic.loc[[3, 7], "remarks"] = [f"see {real['mail'].iloc[0]}", real["mail"].iloc[1]]
+    found = judged(real, synthetic)[("privacy.personal",)]
+    assert found.value == pytest.approx(2 / 300)
+    assert found.note.startswith("2 of 300 rows hold a value of 'mail' that is real")
+
+
 @pytest.mark.parametrize("column", ["mail", "card"])
 def test_a_real_value_amid_a_text_is_found(real: pd.DataFrame, column: str) -> None:
     columns = {**COLUMNS, "note": {"kind": "personal", "personal": "text"}}
