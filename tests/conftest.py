@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The same examples on every run: a test that fails does so for everybody.
-settings.register_profile("steady", derandomize=True)
+# The same examples on every run: a test that fails does so for everybody; and no deadline, which a busy machine misses.
+settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

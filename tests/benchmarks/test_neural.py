@@ -29,6 +29,7 @@ def test_poisson_steps_cost_what_our_own_accountant_says() -> None:
     assert found == {"steps_epsilon": pytest.approx(ours, rel=0.01)}
 
 
+@pytest.mark.slow
 def test_rows_drawn_with_replacement_cost_more_than_a_poisson_sample() -> None:
     found = real_epsilon({"noise_multiplier": 1.0, "batch_size": 50, "n_rows": 200, "steps": 10})
     assert found["repeats_epsilon"] > 1.05 * found["steps_epsilon"]
@@ -125,6 +126,7 @@ def test_the_watch_counts_a_childs_processor_time() -> None:
     assert 0.02 < used <= seconds * 1.5
 
 
+@pytest.mark.slow
 def test_gaps_are_a_category_for_the_library_and_gaps_again_in_what_it_draws() -> None:
     pytest.importorskip("ctgan")
     from benchmarks.neural_fits import _fit_library

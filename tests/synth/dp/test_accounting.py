@@ -220,7 +220,9 @@ def test_the_loss_of_the_discrete_gaussian_is_that_of_dp_accounting(
     assert np.allclose(ours.get_delta_for_epsilon(epsilons), theirs.get_delta_for_epsilon(epsilons), 1e-9, 1e-14)
 
 
-@pytest.mark.parametrize(("sigma", "sensitivity"), [(0.33, 3), (1.1, 1000), (10.0, 40)])
+@pytest.mark.parametrize(
+    ("sigma", "sensitivity"), [(0.33, 3), pytest.param(1.1, 1000, marks=pytest.mark.slow), (10.0, 40)]
+)
 def test_the_loss_of_a_shift_by_several_sigma_is_bounded_as_its_definition_says(sigma: float, sensitivity: int) -> None:
     reach = math.ceil(30 * sigma) + 2 * sensitivity
     points = np.arange(-reach, reach + 1)
