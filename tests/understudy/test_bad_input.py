@@ -22,7 +22,7 @@ def refused(workspace: Any, *arguments: object, saying: str = "") -> str:
     assert ran.stdout == ""
     assert len(lines) == 1, ran.stderr
     assert lines[0].startswith("Error: ")
-    assert lines[0].endswith(".")
+    assert lines[0].endswith((".", "?"))
     assert "Traceback" not in ran.stderr
     assert "zebrafish" not in ran.stderr
     assert saying in lines[0]
