@@ -155,6 +155,7 @@ def test_a_run_that_is_left_alone_draws_what_it_reserved(uninterrupted: Path) ->
 TELLING = ("reserve", "use", "commit", "gaussian", "noisy_max")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_around_its_draws_and_its_ledger_goes_on(
     driver: Driver, workspace: Any, uninterrupted: Path
 ) -> None:
