@@ -43,6 +43,8 @@ def measure(tables: Tables) -> Measurement:
     names = predictors(tables.schema)
     if not isinstance(study, str) and len(names) < 2:
         study = "with one column to predict from there is no order of columns"
+    if not isinstance(study, str) and len(np.unique(study.test.truth[:N_ROWS])) < 2:
+        study = "the target does not vary among the control rows that columns are permuted among"
     if isinstance(study, str):
         return Measurement(failures=tuple(Failure(f"utility.importance.{form}", "skipped", study) for form in FORMS))
     estimates, figures = [], []
