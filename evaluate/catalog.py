@@ -150,6 +150,32 @@ _PERSONAL = {
     "privacy.personal.excess": Number("privacy.personal", "lower"),
 }
 
+_OF_MANY = "it is one of several and picked by nobody; name {!r}, which allows for the choice"
+_SUBSET = "it attacks few rows, so that its limit would depend on how many; name 'privacy.membership.auc'"
+_COUNTED = "honest rows match, too; name 'privacy.quasi_identifiers.excess'"
+_SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
+_BLACK_BOX = "it is expected near 0 whether the claim holds or not; name 'privacy.audit.excess'"
+
+_ATTACKS = {
+    "privacy.vulnerable.isolated.auc": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.isolated.tpr_at_0.01": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.rare.auc": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.rare.tpr_at_0.01": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.group.auc": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.singling_out.univariate": Number("privacy.singling_out", "lower"),
+    "privacy.singling_out.multivariate": Number("privacy.singling_out", "lower"),
+    "privacy.linkability": Number("privacy.linkability", "lower"),
+    "privacy.linkability.split": Number("privacy.linkability", "lower", _OF_MANY.format("privacy.linkability")),
+    "privacy.inference": Number("privacy.inference", "lower"),
+    "privacy.inference.column": Number("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
+    "privacy.inference.model": Number("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
+    "privacy.quasi_identifiers": Number("privacy.quasi_identifiers", "lower", _COUNTED),
+    "privacy.quasi_identifiers.excess": Number("privacy.quasi_identifiers", "lower"),
+    "privacy.shadow.auc": Number("privacy.shadow", "lower", _SHADOW),
+    "privacy.shadow.tpr_at_0.01": Number("privacy.shadow", "lower", _SHADOW),
+    "privacy.black_box.epsilon": Number("privacy.black_box", "lower", _BLACK_BOX),
+}
+
 _PRIVACY = {
     "privacy.copies": Number("privacy.copies", "lower"),
     "privacy.copies.excess": Number("privacy.copies", "lower"),
@@ -159,6 +185,7 @@ _PRIVACY = {
     "privacy.membership.auc": Number("privacy.membership", "lower"),
     "privacy.membership.tpr_at_0.01": Number("privacy.membership", "lower"),
     "privacy.membership.tpr_at_0.001": Number("privacy.membership", "lower"),
+    **_ATTACKS,
     "privacy.dcr.median": Number("privacy.distance", "none", _FAR),
     "privacy.nndr.median": Number("privacy.distance", "none", _FAR),
     "privacy.dcr.share_closer": Number("privacy.distance", "none", _FAR),

@@ -39,6 +39,8 @@ class Estimate:
         reference: the same figure for a fresh real sample; none where it makes no sense.
         floor: the same figure for columns shuffled independently; none where it makes no sense.
         note: one sentence that a reader needs beside the number.
+        detectable: of an attack, the smallest value that it would have told from chance in 80 of 100 repetitions at
+            this sample size; none for all others.
     """
 
     measure: str
@@ -51,9 +53,10 @@ class Estimate:
     reference: float | None = None
     floor: float | None = None
     note: str = ""
+    detectable: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("value", "low", "high", "reference", "floor"):
+        for name in ("value", "low", "high", "reference", "floor", "detectable"):
             number = getattr(self, name)
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"an estimate is finite: measure={self.measure!r} has {name}={number}")

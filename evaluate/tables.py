@@ -1,7 +1,7 @@
 """The tables that every measure is given, prepared once, so that all of them compare the same rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
@@ -20,6 +20,8 @@ from synth.table.conforming import Outside
 MIN_TRAIN_ROWS = 40
 MIN_HOLDOUT_ROWS = 40
 MIN_SYNTHETIC_ROWS = 2
+N_TARGETS = 8_000
+"""Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
 MOSTLY = 0.5
 """Share of rows above which a table is one without twins, and a holdout is not held out."""
 
@@ -75,6 +77,7 @@ class Real:
         control: *Sensitive*. The other half: non-members of attacks and the test set of utility.
         shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
         seed: every draw of every measure derives from it.
+        n_targets: rows of either side that attacks are tried on at most; none: all.
     """
 
     schema: Schema
@@ -84,10 +87,18 @@ class Real:
     control: pd.DataFrame
     shuffled: pd.DataFrame
     seed: int
+    n_targets: int | None = N_TARGETS
 
     @classmethod
     def prepare(
-        cls, train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int = 0, outside: Outside = "refuse"
+        cls,
+        train: pd.DataFrame,
+        holdout: pd.DataFrame,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        outside: Outside = "refuse",
+        n_targets: int | None = N_TARGETS,
     ) -> Self:
         """The real side of an evaluation.
 
@@ -98,6 +109,7 @@ class Real:
             seed: for the halves of the holdout, the shuffle, and all that measures draw.
             outside: what to do with values that do not fit the schema: "refuse", or "clamp" as `synth.table.conform`
                 does.
+            n_targets: rows of either side that attacks are tried on at most, a seeded sample; none: all.
 
         Raises:
             EvaluationError: too few rows on one side, or train and holdout share theirs; nothing was measured.
@@ -113,7 +125,7 @@ class Real:
         train, holdout = (_in_seeded_order(real, schema, seed) for real in (train, holdout))
         fresh, control = halves(holdout, schema, seed=seed)
         shuffled = shuffle_columns(train, np.random.default_rng([seed, 0]))
-        return cls(schema, declared, train, fresh, control, shuffled, seed)
+        return cls(schema, declared, train, fresh, control, shuffled, seed, n_targets)
 
     def beside(self, synthetic: pd.DataFrame, statement: Mapping[str, Any] | None = None) -> "Tables":
         """These rows and a synthetic table; what measures keep of real rows is shared by all of them.
@@ -129,8 +141,8 @@ class Real:
         if len(synthetic) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
         fitted = _conform("synthetic", synthetic, self.schema, "clamp")
-        real = {name: getattr(self, name) for name in ("schema", "declared", "train", "fresh", "control", "shuffled")}
-        made = Tables(**real, offered=synthetic, synthetic=fitted, seed=self.seed, claim=Claim.of(statement))
+        real = {one.name: getattr(self, one.name) for one in fields(self)}
+        made = Tables(**real, offered=synthetic, synthetic=fitted, claim=Claim.of(statement))
         object.__setattr__(made, "kept_of_real", self._kept)  # a table that is changed by `replace` has its own
         return made
 
@@ -154,6 +166,7 @@ class Tables:
         shuffled: *Sensitive*.
         seed: every draw of every measure derives from it.
         claim: what the table's privacy statement promises; none where there is none.
+        n_targets: as in `Real`.
         kept: *Sensitive*. What one measure has made for another, by a name of their choice.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """
@@ -168,6 +181,7 @@ class Tables:
     shuffled: pd.DataFrame
     seed: int
     claim: Claim | None = None
+    n_targets: int | None = N_TARGETS
     kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     kept_of_real: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import neighbors
+from evaluate.neighbors import blocked as neighbors
 from evaluate.neighbors import Rows, nearest, space_of
 from evaluate.tables import Tables, shuffle_columns
 from synth.schema import build_schema

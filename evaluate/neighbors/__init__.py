@@ -1,0 +1,19 @@
+"""One space for all distances, and the one search for nearest rows that every attack and every table shares."""
+
+from evaluate.neighbors.blocked import LEAST, Neighbors, kept_search, nearest, search
+from evaluate.neighbors.gower import gower_nearest, gower_without_each
+from evaluate.neighbors.space import Rows, Space, embed, space_of
+
+__all__ = [
+    "LEAST",
+    "Neighbors",
+    "Rows",
+    "Space",
+    "embed",
+    "gower_nearest",
+    "gower_without_each",
+    "kept_search",
+    "nearest",
+    "search",
+    "space_of",
+]

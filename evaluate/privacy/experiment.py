@@ -1,0 +1,166 @@
+"""An attack as a small experiment: how often it succeeds on members, on controls, and without the synthetic table.
+
+Only what it gains on members over controls is a leak: what holds for everybody is knowledge about the population, which
+a good synthetic table is meant to give.
+
+Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from evaluate.intervals import LEVEL, Rate, newcombe
+from evaluate.result import Estimate
+
+POWER = 0.8
+"""How often an attack has to come out above chance for an advantage to count as one it could have detected."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What came of it.
+
+    Attributes:
+        attack: which attempts on members succeeded, shape (n_members,), boolean; or how far, in [0, 1].
+        control: the same on rows that were not used for training, shape (n_controls,).
+        baseline: what guessing without a synthetic row gives on members, in [0, 1]; none where there is no such thing.
+        dependence: how many attempts tell as much as one independent one, at least 1.
+    """
+
+    attack: np.ndarray
+    control: np.ndarray
+    baseline: float | None = None
+    dependence: float = 1.0
+
+    @property
+    def n(self) -> int:
+        """Attempts, on members and on controls together."""
+        return len(self.attack) + len(self.control)
+
+    def rates(self, n_comparisons: int = 1) -> tuple[Rate, Rate]:
+        """Success on members and on controls, each with its score interval.
+
+        Args:
+            n_comparisons: from how many experiments this one was picked (Bonferroni).
+        """
+        sides = ((float(np.mean(hits)), len(hits) / self.dependence) for hits in (self.attack, self.control))
+        members, controls = (_score(*side, n_comparisons) for side in sides)
+        return members, controls
+
+    def advantage(self, n_comparisons: int = 1) -> Rate:
+        """Success on members minus success on controls, with its interval.
+
+        Args:
+            n_comparisons: as in `rates`.
+        """
+        return newcombe(*self.rates(n_comparisons))
+
+    def detectable(self, n_comparisons: int = 1) -> float:
+        """The advantage that would have been told from none in 80 of 100 repetitions.
+
+        Args:
+            n_comparisons: as in `rates`.
+        """
+        members, controls = (len(hits) / self.dependence for hits in (self.attack, self.control))
+        return detectable_advantage(float(self.control.mean()), members, controls, n_comparisons)
+
+    def estimate(
+        self, measure: str, *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
+    ) -> Estimate:  # fmt: skip
+        """The advantage as a number of an evaluation; a table that tells nothing has none.
+
+        Args:
+            measure: its name in the catalog.
+            note: one sentence about it.
+            subject: columns that it is about.
+            n_comparisons: as in `rates`.
+        """
+        value, low, high = self.advantage(n_comparisons)
+        return Estimate(
+            measure, value, self.n, "lower", subject=subject, low=low, high=high, reference=0.0, note=note,
+            detectable=self.detectable(n_comparisons),
+        )  # fmt: skip
+
+    def figure(self) -> Mapping[str, Any]:
+        """The rates as plain data: what a report draws."""
+        attack, control = self.rates()
+        numbers = {"attack": list(attack), "control": list(control), "baseline": self.baseline}
+        return {**numbers, "n_attack": len(self.attack), "n_control": len(self.control)}
+
+
+def score_rate(hits: np.ndarray, n_comparisons: int = 1) -> Rate:
+    """A rate with its score interval, as `evaluate.intervals.wilson` but at any level.
+
+    Args:
+        hits: which attempts succeeded, or how far, in [0, 1]; shape (n,).
+        n_comparisons: from how many rates this one was picked (Bonferroni).
+    """
+    return _score(float(np.mean(hits)), len(hits), n_comparisons)
+
+
+def _score(share: float, n: float, n_comparisons: int) -> Rate:
+    z = float(special.ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
+    center = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    return share, max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
+
+
+def detectable_advantage(control: float, n_attack: float, n_control: float, n_comparisons: int = 1) -> float:
+    """The advantage over a success rate on controls whose interval lies above zero in 80 of 100 repetitions; at most 1.
+
+    Args:
+        control: the success rate on controls.
+        n_attack: attempts on members; fewer, and no whole number, where they depend on each other.
+        n_control: attempts on controls, in the same way.
+        n_comparisons: from how many experiments it is picked.
+
+    >>> round(detectable_advantage(0.5, 2000, 2000), 3)
+    0.044
+    """
+    against = _score(control, n_control, n_comparisons)
+    unlucky = float(special.ndtri(POWER))
+
+    def low(advantage: float) -> float:
+        share = min(control + advantage, 1.0)
+        spread = share * (1 - share) / n_attack + control * (1 - control) / n_control
+        return newcombe(_score(max(share - unlucky * spread**0.5, 0.0), n_attack, n_comparisons), against)[1]
+
+    if low(1 - control) <= 0:
+        return 1.0
+    return float(optimize.brentq(low, 0.0, 1 - control, xtol=1e-5))
+
+
+def detectable_auc(n_members: int, n_controls: int) -> float:
+    """The area under the curve whose interval lies above 1/2 in 80 of 100 repetitions.
+
+    Of scores that are normal with the same variance, by the variance of Hanley & McNeil 1982 at 1/2.
+
+    >>> round(detectable_auc(8000, 4000), 4)
+    0.5157
+    """
+    spread = ((n_members + n_controls + 1) / (12 * n_members * n_controls)) ** 0.5
+    return min(1.0, 0.5 + float(special.ndtri(1 - (1 - LEVEL) / 2) + special.ndtri(POWER)) * spread)
+
+
+def detectable_rate(rate: float, allowed: int, n_members: int, n_controls: int) -> float:
+    """The true positive rate that a false positive rate would have been told from in 80 of 100 repetitions; at most 1.
+
+    Args:
+        rate: the false positive rate.
+        allowed: controls above the threshold.
+        n_members: targets in train.
+        n_controls: targets not in train.
+    """
+    if allowed < 0:
+        return 1.0
+
+    def excess(share: float) -> float:
+        above = float(stats.binom.ppf(1 - POWER, n_members, share))
+        odds = float(stats.beta.ppf((1 - LEVEL) / 2, above, allowed + 1)) if above > 0 else 0.0
+        return (rate * odds / (1 - odds) * n_controls / n_members if odds < 1 else 1.0) - rate
+
+    return float(optimize.brentq(excess, rate / 100, 1.0, xtol=1e-6)) if excess(1.0) > 0 else 1.0

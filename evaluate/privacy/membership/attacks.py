@@ -1,0 +1,144 @@
+"""The membership attacks of the ensemble: each gives every target a score, higher for "was in the training table".
+
+The attacker knows the synthetic table, the complete record of every target, and a sample of the same population that
+was not used for training (the fresh half of the holdout). They want to say of a target whether it was in the training
+table, and win where they name members more often than non-members. Each score compares what the synthetic table says
+of a record with what the attacker's own sample says, so that a record which is near to everything does not look like a
+member: members and non-members are scored alike, and by nothing that the training table alone would know.
+
+Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Yao et
+al. 2025, arXiv:2505.01524 (why distances need it); Fellegi & Sunter 1969, "A Theory for Record Linkage".
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from evaluate.neighbors import Rows, space_of
+from evaluate.privacy.membership.targets import Targets, targets_of
+from evaluate.sampling import drawn_order, learned_keys
+from evaluate.tables import Tables
+
+Attack = Callable[[Targets, Tables], np.ndarray]
+"""Scores of some targets, shape (len(targets),)."""
+
+SOFTENED = 0.02
+"""Added to distances before logarithms: a fiftieth of what one category makes, below which all are the same."""
+DISAGREES = 1.0
+"""What a category that differs takes from the evidence of a link, in nats."""
+N_AROUND = 5
+"""Neighbors that stand for how dense a table is around a target."""
+MAX_LEARNED = 20_000
+"""Synthetic rows that the classifier learns from at most."""
+
+
+def nearest(targets: Targets, tables: Tables) -> np.ndarray:
+    """How much nearer the synthetic rows are than the attacker's own, in [-1, 2].
+
+    A target that stands in the synthetic table verbatim, and not in the attacker's sample, comes before all others,
+    the most isolated one first.
+    """
+    synthetic, fresh = targets.synthetic.distances[:, 0], targets.fresh.distances[:, 0]
+    both = synthetic + fresh
+    contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
+    verbatim = (synthetic == 0) & (fresh > 0)
+    return np.where(verbatim, 1.0 + fresh / (1.0 + fresh), contrast)
+
+
+def margin(targets: Targets, tables: Tables) -> np.ndarray:
+    """How far the nearest synthetic row stands out among the next ones, and beside the attacker's nearest row.
+
+    A row that was copied with a few changes is much nearer than any other; honest rows come at about equal distances.
+    """
+    logs = np.log(targets.synthetic.distances + SOFTENED)
+    others = logs[:, 1 : 1 + N_AROUND].mean(axis=1) if logs.shape[1] > 1 else logs[:, 0]
+    return np.asarray((others + np.log(targets.fresh.distances[:, 0] + SOFTENED)) / 2 - logs[:, 0])
+
+
+def density(targets: Targets, tables: Tables) -> np.ndarray:
+    """The logarithm of the synthetic rows' density at a target beside that of the attacker's sample (DOMIAS).
+
+    DEVIATES: densities by distances to neighbors, not by a normalizing flow: no training, and mixed types.
+    """
+    n_synthetic, n_fresh = len(tables.synthetic), len(tables.fresh)
+    k_fresh = min(max(round(N_AROUND * n_fresh / n_synthetic), 1), N_AROUND)
+    k_synthetic = min(max(round(N_AROUND * n_synthetic / n_fresh), 1), N_AROUND)
+    synthetic = np.log(targets.synthetic.distances[:, :k_synthetic] + SOFTENED).mean(axis=1)
+    return np.asarray(np.log(targets.fresh.distances[:, :k_fresh] + SOFTENED).mean(axis=1) - synthetic)
+
+
+def linkage(targets: Targets, tables: Tables) -> np.ndarray:
+    """How strongly the best of the near synthetic rows agrees with a target, beside the attacker's best row.
+
+    Agreement counts by how rare it is: in a category by its frequency, in a number by how many lie as near. Single
+    columns that were changed cost little, so that a copy with noise in it is still linked.
+    """
+    space = space_of(tables)
+    linked = _evidence(targets.rows, space.synthetic, targets.synthetic.positions, space.fresh)
+    return np.asarray(linked - _evidence(targets.rows, space.fresh, targets.fresh.positions, space.fresh))
+
+
+def classifier(targets: Targets, tables: Tables) -> np.ndarray:
+    """The log-odds that a classifier gives a target of being synthetic, not one of the attacker's own rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
+
+    space = space_of(tables)
+    synthetic = space.synthetic.take(tables.order("synthetic")[:MAX_LEARNED])
+    order = drawn_order(learned_keys(tables.fresh, tables.schema), tables.seed)
+    fresh = space.fresh.take(order[:MAX_LEARNED])
+    rows = np.concatenate([_features(synthetic), _features(fresh)])
+    is_synthetic = np.repeat([1, 0], [len(synthetic), len(fresh)])
+    weights = np.repeat([0.5 / len(synthetic), 0.5 / len(fresh)], [len(synthetic), len(fresh)]) * len(rows)
+    model = HistGradientBoostingClassifier(
+        max_iter=60, learning_rate=0.1, max_leaf_nodes=31, min_samples_leaf=5, early_stopping=False,
+        random_state=tables.seed % 2**32,
+    )  # fmt: skip
+    with threadpool_limits(1):  # many threads on few cores wait for each other most of the time
+        return np.asarray(model.fit(rows, is_synthetic, weights).decision_function(_features(targets.rows)))
+
+
+ATTACKS: Mapping[str, Attack] = {
+    "nearest": nearest, "margin": margin, "linkage": linkage, "density": density, "classifier": classifier,
+}  # fmt: skip
+"""Every attack of the ensemble by name; of equal ones, the first is chosen."""
+
+
+def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    """Scores of members and of controls by every attack, made once for the same tables.
+
+    Args:
+        tables: *Sensitive*. As `Tables.prepare` gives them.
+    """
+    if "membership scores" not in tables.kept:
+        members, controls = targets_of(tables)
+        both, n = members.joined(controls), len(members)
+        scores = {name: attack(both, tables) for name, attack in ATTACKS.items()}
+        tables.kept["membership scores"] = {name: (found[:n], found[n:]) for name, found in scores.items()}
+    kept: Mapping[str, tuple[np.ndarray, np.ndarray]] = tables.kept["membership scores"]
+    return kept
+
+
+def _features(rows: Rows) -> np.ndarray:
+    return np.column_stack([values.astype(np.float32) for values in rows.columns.values()])
+
+
+def _evidence(targets: Rows, pool: Rows, candidates: np.ndarray, known: Rows) -> np.ndarray:
+    """The strongest evidence that one of some rows of the pool is the target, in nats; shape (len(targets),).
+
+    Args:
+        targets: shape (n,) rows.
+        pool: rows.
+        candidates: positions in the pool, shape (n, k).
+        known: rows that frequencies are taken from.
+    """
+    total = np.zeros(candidates.shape)
+    for name, values in targets.columns.items():
+        other, ranked = pool.columns[name][candidates], np.sort(known.columns[name])
+        n_equal = np.searchsorted(ranked, values, "right") - np.searchsorted(ranked, values, "left")
+        share = (np.maximum(n_equal, 1) / max(len(ranked), 1))[:, None]
+        if values.dtype.kind == "i":
+            total += np.where(values[:, None] == other, -np.log(share), -DISAGREES)
+        else:
+            total -= np.log(np.minimum(2 * np.abs(values[:, None] - other) + share, 1.0))
+    return np.asarray(total.max(axis=1))

@@ -1,0 +1,163 @@
+"""The membership attack on those who are most exposed: isolated rows, rare ones, and the groups of sensitive columns.
+
+The attacker is that of `evaluate.privacy.membership` and picks whom to attack first: the tenth of the targets that lie
+furthest from every row of their own sample, and the tenth that hold the rarest values (the rarest combination of
+quasi-identifiers where the schema names some). Whom they pick depends on the target and on the attacker's own sample
+alone, so that members and non-members are picked alike. A leak of outliers, which an average over all people hides,
+shows here. Groups of sensitive columns are attacked one by one; of these the one that comes out worst is named.
+
+Source: Meeus et al. 2023, "Achilles' Heels: Vulnerable Record Identification in Synthetic Data Publishing",
+arXiv:2306.10308; Kulynych et al. 2022, arXiv:1906.00389 (disparate vulnerability).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.fairness.groups import Groups
+from evaluate.neighbors import space_of
+from evaluate.privacy.membership import MIN_TARGETS, area_estimate, rate_estimate
+from evaluate.privacy.membership.attacks import scored
+from evaluate.privacy.membership.ensemble import AREA, Both, parts_for
+from evaluate.privacy.membership.targets import Targets, targets_of
+from evaluate.result import Estimate, Failure
+from evaluate.tables import Measurement, Tables
+
+SHARE = 0.1
+"""Of the targets, how many count as the most exposed."""
+MIN_GROUP = 25
+"""Members, and controls, that a group needs for an area under the curve with an interval."""
+N_BINS = 10
+"""Ranks of a number are told apart by tenths where combinations are counted."""
+RATE = 0.01
+TEXTS = {"isolated": "the tenth furthest from any row that the attacker knows", "rare": "the tenth with rarest values"}
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Some of the targets. *Sensitive*."""
+
+    text: str
+    among: Both
+
+
+def measure(tables: Tables) -> Measurement:
+    """AUC and true positive rates among the most exposed, and the AUC in the group of each sensitive column's worst.
+
+    Estimates: `privacy.vulnerable.isolated.auc`, `privacy.vulnerable.isolated.tpr_at_0.01`, the same of `rare`, and by
+    sensitive column `privacy.vulnerable.group.auc`.
+    """
+    sides, of = targets_of(tables), scored(tables)
+    chosen = {"isolated": _isolated(sides), "rare": _rare(sides, tables)}
+    found: list[Estimate | Failure] = []
+    drawn: list[dict[str, Any]] = []
+    for name, among in chosen.items():
+        found += _exposed(name, among, of)
+        drawn += _drawn(TEXTS[name], found[-2])
+    for column in (name for name in tables.schema.sensitive if name in tables.schema.learned):
+        by_group = _of_groups(column, _groups(column, sides, tables), of)
+        found.append(by_group[0][1] if by_group else _unmeasured(column))
+        drawn += [one for text, group in by_group for one in _drawn(f"{column}: {text}", group)]
+    return Measurement(
+        estimates=tuple(one for one in found if isinstance(one, Estimate)),
+        failures=tuple(one for one in found if isinstance(one, Failure)),
+        figures={"vulnerable": drawn},
+    )
+
+
+def _isolated(sides: tuple[Targets, Targets]) -> Both:
+    """The targets whose nearest row of the attacker's sample is furthest away."""
+    members, controls = (side.fresh.distances.mean(axis=1) for side in sides)
+    return _highest(members, controls)
+
+
+def _rare(sides: tuple[Targets, Targets], tables: Tables) -> Both:
+    """The targets whose combination of quasi-identifiers, or else whose rarest value, few of the attacker's rows have.
+
+    Among those that are equally rare, the more isolated ones come first.
+    """
+    quasi = [name for name in tables.schema.quasi_identifiers if name in tables.schema.learned]
+    known = {name: _binned(values) for name, values in space_of(tables).fresh.columns.items()}
+    combinations = [quasi] if quasi else [[name] for name in known]
+    rarity = []
+    for side in sides:
+        codes = {name: _binned(values) for name, values in side.rows.columns.items()}
+        counts = [_counts([codes[n] for n in names], [known[n] for n in names]) for names in combinations]
+        far = side.fresh.distances.mean(axis=1)
+        rarity.append(far / (1 + far) - np.min(counts, axis=0) if counts else far)
+    return _highest(rarity[0], rarity[1])
+
+
+def _binned(values: np.ndarray) -> np.ndarray:
+    """Codes of categories, or tenths of ranks; int64."""
+    return values.astype(np.int64) if values.dtype.kind == "i" else np.floor(values * N_BINS).astype(np.int64)
+
+
+def _counts(codes: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> np.ndarray:
+    """How many known rows hold each row's combination of codes; shape (n,)."""
+    n = len(codes[0])
+    both = pd.DataFrame({i: np.concatenate(pair) for i, pair in enumerate(zip(codes, known, strict=True))})
+    cells = both.groupby(list(both.columns), sort=False).ngroup().to_numpy()
+    return np.asarray(np.bincount(cells[n:], minlength=int(cells.max(initial=0)) + 1)[cells[:n]])
+
+
+def _highest(members: np.ndarray, controls: np.ndarray) -> Both:
+    """Which targets are among the highest of both sides together; of equal ones either all or none."""
+    both = np.concatenate([members, controls])
+    if not len(both):
+        return members > 0, controls > 0
+    limit = np.quantile(both, 1 - SHARE, method="higher")
+    return members >= limit, controls >= limit
+
+
+def _exposed(name: str, among: Both, of: Mapping[str, Both]) -> list[Estimate | Failure]:
+    """The area under the curve, and the true positive rate, among the most exposed."""
+    auc, rate = (f"privacy.vulnerable.{name}.{number}" for number in ("auc", f"tpr_at_{RATE:g}"))
+    if _too_few(among, MIN_TARGETS):
+        message = f"fewer than {MIN_TARGETS} of the most exposed rows are on either side; give a larger holdout"
+        return [Failure(auc, "skipped", message), Failure(rate, "skipped", message)]
+    parts = [part.scores(of, among) for part in parts_for(AREA, of)]
+    note = f"the membership attack on {TEXTS[name]}; 0.5 tells nothing"
+    return [area_estimate(auc, parts, note=note), rate_estimate(rate, RATE, of, among)]
+
+
+def _groups(column: str, sides: tuple[Targets, Targets], tables: Tables) -> list[_Group]:
+    """The groups of a sensitive column that are large enough on both sides."""
+    groups = Groups.of(column, tables.train, tables.schema)
+    frames = (tables.train, tables.control)
+    codes = [
+        groups.codes(frame.iloc[side.positions].reset_index(drop=True), tables.schema)
+        for frame, side in zip(frames, sides, strict=True)
+    ]
+    found = [_Group(label, (codes[0] == i, codes[1] == i)) for i, label in enumerate(groups.labels)]
+    return [group for group in found if not _too_few(group.among, MIN_GROUP)]
+
+
+def _of_groups(column: str, groups: list[_Group], of: Mapping[str, Both]) -> list[tuple[str, Estimate]]:
+    """The area under the curve in each group, the worst first, all at a level that allows for the choice."""
+    halves, found = parts_for(AREA, of), []
+    for group in groups:
+        parts = [part.scores(of, group.among) for part in halves]
+        note = f"the membership attack on the group that comes out worst of {len(groups)}: {group.text}"
+        name, among = "privacy.vulnerable.group.auc", len(groups)
+        found.append((group.text, area_estimate(name, parts, note=note, subject=(column,), n_comparisons=among)))
+    return sorted(found, key=lambda pair: -pair[1].value)
+
+
+def _drawn(text: str, found: Estimate | Failure) -> list[dict[str, Any]]:
+    """A line of what the report shows, as plain data; nothing where nothing was measured."""
+    if isinstance(found, Failure):
+        return []
+    return [{"group": text, "n": found.n, "auc": [found.value, found.low, found.high]}]
+
+
+def _too_few(among: Both, least: int) -> bool:
+    return any(int(side[half::2].sum()) < max(2, least // 2) for side in among for half in (0, 1))
+
+
+def _unmeasured(column: str) -> Failure:
+    message = f"no group has {MIN_GROUP} attacked rows on either side; give larger tables"
+    return Failure("privacy.vulnerable.group.auc", "skipped", message, (column,))
