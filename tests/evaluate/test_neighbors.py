@@ -1,13 +1,15 @@
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate.neighbors import Neighbors, Rows, kept_search, nearest, search, space_of
 from evaluate.neighbors import blocked as neighbors
-from evaluate.neighbors import Rows, nearest, space_of
+from evaluate.neighbors.gpu import candidates_on
 from evaluate.tables import Tables, shuffle_columns
 from synth.schema import build_schema
 from synth.table import conform
@@ -98,3 +100,67 @@ def test_the_space_is_built_once_and_goes_with_its_tables():
     del tables, space
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("k", [1, 3, 16])
+def test_many_neighbors_are_those_of_brute_force(k, monkeypatch):
+    """Groups whose minima are looked at first must hide no neighbor, nor may the rest that fills no group."""
+    monkeypatch.setattr(neighbors, "GROUP_ROWS", 4)
+    monkeypatch.setattr(neighbors, "CHUNK_ROWS", 151)
+    rng = np.random.default_rng(2)
+    targets, pool = (plain(rng.standard_normal((n, 6)).astype(np.float32)) for n in (40, 450))
+    found = search(targets, pool, k)
+    gaps = np.linalg.norm(targets.points[:, None].astype(float) - pool.points[None], axis=2)
+    assert np.allclose(found.distances, np.sort(gaps, axis=1)[:, :k], atol=1e-6)
+    assert np.allclose(np.take_along_axis(gaps, found.positions, axis=1), found.distances, atol=1e-6)
+
+
+def test_positions_of_equal_rows_point_at_equal_rows(drawn):
+    space = space_of(drawn)
+    found = search(space.synthetic, space.train, 5)
+    equal = found.distances == 0
+    rows = space.train.keys[found.positions]
+    assert equal.any()
+    assert np.array_equal(rows[equal], np.broadcast_to(space.synthetic.keys[:, None], rows.shape)[equal])
+
+
+def test_another_device_finds_the_same_candidates():
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    block, pool = (rng.standard_normal((n, 5)).astype(np.float32) for n in (20, 200))
+    starts = np.array([0, 90])
+    found = candidates_on("cpu", pool, starts, 4)(block)
+    expected = neighbors._on_cpu([pool[:90], pool[90:]], starts, 4)(block)
+    assert np.array_equal(np.sort(found[:, :4]), np.sort(expected[:, :4]))
+    assert np.array_equal(np.sort(found[:, 4:]), np.sort(expected[:, 4:]))
+
+
+def test_what_is_found_among_real_rows_serves_every_synthetic_table(drawn):
+    calls = []
+
+    def find() -> Neighbors:
+        calls.append(1)
+        return Neighbors(np.zeros((1, 1)), np.zeros((1, 1), dtype=np.int64))
+
+    other = replace(drawn, synthetic=drawn.fresh)
+    object.__setattr__(other, "kept_of_real", drawn.kept_of_real)
+    for tables in (drawn, other, drawn):
+        kept_search(tables, "real", find, real=True)
+    assert len(calls) == 1
+    for tables in (drawn, other, drawn):
+        kept_search(tables, "synthetic", find)
+    assert len(calls) == 3
+
+
+def test_the_space_looks_alike_from_training_rows_and_from_others():
+    """By the training rows' own ranks every fresh row would lie further from a training row than from a control."""
+    rng, gaps = np.random.default_rng(4), []
+    for _ in range(30):
+        frames = (pd.DataFrame({"x": rng.standard_normal(n)}) for n in (300, 300, 300, 10))
+        space = space_of(tables_of(*frames))
+        gaps.append(nearest(space.train, space.fresh).mean() - nearest(space.control, space.fresh).mean())
+    assert abs(np.mean(gaps)) < 4 * np.std(gaps) / 30**0.5
+
+
+def plain(points: np.ndarray) -> Rows:
+    return Rows(np.arange(len(points), dtype=np.uint64) + np.uint64(10_000 * len(points)), points, {})
