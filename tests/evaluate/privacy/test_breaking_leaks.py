@@ -1,0 +1,120 @@
+"""Leaks that other tools score as perfect, and honest tables that they accuse: measured end to end, and judged."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate, measure_candidate
+from evaluate.policy import judge, load_policy
+from evaluate.result import Candidate, Estimate
+from evaluate.tables import Real
+from synth.infer import infer_schema
+
+POLICIES = Path(__file__).parents[3] / "understudy" / "policies"
+SHIPPED = ("internal", "partner", "public")
+PRIVACY = ("privacy.copies", "privacy.membership", "privacy.vulnerable", "privacy.singling_out", "privacy.inference")
+
+
+def population(n: int, seed: int) -> pd.DataFrame:
+    """Negative numbers, missing values, dates, a constant column, odd names, and one row of hundreds with a twin."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=n)
+    return pd.DataFrame(
+        {
+            "balance": np.round(hidden * 1000 + rng.normal(size=n) * 300, 2),
+            "a b": np.where(rng.random(n) < 0.2, np.nan, np.round(hidden + rng.normal(size=n), 3)),
+            "day": pd.to_datetime("2020-06-01") + pd.to_timedelta(np.round(hidden * 100), unit="D"),
+            '</script>"': np.where(hidden + rng.normal(size=n) * 0.5 > 0, "high", "low"),
+            "it's": np.where(rng.random(n) < 0.3, None, np.where(hidden > 0.5, "x", "y")),
+            "level": np.clip(np.round(hidden * 2 + 5), 0, 10).astype(int),
+            "same": "k",
+        }
+    )
+
+
+def answers(n: int, seed: int) -> pd.DataFrame:
+    """Yes and no in six columns: every row has many twins, and distances see nothing."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({name: np.where(rng.random(n) < 0.4, "yes", "no") for name in "abcdef"})
+
+
+def other_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same values: numbers as text or float, dates as text, categories as such; rows and columns turned round."""
+    made = {
+        name: column.astype("category") if column.dtype == object else column.astype(object)
+        for name, column in frame.items()
+    }
+    if "day" in made:
+        made["day"] = frame["day"].dt.strftime("%Y-%m-%d")
+    if "level" in made:
+        made["level"] = frame["level"].astype(float)
+    return pd.DataFrame(made).sample(frac=1.0, random_state=3)[list(frame.columns[::-1])]
+
+
+def measured(
+    train: pd.DataFrame, holdout: pd.DataFrame, synthetic: pd.DataFrame, measures: tuple[str, ...] = PRIVACY
+) -> Candidate:
+    schema = infer_schema(pd.concat([train, holdout], ignore_index=True))
+    return evaluate(train, holdout, synthetic, schema, measures=measures).candidates[0]
+
+
+def failed(candidate: Candidate, policy: str) -> set[str]:
+    findings = judge(candidate, load_policy(POLICIES / f"{policy}.toml")).findings
+    return {f.rule.measure for f in findings if f.outcome == "FAIL" and f.rule.measure.startswith("privacy.")}
+
+
+@pytest.mark.parametrize("make", [population, answers])
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_exact_copy_fails_under_every_policy_whatever_its_dtypes(make, turned) -> None:
+    train = make(1200, 0)
+    copy = other_dtypes(train) if turned else train
+    candidate = measured(train, make(800, 1), copy, ("privacy.copies", "privacy.membership"))
+    for policy in SHIPPED:
+        assert failed(candidate, policy), policy
+
+
+@pytest.mark.parametrize("sizes", [(1600, 400), (800, 800), (500, 1000)])
+@pytest.mark.parametrize("n_synthetic", [400, 1600])
+def test_equal_samples_of_one_population_show_no_leak_at_any_size_ratio(sizes, n_synthetic) -> None:
+    """Of some thirty numbers, one or two may lie above chance by their stated rate; none far."""
+    candidate = measured(population(sizes[0], 10), population(sizes[1], 11), population(n_synthetic, 12))
+    above = [e for e in candidate.estimates if e.detectable is not None and e.low is not None and e.low > e.reference]
+    assert len(above) <= 1, above
+    assert not failed(candidate, "internal")
+
+
+@pytest.mark.parametrize("columns", [["level"], ["balance"], ["it's"], ["same"]])
+def test_tables_of_one_column_give_numbers_or_a_reason_and_no_false_alarm(columns) -> None:
+    candidate = measured(*(population(600, seed)[columns] for seed in range(3)))
+    assert {failure.reason for failure in candidate.failures} <= {"skipped"}
+    for estimate in candidate.estimates:
+        if estimate.detectable is not None:
+            assert estimate.low <= estimate.reference + 0.01, estimate
+
+
+def test_half_a_percent_of_verbatim_rows_is_found_at_eight_thousand() -> None:
+    train, holdout = population(8000, 20), population(8000, 21)
+    real = Real.prepare(train, holdout, infer_schema(pd.concat([train, holdout], ignore_index=True)))
+    for n_leaked, alarm in ((0, False), (40, True)):
+        synthetic = pd.concat([population(8000 - n_leaked, 22), train.head(n_leaked)], ignore_index=True)
+        candidate = measure_candidate("offered", real.beside(synthetic), measures=["privacy.membership"])
+        found = candidate.find("privacy.membership.tpr_at_0.001")
+        assert isinstance(found, Estimate)
+        assert found.low is not None
+        assert (found.low > 0.001) == alarm, found
+
+
+def test_a_table_of_fifty_columns_is_attacked_too() -> None:
+    def wide(n: int, seed: int) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        base = rng.normal(size=n)
+        numbers = {f"x{i}": np.round(base + rng.normal(size=n), 2) for i in range(25)}
+        return pd.DataFrame({**numbers, **{f"c{i}": rng.choice(list("abc"), n) for i in range(25)}})
+
+    train, holdout = wide(400, 0), wide(400, 1)
+    real = Real.prepare(train, holdout, infer_schema(pd.concat([train, holdout], ignore_index=True)))
+    copy, honest = (measure_candidate("a", real.beside(t), measures=PRIVACY) for t in (train, wide(400, 2)))
+    assert failed(copy, "internal") >= {"privacy.membership.auc", "privacy.inference"}
+    assert not failed(honest, "internal")
