@@ -1,9 +1,9 @@
-"""What an audit of the measurement log says of a claim, in the words of the report."""
+"""What an audit says of a claim, in the words of the report."""
 
 import math
 from dataclasses import dataclass
 
-from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditError
+from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditError, AuditPart
 from evaluate.result import Candidate
 from reports.books import exact
 from reports.text import percent, plain
@@ -18,6 +18,12 @@ WEAK = (
     "claim; give the audit more time."
 )
 READINGS = {EXCEEDS: DISPROVED, TOO_WEAK: WEAK}
+IN_PARTS = (
+    "The sums of one training run were attacked by canaries in it, the counts before it by fits of their own. Each "
+    "part had its share of the error, so that the confidence is of all bounds together."
+)
+LONGEST, MOST_PARTS = 240, 4
+"""Of what an audit says that it ran on, and of its parts: an evaluation may come from anyone."""
 UNREADABLE = "The audit of this table cannot be read, so nothing is known of its claim; evaluate again."
 
 
@@ -29,7 +35,8 @@ class AuditNote:
         bound: lower bound on epsilon, to two digits after the point, cut off; a dash where it cannot be read.
         sentence: bound, claim, confidence, and on what.
         reading: what follows from that.
-        evidence: error rates of the attacker, trials, and the bound that assumes nothing of the noise.
+        evidence: error rates of the attacker, trials, and the bound that assumes nothing of the noise; part by part
+            where there are several.
         alarms: whether a reader has to be stopped.
     """
 
@@ -48,18 +55,41 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
         found = Audit.from_dict(candidate.audit)
     except AuditError:
         return AuditNote("\u2014", UNREADABLE, "", "", alarms=True)
+    what = "one training run and the counts before it" if found.parts else "the measurement log"
+    ran_on = "a public stand-in" if found.parts else plain(found.ran_on, LONGEST)
     sentence = (
-        f"Audit of the measurement log: lower bound {cut(found.bound)}, claim {exact(found.epsilon)} at delta "
-        f"{exact(found.delta)}, {100 * found.confidence:g}% confidence, on {plain(found.ran_on, 200)}."
+        f"Audit of {what}: lower bound {cut(found.bound)}, claim {exact(found.epsilon)} at delta "
+        f"{exact(found.delta)}, {100 * found.confidence:g}% confidence, on {ran_on}."
     )
-    evidence = (
+    reading = READINGS.get(found.verdict, NOT_DISPROVED)
+    return AuditNote(cut(found.bound), sentence, reading, _parts(found) or _evidence(found), found.verdict == EXCEEDS)
+
+
+def _parts(found: Audit) -> str:
+    """Every part; nothing where all was attacked at once."""
+    return " ".join([IN_PARTS, *(_of_part(part) for part in found.parts[:MOST_PARTS])]) if found.parts else ""
+
+
+def _of_part(part: AuditPart) -> str:
+    """One part of several, on what, and with which bound."""
+    return (
+        f"{_capitalized(plain(part.what, 60))}: lower bound {cut(part.bound)}, on {plain(part.ran_on, LONGEST)}. "
+        f"{_evidence(part)}"
+    )
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _evidence(found: Audit | AuditPart) -> str:
+    """What the attacker got wrong, and what follows without assumptions."""
+    return (
         f"In {found.n_trials:,} trials the attacker took {percent(found.false_positives[0])} of absent canaries for "
         f"present and {percent(found.false_negatives[0])} of present ones for absent. Without the assumption that "
         f"noise is Gaussian, the bound is {cut(found.distribution_free)}. An attacker who never errs would have shown "
         f"{cut(found.strongest)}."
     )
-    reading = READINGS.get(found.verdict, NOT_DISPROVED)
-    return AuditNote(cut(found.bound), sentence, reading, evidence, found.verdict == EXCEEDS)
 
 
 def cut(bound: float) -> str:

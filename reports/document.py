@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluate.policy import Finding, Outcome, Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of, warned
 from reports.evidence import (
@@ -70,6 +71,7 @@ class Section:
     worst_triples: tuple[WorstClique, ...]
     limits: Limits
     books: Books | None
+    attacks: AttackNote
     audit: AuditNote | None
     expectations: tuple[Expectation, ...]
 
@@ -150,6 +152,7 @@ def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], rele
         worst_triples=worst_cliques(candidate, "triples"),
         limits=limits_of(candidate),
         books=books_of(candidate.name, candidate.statement) if candidate.statement else None,
+        attacks=attack_note(candidate),
         audit=audit_note(candidate),
         expectations=expectations(candidate),
     )

@@ -238,6 +238,59 @@ GLOSSARY = {
     "privacy.membership.tpr_at_0.001": Entry(
         "Members found at 0.1% false alarms", "The same while accusing 1 outsider in 1,000; chance is 0.1%."
     ),
+    "privacy.vulnerable.isolated.auc": Entry(
+        "Membership of isolated people, AUC", "The membership attack on the tenth who are least like anybody else."
+    ),
+    "privacy.vulnerable.isolated.tpr_at_0.01": Entry(
+        "Isolated members found at 1% false alarms", "Members among them that are found; chance is 1%."
+    ),
+    "privacy.vulnerable.rare.auc": Entry(
+        "Membership of people with rare values, AUC", "The membership attack on the tenth whose values are rarest."
+    ),
+    "privacy.vulnerable.rare.tpr_at_0.01": Entry(
+        "Members with rare values found at 1% false alarms", "Members among them that are found; chance is 1%."
+    ),
+    "privacy.vulnerable.group.auc": Entry(
+        "Membership in the worst group, AUC", "The membership attack in the group of a sensitive column it is best at."
+    ),
+    "privacy.singling_out.univariate": Entry(
+        "Singling out by one value",
+        "How much more often a rare synthetic value is true of exactly one training row than of one other row.",
+    ),
+    "privacy.singling_out.multivariate": Entry(
+        "Singling out by several values", "The same for combinations of values that one synthetic row has."
+    ),
+    "privacy.linkability": Entry(
+        "Linking two sources",
+        "How much more often two parts of one person's record lead to the same synthetic row, of members over others.",
+    ),
+    "privacy.linkability.split": Entry("Linking two sources, one split", "The same for one way to part the columns."),
+    "privacy.inference": Entry(
+        "Inferring a secret value",
+        "How much more often a member's value is found by the nearest synthetic row than another person's is, in the "
+        "column where that is worst.",
+    ),
+    "privacy.inference.column": Entry("Inferring a secret value, one column", "The same for one column."),
+    "privacy.inference.model": Entry(
+        "Inferring a secret value by a model", "The same by a model that was trained on the synthetic rows."
+    ),
+    "privacy.quasi_identifiers": Entry(
+        "Matched quasi-identifiers",
+        "Share of people, alone with their quasi-identifiers, whose combination stands in the synthetic table.",
+    ),
+    "privacy.quasi_identifiers.excess": Entry(
+        "Matched quasi-identifiers beyond chance", "The same, minus the share of people who were not used."
+    ),
+    "privacy.shadow.auc": Entry(
+        "Membership by shadow models, AUC", "The membership attack by an attacker who trained the generator many times."
+    ),
+    "privacy.shadow.tpr_at_0.01": Entry(
+        "Members found by shadow models at 1% false alarms", "Members that this attacker finds; chance is 1%."
+    ),
+    "privacy.black_box.epsilon": Entry(
+        "Epsilon seen from outside",
+        "A lower bound on epsilon, found by looking at synthetic tables alone; 0 proves nothing.",
+    ),
     AUDITED: Entry(
         "Audited epsilon beyond the claim",
         "A lower bound on epsilon, found by attacking the noise itself, minus the claim; above 0 the claim is false.",
@@ -253,7 +306,7 @@ KEY_FIGURES = (
     "pairs.association.kept", "triples.tvd.mean", "joint.c2st.auc", "joint.pmse.ratio", "joint.alpha_precision",
     "joint.beta_recall", "joint.density", "joint.coverage", "utility.tstr.linear", "utility.tstr.boosting",
     "privacy.personal", "privacy.copies", "privacy.membership.auc", "privacy.membership.tpr_at_0.01",
-    "privacy.membership.tpr_at_0.001",
+    "privacy.membership.tpr_at_0.001", "privacy.singling_out.multivariate", "privacy.linkability", "privacy.inference",
 )  # fmt: skip
 """What candidates are compared on, in this order."""
 

@@ -11,6 +11,8 @@ from evaluate.policy import Verdict
 from evaluate.privacy.audit_result import MEASURE as AUDITED
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts, text
+from reports.attack_figures import crowds, exposed, splits, ways
+from reports.attacks import MOST_COLUMNS
 from reports.books import OUTSIDE, exact
 from reports.document import TITLE, WORDS, Document, compose
 from reports.glossary import METRICS, TERMS, entry, evidence
@@ -95,6 +97,7 @@ def _environment() -> "Environment":
     environment.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
     environment.globals.update(AUDITED=AUDITED, audit_failed=audit_failed)
     environment.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
+    environment.globals.update(ways=ways, exposed=exposed, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS)
     environment.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     environment.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return environment

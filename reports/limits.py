@@ -8,8 +8,8 @@ from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.text import count, finite, number, percent
 
 NOT_RUN = (
-    "singling out", "linkability", "attribute inference", "membership attacks with shadow models or planted canaries",
-    "attackers who see several releases of the same table",
+    "attackers who see several releases of the same table", "attackers who question or hold the generator itself",
+    "attackers who know a person's relatives or other rows",
 )  # fmt: skip
 """Attacks that this version does not have. Nothing in a report speaks against them."""
 NOT_AUDITED = (
@@ -20,8 +20,9 @@ AUDIT_FAILED = (
     "among the measures without a result."
 )
 LEFT_OUT = (
-    "The audit of the measurement log tests Gaussian noise on counts of a public stand-in. It does not test choices, "
-    "the histogram of rows per entity, measured domains, or anything that this table alone would bring out."
+    "The audit tests Gaussian noise on counts and in steps of DP-SGD, on a public stand-in. It does not test choices, "
+    "the histogram of rows per entity, measured domains, what a step does after its noise, or anything that this table "
+    "alone would bring out."
 )
 
 

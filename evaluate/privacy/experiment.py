@@ -142,7 +142,7 @@ def detectable_auc(n_members: int, n_controls: int) -> float:
     >>> round(detectable_auc(8000, 4000), 4)
     0.5157
     """
-    spread = ((n_members + n_controls + 1) / (12 * n_members * n_controls)) ** 0.5
+    spread = float(np.sqrt((n_members + n_controls + 1) / (12 * n_members * n_controls)))
     return min(1.0, 0.5 + float(special.ndtri(1 - (1 - LEVEL) / 2) + special.ndtri(POWER)) * spread)
 
 

@@ -3,6 +3,7 @@
 from reports.charts.curves import distance_curve, roc_curve
 from reports.charts.dumbbell import dumbbell
 from reports.charts.heatmap import association_legend, association_map
+from reports.charts.inferred import inferred
 from reports.charts.overlay import overlay
 from reports.charts.strip import Extent, extent_of, strip
 from reports.charts.tradeoff import tradeoff
@@ -14,6 +15,7 @@ __all__ = [
     "distance_curve",
     "dumbbell",
     "extent_of",
+    "inferred",
     "overlay",
     "roc_curve",
     "strip",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evaluate.policy import Verdict, judge, load_policy
-from evaluate.privacy.audit import conclude
+from evaluate.privacy.audit_conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 
 COLUMNS: dict[str, list[str] | int] = {
@@ -88,6 +88,17 @@ def _candidate(name: str, names: list[str], shares: list[np.ndarray], rng: np.ra
             "utility": _utility(names[-1], quality["tstr"]),
             "membership": _membership(quality["auc"]),
             "distance": _distance(quality["excess"]),
+            "singling_out": {"univariate": _tried(0.31, quality["excess"]), "multivariate": _tried(0.12, 0.0)},
+            "linkability": [
+                {"columns": names[:7], "others": names[7:], **_tried(0.02, quality["excess"])},
+                {"columns": names[:2], "others": names[2:], **_tried(0.01, 0.0)},
+            ],
+            "inference": _inference(names, quality["excess"]),
+            "vulnerable": [{"group": f"{names[8]}: White", "n": 3000, "auc": [0.5, 0.47, 0.53]}],
+            "quasi_identifiers": {
+                "columns": names[:2],
+                "classes": [{"k": "1", "train": 900, "train_matched": 40, "control": 850, "control_matched": 38}],
+            },
         },
         statement=_statement() if private else None,
         generator={"generator": name, **({"epsilon": 1.0, "delta": 1e-6} if private else {"epochs": 60})},
@@ -149,6 +160,13 @@ def _estimates(
     yield one("privacy.membership.tpr_at_0.01", 0.010 + max(0, q["auc"] - 0.505), 0.004, 0.01)
     if private:
         yield one("privacy.membership.tpr_at_0.001", 0.0012, 0.0011, 0.001)
+    yield one("privacy.vulnerable.group.auc", q["auc"], 0.03, 0.5, detectable=0.55, subject=(names[8],))
+    worst_split, worst_column = (_tried(share, q["excess"])["advantage"] for share in (0.02, 0.3))
+    yield one("privacy.singling_out.univariate", q["excess"], 0.005, 0.0, detectable=0.02)
+    for measure, (value, low, high) in (("linkability", worst_split), ("inference", worst_column)):
+        yield Estimate(f"privacy.{measure}", value, 4000, "lower", low=low, high=high, reference=0.0, detectable=0.03)
+    yield one("privacy.quasi_identifiers", 0.044, 0.01, 0.0447)
+    yield one("privacy.quasi_identifiers.excess", -0.0003, 0.012, 0.0)
 
 
 def _failures(private: bool) -> Iterator[Failure]:
@@ -198,12 +216,28 @@ def _utility(target: str, tstr: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _tried(control: float, advantage: float) -> dict[str, Any]:
+    """An attack that succeeds on so many others, and on so many more members."""
+    attack = control + advantage
+    rates = {"attack": [attack, attack - 0.01, attack + 0.01], "control": [control, control - 0.01, control + 0.01]}
+    span = [advantage, advantage - 0.008, advantage + 0.008]
+    return {**rates, "baseline": control, "n_attack": 2000, "n_control": 2000, "advantage": span}
+
+
+def _inference(names: list[str], excess: float) -> dict[str, Any]:
+    """The first column stands out."""
+    beside = {"majority": 0.2, "quasi_identifiers": None, "rare": None}
+    columns = [{"column": name, **_tried(0.3 + i / 50, excess / (i + 1)), **beside} for i, name in enumerate(names)]
+    return {"columns": columns, "models": [{"column": names[8], **_tried(0.85, excess)}]}
+
+
 def _membership(auc: float) -> dict[str, Any]:
     fpr = np.geomspace(1 / 4884, 1, 200)
     tpr = fpr ** ((1 - auc) / auc)
     return {
         "fpr": fpr.tolist(), "tpr": tpr.tolist(), "auc": auc,
-        "n_members": 4884, "n_controls": 4884, "floor_fpr": 1 / 4884,
+        "n_members": 4884, "n_controls": 4884, "floor_fpr": 1 / 4884, "chosen": ["nearest", "nearest"],
+        "attacks": [{"name": "nearest", "auc": [auc, auc - 0.01, auc + 0.01], "tpr_at_0.01": None}],
     }  # fmt: skip
 
 

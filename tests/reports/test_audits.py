@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from evaluate.policy import Verdict
-from evaluate.privacy.audit import conclude
-from evaluate.privacy.audit_result import MEASURE, Audit
+from evaluate.privacy.audit_conclusions import conclude
+from evaluate.privacy.audit_result import MEASURE, Audit, AuditPart
 from evaluate.result import Candidate, Evaluation, Failure
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
@@ -16,6 +16,11 @@ from reports.readings import reading
 
 WITHIN = conclude((1.0, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
 BEYOND = conclude((1.0, 1e-6), (100, 110), 960, 0.99, ran_on="a public stand-in")
+
+
+STEPS = AuditPart("steps of DP-SGD", 0.62, 0.2, 30.0, 20_000, (0.46, 0.45, 0.47), (0.45, 0.44, 0.46), "1,000 steps")
+COUNTS = AuditPart("one-way histograms", 0.1, 0.0, 36.0, 5_120, (0.49, 0.47, 0.51), (0.5, 0.48, 0.52), "160 fits")
+IN_PARTS = Audit.of_parts((1.0, 1e-6), (STEPS, COUNTS), 0.99)
 
 
 def with_audit(evaluation: Evaluation, audit: Audit | dict[str, Any]) -> Evaluation:
@@ -38,6 +43,24 @@ def test_a_bound_below_the_claim_is_shown_beside_the_statement_without_praise(ev
     assert "it is no evidence that the claim is true" in page
     assert "The audit speaks against" not in page
     assert "disputed" not in page
+
+
+def test_an_audit_in_parts_says_what_each_found(evaluation: Evaluation) -> None:
+    page = render_html(with_audit(evaluation, IN_PARTS))
+    note = audit_note(with_audit(evaluation, IN_PARTS).candidates[0])
+    assert note is not None
+    assert note.bound == "0.62"
+    assert "Audit of one training run and the counts before it: lower bound 0.62, claim 1 at delta 1e\u22126" in page
+    assert "Steps of DP-SGD: lower bound 0.62, on 1,000 steps. In 20,000 trials" in page
+    assert "One-way histograms: lower bound 0.10, on 160 fits. In 5,120 trials" in page
+    assert "Each part had its share of the error" in page
+    beyond = Audit.of_parts((0.5, 1e-6), (STEPS, COUNTS), 0.99)
+    assert "The audit speaks against" in cover(render_html(with_audit(evaluation, beyond)))
+    many = replace(IN_PARTS, parts=(replace(STEPS, what="<b>" + "x" * 500, ran_on="y" * 900),) * 50)
+    page = render_html(with_audit(evaluation, many))
+    assert "<b>xx" not in page
+    assert "y" * 250 not in page
+    assert page.count("In 20,000 trials") == 4
 
 
 def test_a_bound_above_the_claim_is_in_the_verdict_whatever_the_policy(

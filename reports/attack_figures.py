@@ -1,0 +1,131 @@
+"""What attacks drew, read from a file that may hold anything: what is not as it should be is left out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.result import Candidate
+from reports.text import amount, finite
+
+Interval = tuple[float, float, float]
+WAYS = {
+    "nearest": "nearest row", "margin": "nearest row beside the next ones", "density": "density of rows (DOMIAS)",
+    "linkage": "agreement in rare values", "classifier": "classifier",
+}  # fmt: skip
+"""Membership attacks in plain words."""
+RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to attack membership: AUC and true positive rates, and whether the headline is from it."""
+
+    name: str
+    chosen: bool
+    numbers: tuple[Interval | None, ...]
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """People whom the membership attack is tried on apart."""
+
+    group: str
+    n: float | None
+    auc: Interval
+
+
+@dataclass(frozen=True)
+class Split:
+    """Columns of two sources, and how often two parts of a person's record are linked."""
+
+    columns: str
+    others: str
+    members: float | None
+    controls: float | None
+    advantage: Interval
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """People who share their quasi-identifiers with as many others: how many, and the share that is matched."""
+
+    size: str
+    train: float
+    matched: float | None
+    control: float
+    control_matched: float | None
+
+
+def interval(found: object) -> Interval | None:
+    """Three numbers of a file as a value with its interval; none where they are not three numbers.
+
+    >>> interval([0.5, 0.4, 0.6]), interval("0.5")
+    ((0.5, 0.4, 0.6), None)
+    """
+    if not isinstance(found, list | tuple) or len(found) != 3:
+        return None
+    numbers = [finite(number, default=float("nan")) for number in found]
+    return None if any(number != number for number in numbers) else (numbers[0], numbers[1], numbers[2])
+
+
+def figure(candidate: Candidate, name: str) -> Mapping[str, Any]:
+    """A figure that is a mapping; an empty one where it is none."""
+    found = candidate.figures.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def entries(found: object) -> tuple[Mapping[str, Any], ...]:
+    """The mappings in a list."""
+    return tuple(one for one in found if isinstance(one, Mapping)) if isinstance(found, list | tuple) else ()
+
+
+def listed(found: object) -> tuple[str, ...]:
+    """The texts in a list."""
+    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+
+
+def ways(candidate: Candidate) -> tuple[Way, ...]:
+    """Every membership attack that was tried."""
+    membership = figure(candidate, "membership")
+    picked = set(listed(membership.get("chosen")))
+    return tuple(
+        Way(WAYS.get(name, name), name in picked, tuple(interval(one.get(key)) for key in RATES))
+        for one in entries(membership.get("attacks"))
+        for name in [str(one.get("name", ""))]
+    )
+
+
+def exposed(candidate: Candidate) -> tuple[Exposed, ...]:
+    """The most exposed people and the groups of sensitive columns."""
+    return tuple(
+        Exposed(str(one.get("group", "")), amount(one.get("n"), 1e15), auc)
+        for one in entries(candidate.figures.get("vulnerable"))
+        if (auc := interval(one.get("auc"))) is not None
+    )
+
+
+def splits(candidate: Candidate) -> tuple[Split, ...]:
+    """Every split of the columns that linkability was tried with, the worst first."""
+    drawn = entries(candidate.figures.get("linkability"))
+    whole = {name for one in drawn for side in ("columns", "others") for name in listed(one.get(side))}
+    found = []
+    for one in drawn:
+        members, controls, advantage = (interval(one.get(key)) for key in ("attack", "control", "advantage"))
+        if advantage is not None:
+            rates = members[0] if members else None, controls[0] if controls else None
+            columns, others = listed(one.get("columns")), listed(one.get("others"))
+            rest = "all others" if {*columns, *others} == whole else ", ".join(others)
+            found.append(Split(", ".join(columns), rest, *rates, advantage))
+    return tuple(sorted(found, key=lambda split: -split.advantage[1]))
+
+
+def crowds(candidate: Candidate) -> tuple[str, tuple[Crowd, ...]]:
+    """The quasi-identifiers, and people by how many share their combination."""
+    drawn = figure(candidate, "quasi_identifiers")
+    found = []
+    for one in entries(drawn.get("classes")):
+        counts = [amount(one.get(key), 1e15) for key in ("train", "train_matched", "control", "control_matched")]
+        train, matched, control, others = (count or 0.0 for count in counts)
+        shares = matched / train if train else None, others / control if control else None
+        found.append(Crowd(str(one.get("k", "")), train, shares[0], control, shares[1]))
+    return ", ".join(listed(drawn.get("columns"))), tuple(found)
