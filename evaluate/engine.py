@@ -8,6 +8,11 @@ Every measure is a module with `measure(tables) -> Measurement`. What they draw,
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
 * "triples": the worst triples with their landmarks, how many were measured, and their share among all;
 * "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;
+* "singling_out", "linkability": rates of success on members, controls and by guessing, for one and several columns, and
+  for each split of the columns;
+* "inference": for each column, and for models of sensitive ones, rates of success on members, controls and without the
+  synthetic table, and advantages: of all targets, of rare values, and by quasi-identifiers alone;
+* "quasi_identifiers": how many people share theirs, and how many of these combinations stand in the synthetic table;
 * "importance": for each model the columns that matter most to it, trained on real and on synthetic rows;
 * "fairness_models", "fairness_columns": by sensitive column, what is said of each of its groups.
 """
@@ -24,7 +29,7 @@ import pandas as pd
 from evaluate.catalog import GATEABLE, numbers_of
 from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
-from evaluate.tables import Measurement, Real, Tables
+from evaluate.tables import N_TARGETS, Measurement, Real, Tables
 from synth.errors import UnderstudyError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
@@ -51,7 +56,9 @@ MEASURES: dict[str, Measure] = {
         "fidelity.detection", "fidelity.support",
         "utility.tstr", "utility.importance", "utility.queries", "utility.dp_alternative",
         "fairness.models", "fairness.columns",
-        "privacy.copies", "privacy.distance", "privacy.membership", "privacy.personal",
+        "privacy.copies", "privacy.distance", "privacy.membership", "privacy.vulnerable",
+        "privacy.singling_out", "privacy.linkability", "privacy.inference", "privacy.quasi_identifiers",
+        "privacy.personal",
     )
 }  # fmt: skip
 """Every measure by name, in the order in which they run."""
@@ -71,6 +78,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     generators: Mapping[str, Mapping[str, Any]] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
+    n_targets: int | None = N_TARGETS,
 ) -> Evaluation:
     """The evaluation of one or more synthetic tables of one real table.
 
@@ -88,6 +96,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
             `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
         target: the column that models predict; none: the schema's.
+        n_targets: rows of either side that attacks are tried on at most, a seeded sample; none: all.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
@@ -98,7 +107,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
     schema = schema if target is None else aimed(schema, target)
     return evaluate_beside(
-        Real.prepare(train, holdout, schema, seed=seed, outside=outside), given, measures=measures,
+        Real.prepare(train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets), given, measures=measures,
         time_limit_s=time_limit_s, progress=progress, statements=statements, generators=generators,
     )  # fmt: skip
 
@@ -201,11 +210,24 @@ class _Run:
 
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
     """One measure, with whatever goes wrong turned into failures."""
+    return _Run(measure, *isolated(measure, lambda: MEASURES[measure](tables), time_limit_s))
+
+
+def isolated(
+    measure: str, work: Callable[[], Measurement], time_limit_s: float | None
+) -> tuple[Measurement, float]:  # fmt: skip
+    """What a measure gives, with whatever goes wrong turned into failures, and its wall seconds.
+
+    Args:
+        measure: its name in the catalog.
+        work: measures.
+        time_limit_s: wall seconds; none for no limit.
+    """
     began = time.monotonic()
     late = f"it did not end within time_limit_s={time_limit_s:g}" if time_limit_s is not None else ""
     try:
         with deadline(time_limit_s):
-            measurement = MEASURES[measure](tables)
+            measurement = work()
     except OutOfTimeError:
         measurement = Measurement(failures=_failures(measure, "timed out", late))
     except UnderstudyError as error:  # by contract such a message holds no cell value
@@ -217,7 +239,7 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
     if time_limit_s is not None and seconds > time_limit_s and not measurement.failures:
         # No alarm can be set outside the main thread: the result came, but not in time.
         measurement = Measurement(failures=_failures(measure, "timed out", late))
-    return _Run(measure, measurement, seconds)
+    return measurement, seconds
 
 
 def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:

@@ -79,7 +79,7 @@ def audit_model(
     if model.statement is None:
         return candidate
     try:
-        trial = Trial(_generator_of(model, model.statement), model.schema, seed, time_limit_s)
+        trial = Trial(claimed_generator(model, model.statement), model.schema, seed, time_limit_s)
     except UnderstudyError as error:
         return _not_audited(candidate, error)
     return audit_trial(candidate, trial, progress)
@@ -95,7 +95,7 @@ def disproved(candidate: Candidate) -> str | None:
     )
 
 
-def _generator_of(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
+def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
     """The specification that a model was fitted by.
 
     Raises:

@@ -183,6 +183,9 @@ def _measure(bench: Bench, label: str) -> None:
         synthetic = {label: read_table(table_path(plan, work, label))}
         evaluation = stages.evaluate(plan, bench.real, synthetic, {label: done.statement}, progress)
     (candidate,) = evaluation.candidates
+    if plan.job.evaluation.shadow_models is not None:
+        with bench.stage(f"shadow models {label}") as progress:
+            candidate = stages.shadow(plan, bench.real, candidate, synthetic[label], progress)
     candidate = replace(
         candidate,
         seconds={**done.seconds, **candidate.seconds},

@@ -56,6 +56,17 @@ class EvaluationSpec(Frozen):
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
     audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
     target: str | None = Field(default=None, description="Column that models predict; none: the schema's target.")
+    targets: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
+        default=8_000, description="Rows of either side that attacks are tried on at most; all: every one."
+    )
+    shadow_models: Annotated[int, Field(strict=True, ge=4, le=1000)] | None = Field(
+        default=None, description="Models that the shadow-model attack fits; none: no attack."
+    )
+
+    @property
+    def n_targets(self) -> int | None:
+        """Rows of either side that attacks are tried on at most; none: every one."""
+        return None if self.targets == "all" else self.targets
 
 
 class LedgerSpec(Frozen):

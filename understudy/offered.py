@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import evaluate as measuring
+from evaluate.engine import aimed
 from evaluate.policy import Policy, load_policy
 from evaluate.result import Candidate, Evaluation, EvaluationError
+from evaluate.tables import N_TARGETS, Real
 from synth.errors import JobError
-from synth.generators.base import Model
+from synth.generators.base import Generator, Model
 from synth.generators.registry import load_model
 from synth.progress import Progress
+from synth.schema import Schema
 from synth.schema_file import read_schema
 from synth.table import conform, read_table
 from understudy import provenance
@@ -18,6 +21,10 @@ from understudy.auditing import audit_model, disproved
 from understudy.plan import check_measures
 from understudy.policies import find_policy
 from understudy.seeds import child_seed
+from understudy.shadowing import shadow_attack, shadow_candidate, specification_of
+
+LEAST_TARGETS = 100
+"""Fewer would leave an attack without any power."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ class Offer:
         time_limit_s: seconds for each measure; none: no limit.
         audit: whether the claim of the model, where it makes one, is audited on a public stand-in.
         target: the column that models predict; none: the schema's.
+        shadow_models: models that the shadow-model attack fits, by the model's parameters; none: no attack.
+        n_targets: rows of either side that attacks are tried on at most; none: every one.
     """
 
     train: Path
@@ -47,6 +56,8 @@ class Offer:
     time_limit_s: float | None = None
     audit: bool = True
     target: str | None = None
+    shadow_models: int | None = None
+    n_targets: int | None = N_TARGETS
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -56,9 +67,12 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         BadInput: a file cannot be read or does not fit the schema; nothing was measured.
     """
     names = _named(offer)
+    if offer.shadow_models is not None and offer.model is None:
+        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
     check_measures(offer.measures or ())
     schema = read_schema(offer.schema)
     model = None if offer.model is None else load_model(offer.model)
+    shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement = None if model is None or model.statement is None else model.statement.to_dict()
     key = provenance.fingerprint_key(provenance.key_path())
     train, holdout = (conform(read_table(path), schema, part=True) for path in (offer.train, offer.holdout))
@@ -72,6 +86,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         time_limit_s=offer.time_limit_s,
         seed=offer.seed,
         target=offer.target,
+        n_targets=offer.n_targets,
         progress=progress,
         statements={name: statement for name in names if statement is not None},
         generators={name: {"generator": model.name} for name in names if model is not None},
@@ -84,9 +99,25 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         provenance.Said(warnings=unverified(offer)),
     )
     candidates = evaluation.candidates
+    if shadowed is not None:
+        real = Real.prepare(train, holdout, _aimed(offer, schema), seed=offer.seed, n_targets=offer.n_targets)
+        candidates = tuple(_shadowed(offer, candidate, real, shadowed, progress) for candidate in candidates)
     if model is not None and offer.audit:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
     return replace(evaluation, candidates=candidates, provenance=known)
+
+
+def n_targets_of(text: str) -> int | None:
+    """How many targets a command asks for; none: every one.
+
+    Raises:
+        JobError: it is neither a number of at least 100 nor "all"; nothing was read.
+    """
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < LEAST_TARGETS:
+        raise JobError(f"targets={text!r} is neither a number of at least {LEAST_TARGETS} nor all; pass one of these")
+    return int(text)
 
 
 def disputed(evaluation: Evaluation) -> tuple[str, ...]:
@@ -98,6 +129,19 @@ def disputed(evaluation: Evaluation) -> tuple[str, ...]:
 def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progress) -> Candidate:
     seed = child_seed(offer.seed, "audit", candidate.name)
     return audit_model(candidate, model, seed=seed, time_limit_s=offer.time_limit_s, progress=progress)
+
+
+def _shadowed(offer: Offer, candidate: Candidate, real: Real, chosen: Generator, progress: Progress) -> Candidate:
+    assert offer.shadow_models is not None
+    synthetic = read_table(_named(offer)[candidate.name])
+    attack = shadow_attack(
+        lambda: real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
+    )  # fmt: skip
+    return shadow_candidate(candidate, attack, offer.time_limit_s)
+
+
+def _aimed(offer: Offer, schema: Schema) -> Schema:
+    return schema if offer.target is None else aimed(schema, offer.target)
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:

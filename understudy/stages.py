@@ -21,6 +21,7 @@ from synth.table import read_table
 from understudy.auditing import Trial, audit_trial
 from understudy.plan import Plan
 from understudy.seeds import child_seed
+from understudy.shadowing import shadow_attack, shadow_candidate
 from understudy.verdicts import verdicts_on
 
 
@@ -71,7 +72,8 @@ def real(plan: Plan, sides: Split) -> Real:
     """The real side of every evaluation."""
     schema = plan.schema if plan.job.evaluation.target is None else aimed(plan.schema, plan.job.evaluation.target)
     seed = child_seed(plan.job.seed, "evaluate")
-    return Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside=plan.job.table.outside)
+    n_targets, outside = plan.job.evaluation.n_targets, plan.job.table.outside
+    return Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside=outside, n_targets=n_targets)
 
 
 def evaluate(
@@ -120,6 +122,24 @@ def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
     chosen, seed = plan.generators[candidate.name], child_seed(plan.job.seed, "audit", candidate.name)
     assert isinstance(chosen, PrivateGenerator)
     return audit_trial(candidate, Trial(chosen, plan.schema, seed, plan.job.evaluation.time_limit_s), progress)
+
+
+def shadow(
+    plan: Plan, real: Real, candidate: Candidate, synthetic: pd.DataFrame, progress: Progress
+) -> Candidate:  # fmt: skip
+    """The candidate with the shadow-model attack on its table. Its fits are never released; no ledger hears of them.
+
+    Args:
+        plan: says how many models.
+        real: *Sensitive*. The real side.
+        candidate: measured.
+        synthetic: its table.
+        progress: told the share done.
+    """
+    asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
+    assert asked.shadow_models is not None
+    attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
+    return shadow_candidate(candidate, attack, asked.time_limit_s)
 
 
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:

@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from evaluate.privacy.audit_result import EXCEEDS, WITHIN
+from evaluate.privacy.audit_steps import N_STEP_CANARIES
 from synth.dp.accounting import rdp_curve
 from synth.dp.curve import RdpCurve
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.ledger import open_ledger
+from synth.dp.mechanisms import SystemNoise
 from synth.generators.registry import load_model
 from synth.neural import training
 from synth.neural.tvae import TvaeTraining
@@ -280,23 +283,46 @@ def test_a_private_single_fit_logs_no_loss_and_keeps_no_checkpoint(workspace: An
     assert "absl" not in ran.stderr
 
 
-@pytest.mark.parametrize("policy", ["public", "internal"])
-def test_what_is_released_by_dp_sgd_is_not_audited_and_never_passes_for_it(workspace: Any, policy: str) -> None:
+def audited(workspace: Any) -> tuple[Any, dict[str, Any], dict[str, dict[str, str]]]:
+    """What `run` said of the private network, its candidate, and outcomes by policy and measure."""
     folder = workspace.folder
     workspace.write_job(
-        release="private", generators={"private": GENERATORS["private"]}, policy=policy,
+        release="private", generators={"private": GENERATORS["private"]},
         evaluation={"measures": ["validity"], "audit": True},
     )  # fmt: skip
-    ran = workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet")
-    verdict = json.loads((folder / "out" / "verdict.json").read_text())
-    (candidate,) = verdict["candidates"]
-    outcomes = {finding["rule"]["measure"]: finding["outcome"] for finding in candidate["findings"]}
-    assert verdict["verdict"] != "PASS"
-    assert ran.exit_code in (1, 3)
-    if policy == "public":
-        assert outcomes["privacy.audit.excess"] == "INCONCLUSIVE"
-    assert outcomes.get("privacy.audit.excess", "INCONCLUSIVE") == "INCONCLUSIVE"
-    evaluation = json.loads((folder / "out" / "evaluation.json").read_text())
-    (failure,) = (f for f in evaluation["candidates"][0]["failures"] if f["measure"].startswith("privacy.audit"))
-    assert "DP-SGD" in failure["message"]
-    assert "DP-SGD" in (folder / "out" / "report.html").read_text()
+    ran = workspace.run("run", folder / "job.toml", "--out", folder / "out")
+    (candidate,) = json.loads((folder / "out" / "evaluation.json").read_text())["candidates"]
+    outcomes = {}
+    for policy in ("internal", "partner", "public"):
+        gate = workspace.run("gate", folder / "out" / "evaluation.json", "--policy", policy, "--json")
+        findings = gate.json["candidates"][0]["findings"]
+        outcomes[policy] = {finding["rule"]["measure"]: finding["outcome"] for finding in findings}
+    return ran, candidate, outcomes
+
+
+def test_what_is_released_by_dp_sgd_is_audited_and_the_rule_about_it_passes(workspace: Any) -> None:
+    ran, candidate, outcomes = audited(workspace)
+    steps, counts = candidate["audit"]["parts"]
+    assert candidate["audit"]["verdict"] == WITHIN
+    assert (steps["n_trials"], counts["n_trials"] > 0) == (N_STEP_CANARIES, True)
+    assert candidate["audit"]["epsilon"] == pytest.approx(2.0, rel=0.01)
+    assert candidate["seconds"]["privacy.audit"] > 0
+    assert {policy: found["privacy.audit.excess"] for policy, found in outcomes.items()} == dict.fromkeys(
+        ("internal", "partner", "public"), "PASS"
+    )
+    assert "privacy.audit.excess" not in {failure["measure"] for failure in candidate["failures"]}
+    report = (workspace.folder / "out" / "report.html").read_text()
+    assert "Audit of one training run and the counts before it: lower bound" in report
+    assert "Steps of DP-SGD: lower bound" in report
+    assert "absl" not in ran.stderr
+
+
+@pytest.mark.slow
+def test_a_training_with_half_its_noise_is_not_released(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    floats = SystemNoise.floats
+    monkeypatch.setattr(SystemNoise, "floats", lambda self, values, sigma: floats(self, values, sigma / 2))
+    ran, candidate, outcomes = audited(workspace)
+    assert candidate["audit"]["verdict"] == EXCEEDS
+    assert {found["privacy.audit.excess"] for found in outcomes.values()} == {"FAIL"}
+    assert ran.exit_code == 1
+    assert "the audit disproves the privacy statement of private" in ran.stderr

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import accounts, advice, evidence, jobs, ledgers, models, schemas
+from understudy.cli import accounts, advice, audits, evidence, jobs, ledgers, models, schemas
 from understudy.cli.root import Root
 
 ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
@@ -40,6 +40,7 @@ models.add_to(app)
 evidence.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
+audits.add_to(app)
 
 
 def _show_version(wanted: bool) -> None:

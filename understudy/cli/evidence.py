@@ -50,15 +50,27 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         bool, typer.Option(help="Audit the model's claim on a public stand-in; without, no rule about it passes.")
     ] = True,
     target: Annotated[str | None, typer.Option(help="Column that models predict; none: the schema's.")] = None,
+    targets: Annotated[
+        str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
+    ] = "8000",
+    shadow_models: Annotated[
+        int | None,
+        typer.Option(
+            "--shadow-models", min=4, max=1000, help="Attack with so many models fitted as --model was; none: do not."
+        ),
+    ] = None,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from synth.output import check_writable, whole_file
-    from understudy.offered import Offer, disputed, measure_offer, unverified
+    from understudy.offered import Offer, disputed, measure_offer, n_targets_of, unverified
 
     console = console_of(ctx)
     check_writable(out)
     asked = tuple(measure or ()) or None
-    offer = Offer(train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target)
+    offer = Offer(
+        train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
+        n_targets_of(targets),
+    )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)
     with console.stage("evaluate") as progress:

@@ -1,0 +1,145 @@
+"""Shadow models: they name the members of a table that repeats its rows, and nobody where nothing leaks."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from evaluate.privacy import shadow
+from evaluate.privacy.refits import Refits
+from evaluate.privacy.shadow import AUC, TPR, Targets, likelihood_ratios, measure
+from evaluate.result import Estimate
+from evaluate.tables import Measurement, Tables
+from synth.generators.base import Generator
+from synth.generators.independent import Independent
+from synth.schema import build_schema
+from tests.evaluate.privacy.memorizing import Memorizing
+
+Draw = Callable[..., Tables]
+
+
+def found(measurement: Measurement, name: str = AUC) -> Estimate:
+    return next(estimate for estimate in measurement.estimates if estimate.measure == name)
+
+
+def made_by(generator: Generator, tables: Tables) -> Tables:
+    """The evaluation of what a generator makes of the training table."""
+    synthetic = generator.fit(tables.train, tables.declared, seed=1).sample(len(tables.synthetic), seed=1)
+    return replace(tables, synthetic=synthetic, offered=synthetic)
+
+
+@pytest.mark.parametrize("kind", ["mixed", "all numeric"])
+def test_a_generator_that_repeats_its_rows_is_found(kind: str, draw: Draw, make: Any) -> None:
+    tables = made_by(Memorizing(), draw(make[kind], (200, 150, 150, 200), seed=1))
+    measured = measure(tables, Memorizing(), 8)
+    area, rate = found(measured), found(measured, TPR)
+    # Of rows drawn with replacement 63% are in the table: a perfect attacker has an area of 0.816.
+    assert area.low is not None
+    assert area.low > 0.7
+    assert rate.value > 0.4
+    assert rate.low is not None
+    assert rate.low > 0.01
+    assert (area.direction, area.reference, rate.reference) == ("lower", 0.5, 0.01)
+    assert area.detectable is not None
+    assert 0.5 < area.detectable < 0.7
+
+
+def test_a_private_generator_shows_nothing(draw: Draw, make: Any) -> None:
+    tables = draw(make["many duplicates"], (120, 100, 100, 120), seed=2)
+    declared = build_schema({**tables.declared.model_dump(), "status": "declared", "n_units": 1_000})
+    private = Independent(epsilon=1.0)
+    tables = made_by(private, replace(tables, declared=declared))
+    area = found(measure(tables, private, 4))
+    # An area of chance has a standard error of 0.039; its noise has no seed, so that four of them are allowed.
+    assert abs(area.value - 0.5) < 4 * 0.039
+
+
+def test_without_epsilon_the_same_seed_gives_the_same_numbers(draw: Draw, make: Any) -> None:
+    tables = made_by(Memorizing(), draw(make["mixed"], (60, 60, 60, 60), seed=3))
+    assert measure(tables, Memorizing(), 4) == measure(tables, Memorizing(), 4)
+
+
+@pytest.mark.slow
+def test_rows_that_were_not_used_raise_no_alarm_beyond_the_stated_rate(draw: Draw, make: Any) -> None:
+    alarms = 0
+    for seed in range(30):
+        # What plays synthetic are rows of the population that are neither in train nor in the holdout.
+        area = found(measure(draw(make["mixed"], (120, 60, 60, 120), seed=seed), Memorizing(), 8))
+        assert area.low is not None
+        alarms += area.low > 0.5
+    # Four and more of 30 at 2.5% have probability 0.7%.
+    assert alarms <= 3
+
+
+def test_every_target_is_in_half_of_the_shadow_tables_and_the_attackers_rows_in_all(
+    draw: Draw, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = draw(make["all numeric"], (40, 30, 20, 40), seed=0)
+    fitted: list[pd.DataFrame] = []
+    fit = Memorizing.fit
+
+    def watched(self: Memorizing, train: pd.DataFrame, *rest: Any, **more: Any) -> Any:
+        fitted.append(train)
+        return fit(self, train, *rest, **more)
+
+    monkeypatch.setattr(Memorizing, "fit", watched)
+    shadow.attack(tables, Targets.of(tables), Memorizing(), 6)
+    keys = [set(map(tuple, train.fillna(-9.0).to_numpy())) for train in fitted]
+    assert len(keys) == 6
+    for side, times in ((tables.fresh, 6), (tables.train, 3), (tables.control, 3)):
+        for row in map(tuple, side.fillna(-9.0).to_numpy()):
+            assert sum(row in key for key in keys) == times
+
+
+def test_a_target_brings_all_rows_of_its_entity() -> None:
+    columns = {"who": {"kind": "identifier", "bounds": [0, 999]}, "x": {"kind": "real", "bounds": [0.0, 1.0]}}
+    schema = build_schema({"status": "inferred", "entity": "who", "max_rows_per_unit": 3, "columns": columns})
+    rng = np.random.default_rng(0)
+    whole = pd.DataFrame({"who": np.arange(300) // 2, "x": rng.random(300)})
+    sides = [part.reset_index(drop=True) for part in (whole[:120], whole[120:200], whole[200:260], whole[260:])]
+    tables = Tables(schema, schema, sides[0], sides[1], sides[2], sides[3], sides[3], sides[0], 0)
+    targets = Targets.of(tables)
+    assert (targets.n_members, targets.n_controls) == (60, 30)
+    assert targets.records["who"].is_unique
+    assert all(len(unit) == 2 for unit in targets.units)
+    assert [unit["who"].iloc[0] for unit in targets.units] == targets.records["who"].tolist()
+
+
+def test_likelihood_ratios_are_those_of_normal_densities() -> None:
+    rng = np.random.default_rng(0)
+    shadows, inside = rng.standard_normal((2, 80, 1)), np.tile(np.arange(80) % 2 == 0, (2, 1))
+    observed = rng.standard_normal((2, 1))
+    ratios = likelihood_ratios(shadows, inside, observed)
+    for target in range(2):
+        sides = [shadows[target, inside[target] == side, 0] for side in (True, False)]
+        logs = [stats.norm.logpdf(observed[target, 0], side.mean(), side.std()) for side in sides]
+        assert ratios[target] == pytest.approx(logs[0] - logs[1])
+
+
+def test_few_shadow_models_share_their_spread() -> None:
+    shadows = np.array([[[0.0], [2.0], [0.0], [2.0]], [[0.0], [4.0], [0.0], [4.0]]])
+    inside = np.array([[True, True, False, False]] * 2)
+    # The means of each target are alike with it and without, and so are the spreads that all share: nothing is told.
+    np.testing.assert_allclose(likelihood_ratios(shadows, inside, np.array([[3.0], [9.0]])), 0.0)
+
+
+def test_too_few_targets_or_controls_are_said(draw: Draw, make: Any) -> None:
+    few = measure(draw(make["mixed"], (60, 40, 8, 40), seed=0), Memorizing(), 4)
+    assert not few.estimates
+    assert {failure.measure for failure in few.failures} == {AUC, TPR}
+    some = measure(draw(make["mixed"], (60, 40, 40, 40), seed=0), Memorizing(), 4)
+    assert [failure.measure for failure in some.failures] == [TPR]
+    assert "100 control rows" in some.failures[0].message
+
+
+def test_fits_under_an_epsilon_are_outside_any_ledger(draw: Draw, make: Any) -> None:
+    tables = draw(make["many duplicates"], (60, 40, 40, 40), seed=0)
+    declared = build_schema({**tables.declared.model_dump(), "status": "declared", "n_units": 1_000})
+    model = Refits.of(Independent(epsilon=1.0), declared).model(tables.fresh, index=0, seed=0)
+    assert model.statement is not None
+    assert model.statement.ledger is None
+    assert model.statement.private

@@ -1,0 +1,95 @@
+"""Shadow models in a run and outside one: only where somebody asks, and no ledger hears of them."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from synth.dp.ledger import open_ledger
+
+FAST = ["validity"]
+AUC = "privacy.shadow.auc"
+
+
+def candidates(workspace: Any, **evaluation: Any) -> tuple[Any, tuple[Candidate, ...]]:
+    workspace.write_job(
+        generators={"plain": {"generator": "independent"}, "private": {"generator": "independent", "epsilon": 1.0}},
+        ledger={"url": "ledger.db"},
+        evaluation={"measures": FAST, **evaluation},
+    )
+    columns = {"ill": {"kind": "boolean"}, "town": {"kind": "categorical", "categories": ["North", "South", "East"]}}
+    workspace.write_schema(columns=columns, dataset="people")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"ill": rng.random(300) < 0.2, "town": rng.choice(["North", "South", "East"], 300)})
+    workspace.write_table(frame)
+    out = workspace.folder / "out"
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
+    return ran, Evaluation.from_json((out / "evaluation.json").read_text()).candidates
+
+
+@pytest.fixture
+def ledger(workspace: Any) -> Any:
+    found = open_ledger(str(workspace.folder / "ledger.db"))
+    found.open("people", unit="row", epsilon=3.0, n_units=900)
+    return found
+
+
+def test_a_run_that_asks_for_them_reports_them_and_the_ledger_holds_its_own_fit_alone(
+    workspace: Any, ledger: Any
+) -> None:
+    ran, found = candidates(workspace, shadow_models=4)
+    assert "shadow models plain" in ran.stderr
+    for candidate in found:
+        estimate = candidate.find(AUC)
+        assert isinstance(estimate, Estimate)
+        assert "4 shadow models" in estimate.note
+        assert candidate.seconds["privacy.shadow"] > 0
+        assert isinstance(candidate.find("privacy.shadow.tpr_at_0.01"), Failure)  # 60 controls are too few for 1%
+    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
+
+
+def test_a_run_that_does_not_ask_fits_none(workspace: Any, ledger: Any) -> None:
+    ran, found = candidates(workspace)
+    assert "shadow" not in ran.stderr
+    assert all(candidate.find(AUC) is None for candidate in found)
+    assert all("privacy.shadow" not in candidate.seconds for candidate in found)
+
+
+def test_an_attack_that_takes_too_long_is_a_failure(workspace: Any, ledger: Any) -> None:
+    _, found = candidates(workspace, shadow_models=200, time_limit_s=0.3)
+    failure = found[1].find("privacy.shadow")
+    assert isinstance(failure, Failure)
+    assert failure.reason == "timed out"
+    assert isinstance(found[1].find("validity.rows"), Estimate)
+
+
+@pytest.mark.parametrize("number", [3, 4.5, "many"])
+def test_a_number_that_is_none_is_refused(workspace: Any, number: Any) -> None:
+    workspace.write_job(evaluation={"shadow_models": number})
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out")
+    assert ran.exit_code == 2
+    assert "shadow_models" in ran.stderr
+
+
+def test_an_offered_table_is_attacked_through_its_model(workspace: Any, table: Any) -> None:
+    parts, model, synthetic = (workspace.folder / name for name in ("parts", "model", "made.csv"))
+    schema = workspace.folder / "schema.toml"
+    workspace.run("split", workspace.folder / "table.csv", "--schema", schema, "--out", parts)
+    workspace.run("fit", parts / "train.csv", "--schema", schema, "--generator", "independent", "--out", model)
+    workspace.run("sample", model, "--rows", 200, "--seed", 1, "--out", synthetic)
+    asked = (
+        "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic", synthetic,
+        "--schema", schema, "--measure", "validity", "--shadow-models", 4, "--out", workspace.folder / "e.json",
+    )  # fmt: skip
+    refused = workspace.run(*asked)
+    assert refused.exit_code == 2
+    assert "pass --model" in refused.stderr
+    ran = workspace.run(*asked, "--model", model)
+    assert ran.exit_code == 0
+    (candidate,) = Evaluation.from_json((workspace.folder / "e.json").read_text()).candidates
+    estimate = candidate.find(AUC)
+    assert isinstance(estimate, Estimate)
+    assert estimate.low is not None
+    assert estimate.low < 0.6

@@ -1,0 +1,148 @@
+"""`understudy audit`: a claim attacked, without any run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from understudy.cli.options import SeedOption, console_of, pairs, scalar
+
+if TYPE_CHECKING:
+    from synth.generators.base import Generator
+    from synth.schema import Schema
+    from understudy.claim_audit import Answer
+    from understudy.console import Console
+
+AUDIT = (
+    "Example: understudy audit --generator mst --epsilon 3 --schema patients.schema.toml --black-box 200 "
+    "--out audit.json"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("audit", epilog=AUDIT)(audit)
+
+
+def audit(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Option("--generator", help="See `understudy generators`.", show_default=False)
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="Gives the unit, k and n_units.", show_default=False)] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A saved model, in place of generator and schema.", show_default=False)
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Claimed; none: only --black-box has something to tell.", show_default=False)
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(help='A number, or "auto": min(1e-6, n_units^-1.2).', show_default=False)
+    ] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
+    ] = None,
+    black_box: Annotated[
+        int | None,
+        typer.Option(
+            "--black-box", min=20, metavar="N_FITS", help="Also judge synthetic tables alone, of so many fits."
+        ),
+    ] = None,
+    public_table: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table for --black-box that you assert to be public; none: a made-up one.", show_default=False
+        ),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(help="Real rows for --black-box: every fit is paid for and never released.", show_default=False),
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="What pays for --train; none: that of UNDERSTUDY_LEDGER.", show_default=False)
+    ] = None,
+    white_box: Annotated[bool, typer.Option(help="Audit the measurement log, on a public stand-in.")] = True,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of each bound.")] = 0.99,
+    time_limit_s: Annotated[
+        float | None,
+        typer.Option("--time-limit-s", min=0.001, help="Seconds for each audit; none: 20 for the measurement log."),
+    ] = None,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option(help="A JSON file for all of it.", show_default=False)] = None,
+) -> int:
+    """Attack a claim: a lower bound on epsilon beside it.
+
+    No real row is read unless --train names some. Exit code: 0 within the claim, or nothing is claimed; 1 the claim is
+    exceeded; 3 too weak to say. A bound below the claim proves nothing beyond that no fault of this kind was found.
+    """
+    from synth.output import check_writable, whole_file
+    from understudy.claim_audit import Inquiry, inquire
+
+    console = console_of(ctx)
+    if out is not None:
+        check_writable(out)
+    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta), **pairs(parameters or [])}
+    chosen, declared = _chosen(name, schema, model, {key: value for key, value in given.items() if value is not None})
+    asked = Inquiry(
+        chosen, declared, seed, confidence, time_limit_s, white_box, black_box, public_table, train, ledger
+    )  # fmt: skip
+    with console.stage(f"audit {chosen.name}") as progress:
+        answer = inquire(asked, progress)
+    content = {"generator": {"generator": chosen.name, **chosen.parameters()}, **answer.to_dict()}
+    if out is not None:
+        with whole_file(out) as path:
+            path.write_text(_json(content), encoding="utf-8")
+    _show(chosen, answer, console)
+    if out is not None:
+        console.say(f"Audit: {out}")
+    console.result(content)
+    return answer.exit_code
+
+
+def _chosen(
+    name: str | None, schema: Path | None, model: Path | None, parameters: dict[str, Any]
+) -> "tuple[Generator, Schema]":
+    """What is audited: a generator under a schema, or what a model was fitted by."""
+    from synth.errors import JobError
+    from synth.generators.registry import generator, load_model
+    from synth.schema_file import read_schema
+    from understudy.claim_audit import of_model
+
+    if model is not None:
+        if name is not None or schema is not None or parameters:
+            raise JobError(
+                "a model brings its generator, parameters and schema; pass --model alone, or --generator and --schema"
+            )
+        loaded = load_model(model)
+        return of_model(loaded), loaded.schema
+    if name is None or schema is None:
+        raise JobError("an audit needs something to audit; pass --generator and --schema, or --model")
+    return generator(name, **parameters), read_schema(schema)
+
+
+def _json(content: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+
+
+def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
+    """The bounds beside the claim, what they were found on, and the verdict last."""
+    rows = []
+    if (white := answer.white_box) is not None:
+        free = f"{white.distribution_free:.3g}"
+        rows.append(_row("measurement log", white.bound, free, white.epsilon, white.n_trials))
+    if (black := answer.black_box) is not None:
+        rows.append(_row("synthetic tables", black.bound, f"{black.bound:.3g}", black.epsilon, black.n_trials))
+    console.table(("audited", "lower bound", "distribution-free", "claim", "trials"), rows)
+    for label, one in (("Measurement log", white), ("Synthetic tables", black)):
+        if one is not None:
+            console.say(
+                f"{label}: on {one.ran_on}, at {one.confidence:.4g} confidence and delta {one.delta:.3g}; an attacker "
+                f"who never errs would have shown {one.strongest:.3g}."
+            )
+    console.say(f"{chosen.name}: {answer.verdict}")
+
+
+def _row(what: str, bound: float, free: str, epsilon: float | None, n_trials: int) -> tuple[str, ...]:
+    return what, f"{bound:.3g}", free, "none" if epsilon is None else f"{epsilon:.4g}", f"{n_trials:,}"
