@@ -33,6 +33,9 @@ class Schema(Frozen):
     target: str | None = Field(default=None, description="Column that a model would predict.")
     sensitive: tuple[str, ...] = ()
     quasi_identifiers: tuple[str, ...] = ()
+    parties: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="Sets of columns that different parties hold of the same people."
+    )
     entity: str | None = Field(default=None, description="Identifier column that names the unit of privacy.")
     constant_in_entity: tuple[str, ...] = Field(
         default=(), description="Columns that hold one value in all rows of an entity, as a public fact."
@@ -63,6 +66,9 @@ class Schema(Frozen):
         roles = [("target", self.target), ("entity", self.entity)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
+        roles += [("parties", name) for held in self.parties for name in held]
+        if not all(self.parties):
+            raise ValueError("a set in parties is empty; name the columns that the party holds, or leave it out")
         for role, name in roles:
             if name is None:
                 continue
