@@ -10,7 +10,7 @@ from reports.text import amount, finite
 Interval = tuple[float, float, float]
 WAYS = {
     "nearest": "nearest row", "margin": "nearest row beside the next ones", "density": "density of rows (DOMIAS)",
-    "linkage": "agreement in rare values", "classifier": "classifier",
+    "linkage": "agreement in rare values", "fragments": "values shared with one row", "classifier": "classifier",
 }  # fmt: skip
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")

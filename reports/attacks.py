@@ -151,8 +151,9 @@ def attack_note(candidate: Candidate) -> AttackNote:
 
 
 def _ran(candidate: Candidate, measure: str) -> bool:
-    failures = [f for f in candidate.failures if f.measure == measure and f.reason != "skipped"]
-    return _worst(candidate, measure) is not None or bool(failures)
+    """Whether it was tried, with a number or without."""
+    names = (measure, CATALOG[measure].by)
+    return _worst(candidate, measure) is not None or any(f.measure in names for f in candidate.failures)
 
 
 def _worst(candidate: Candidate, measure: str) -> Estimate | None:

@@ -15,6 +15,10 @@ NOT_RUN = (
 NOT_AUDITED = (
     "Not audited: the claimed epsilon follows from the books, and no attack has measured a lower bound for it."
 )
+NO_SHADOWS = (
+    "No attack by shadow models gave a result: whoever fits the same generator again and again may see more than the "
+    "attacks here do."
+)
 AUDIT_FAILED = (
     "The audit was tried and gave no result: the claimed epsilon follows from the books alone. Why it gave none stands "
     "among the measures without a result."
@@ -42,7 +46,8 @@ class Limits:
 def limits_of(candidate: Candidate) -> Limits:
     """The limits of one candidate's evaluation."""
     audit = [_of_audit(candidate)] if candidate.statement else []
-    return Limits(candidate.failures, (*_power(candidate), *audit))
+    shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
+    return Limits(candidate.failures, (*_power(candidate), *shadows, *audit))
 
 
 def audit_failed(candidate: Candidate) -> bool:

@@ -1,36 +1,41 @@
-"""An audit of the measurement log: does a private fit leak more than its epsilon allows?
+"""An audit of a claim: does a private fit leak more than its epsilon allows?
 
-The attacker holds the measurement log: every number that a fit released with Gaussian noise, with its noise. They know
-the program and the whole table but for one unit, the canary, and they know the canary's rows. They want to say whether
-the canary was in the table, and win where they are right more often than epsilon and delta allow. That is the very
-attacker of the guarantee, far stronger than anyone who sees a synthetic table, so that a fault in the noise shows after
-a few hundred fits. The table is a public stand-in made of constants: an audit reads no real row and costs no budget.
+The attacker holds all that a fit drew with noise: released counts, and every noisy sum of a training by DP-SGD. They
+know the program and the whole table but for the canaries, and know the canaries' rows. They want to say which canaries
+were in, and win where they are right more often than epsilon and delta allow. That is the very attacker of the
+guarantee, far stronger than anyone who sees a synthetic table, so that a fault in the noise shows after a few hundred
+fits, or after a single training. The table is a public stand-in made of constants: an audit reads no real row and costs
+no budget.
 
-For a log y with noise sigma, in which the canary adds c to exact counts x, the best test adds up c (y - x - c/2) /
-sigma^2 over all releases, and says "in" above zero. Zero is where the two errors are alike under the claim; since it is
-fixed in advance, no trials are spent on choosing a threshold. The test's two error rates have exact upper ends, and no
-Gaussian mechanism with mu below mu_low = Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. At the claimed delta, mu_low is an
-epsilon: the bound. A bound above the claim disproves it, at the stated confidence; one below it proves nothing beyond
-that no fault of this kind was found.
+- Counts (`audit_counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
+  with mu below mu_low = Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. At the claimed delta, mu_low has an epsilon: the
+  bound.
+- Steps of DP-SGD (`audit_steps`): the error rates over the canaries of one training run, and the least noise in the
+  claimed steps that rules them out (`audit_tradeoff`). That noise gives the bound.
 
-What is left out: choices (their noise is no Gaussian), the histogram of rows per entity, measured domains. A true
-bound, then, but one that a fault in those parts alone does not move.
+Where a generator draws both, each part is attacked with half of the error. A bound above the claim disproves it, at the
+stated confidence; one below it proves nothing beyond that no fault of this kind was found. A true bound, then, but one
+that a fault in what is left out (noisy choices, the histogram of rows per entity, measured domains, and what the steps'
+audit names) does not move.
 
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4; Balle &
-Wang 2018 (1805.06530), Theorem 8; without the Gaussian assumption Kairouz, Oh, Viswanath 2015 (1311.0776).
+Wang 2018 (1805.06530), Theorem 8; Steinke, Nasr, Jagielski 2023 (2305.08846), "Privacy auditing with one (1) training
+run".
 """
 
 import math
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import optimize, special
 
-from evaluate.intervals import clopper_pearson
+from evaluate.privacy.audit_conclusions import conclude, of_counts, of_steps
+from evaluate.privacy.audit_counts import Patience, trials_of_counts
 from evaluate.privacy.audit_result import Audit, AuditError
-from evaluate.privacy.audit_stand_in import N_CANARIES, N_COLUMNS, LogComplete, MeasurementLog, StandIn
-from synth.dp.budget import Budget
+from evaluate.privacy.audit_stand_in import StandIn
+from evaluate.privacy.audit_steps import N_STEP_CANARIES, StepLog, run_of_steps
 from synth.dp.calibration import resolve_delta
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
@@ -48,7 +53,44 @@ N_FITS = 160
 TIME_LIMIT_S = 20.0
 SHORTCUTS = {"n_iterations": 1, "n_draws": 1_000}
 """Parameters of what follows the noise: it may be worse in an audit, and what it costs in privacy is nothing."""
-TIE = 1e-9
+WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
+WIDEST = 64
+"""Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
+N_CODES_BESIDE_STEPS = 32
+"""Of the stand-in where counts have a small part of the budget, and so many more trials are needed to find a fault."""
+STEPS_SHARE, FITS_SHARE = 0.6, 0.3
+"""Of the time, for the steps of a network and for the fits beside them."""
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is audited, and how long it may take."""
+
+    generator: PrivateGenerator
+    schedule: Schedule
+    stand_in: StandIn
+    confidence: float
+    n_fits: int
+    limit_s: float
+    progress: Progress
+
+    def patience(self, share: float, tell: Callable[[float], None]) -> Patience:
+        """For fits that begin now and may take this share of the limit."""
+        return Patience(self.n_fits, time.monotonic() + share * self.limit_s, tell)
+
+    def tell(self, share: float) -> None:
+        """Say how far it is."""
+        self.progress(f"audit {self.generator.name}", share)
+
+    @property
+    def steps(self) -> SubsampledGaussianEvent | None:
+        """Those of DP-SGD."""
+        return next((event for event in self.schedule.events if isinstance(event, SubsampledGaussianEvent)), None)
+
+    @property
+    def claim(self) -> tuple[float, float]:
+        """Epsilon and delta."""
+        return self.schedule.epsilon, self.schedule.delta
 
 
 def audit(
@@ -66,152 +108,51 @@ def audit(
     Args:
         generator: with an epsilon.
         schema: declared; it gives the unit, k, n_units and with them delta. No column of it is used.
-        n_fits: how often a stand-in is fitted, at least 1.
+        n_fits: how often a stand-in is fitted for the counts of it, at least 1; steps of DP-SGD take one run.
         confidence: of the bound, in (0, 1).
-        time_limit_s: seconds after which no further fit is begun; none: no limit. The clock knows no result, so that
-            stopping early costs strength and nothing else.
+        time_limit_s: seconds for steps and fits, beside what a fit does before its first step; then no further one is
+            begun; none: no limit. The clock knows no result, so that stopping early costs strength and nothing else.
         seed: of which canaries are in; never of the noise.
         progress: told the share done.
 
     Raises:
-        AuditError: the generator has no epsilon, reads by DP-SGD, or releases no counts of the stand-in; nothing is
-            known.
+        AuditError: the generator has no epsilon, or releases nothing that the audit understands; nothing is known.
         BudgetError: the schema is not declared, or the budget cannot be met; nothing was fitted.
     """
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
+    audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     stand_in = StandIn.like(schema)
-    shortcuts = {name: value for name, value in SHORTCUTS.items() if name in type(generator).model_fields}
-    audited = generator.model_copy(update={**shortcuts, "delta": resolve_delta(generator.delta, schema)})
     schedule = audited.schedule(stand_in.schema)
     assert schedule is not None
-    if any(isinstance(event, SubsampledGaussianEvent) for event in schedule.events):
-        raise AuditError(
-            f"the audit tests noise on counts, and generator={generator.name!r} reads most by DP-SGD, which no audit "
-            "here tests; its claim rests on its accounting and on the tests of its steps"
-        )
+    limit_s = math.inf if time_limit_s is None else time_limit_s
+    subject = _Subject(audited, schedule, stand_in, confidence, n_fits, limit_s, progress)
     rng = np.random.default_rng(seed)
-    until = math.inf if time_limit_s is None else time.monotonic() + time_limit_s
-    false_positives = false_negatives = n_done = 0
-    while n_done < n_fits and (n_done == 0 or time.monotonic() < until):
-        progress(f"audit {generator.name}", n_done / n_fits)
-        present = rng.permutation(N_CANARIES) < N_CANARIES // 2
-        said = guesses(stand_in, measurement_log(audited, schedule, stand_in, present), present)
-        false_positives += int((said & ~present).sum())
-        false_negatives += int((~said & present).sum())
-        n_done += 1
-    return conclude(
-        (schedule.epsilon, schedule.delta), (false_positives, false_negatives), n_done * N_CANARIES // 2, confidence,
-        ran_on=f"a public stand-in of {N_COLUMNS} columns and {len(stand_in.table(present)):,} rows, fitted "
-        f"{n_done:,} times with {N_CANARIES} canaries of {stand_in.k} row{'s' if stand_in.k > 1 else ''} each",
-    )  # fmt: skip
+    if subject.steps is not None:
+        return _of_network(subject, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng)
+    trials = trials_of_counts(audited, schedule, stand_in, subject.patience(1.0, subject.tell), rng)
+    return conclude(subject.claim, trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
 
 
-def measurement_log(
-    generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, present: np.ndarray
-) -> MeasurementLog:
-    """What one fit of the stand-in drew.
-
-    Args:
-        generator: whose schedule it is.
-        schedule: calibrated once for all fits.
-        stand_in: public.
-        present: which canaries are in, shape (N_CANARIES,).
-    """
-    log = MeasurementLog(sum(event.count for event in schedule.events))
-    with suppress(LogComplete):
-        generator.fit(stand_in.table(present), stand_in.schema, budget=Budget(schedule, log))
-    return log
+def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
+    """Parameters that only what follows the noise depends on, or that change no noise."""
+    known = type(generator).model_fields
+    short: dict[str, Any] = {name: value for name, value in SHORTCUTS.items() if name in known}
+    for name in (name for name in WIDTHS if name in known):
+        widths = getattr(generator, name) or (WIDEST, WIDEST)
+        short[name] = tuple(min(width, WIDEST) for width in widths)
+    return short
 
 
-def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> np.ndarray:
-    """For each canary whether the attacker says "in", shape (N_CANARIES,), each from its own cells.
-
-    Args:
-        stand_in: public.
-        log: of one fit.
-        present: which canaries are in. It serves to check that a release has the form that is expected, and no guess
-            rests on it.
-
-    Raises:
-        AuditError: no release counts the codes of the stand-in.
-    """
-    score = np.zeros(N_CANARIES)
-    n_used = 0
-    for release in log.releases:
-        cells = np.flatnonzero(release.exact)
-        if len(cells) != N_CANARIES:
-            continue
-        cells = cells[np.argsort(release.exact[cells])]  # more rows of every next code, with its canary or without
-        weight = stand_in.weight(release.exact, cells, present)
-        if weight is None:
-            continue
-        n_used += 1
-        canary = weight * stand_in.k
-        surplus = release.published[cells] - weight * stand_in.background - canary / 2
-        score += canary * surplus / release.sigma**2
-    if n_used == 0:
-        raise AuditError("the audit found no released count that tells its canaries apart; leave it out for this one")
-    # Whole numbers tie; each way in half of the cases, whether the canary is in or not.
-    return score + np.where(np.arange(N_CANARIES) % 2, TIE, -TIE) > 0
-
-
-def conclude(
-    claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
-) -> Audit:
-    """What the errors of the attacker prove.
-
-    Args:
-        claim: epsilon and delta.
-        errors: false positives and false negatives.
-        n_each: trials with the canary, and as many without.
-        confidence: of the bounds; each of the two rates may fail with half of the rest.
-        ran_on: the table, in words.
-    """
-    epsilon, delta = claim
-    wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
-    never = clopper_pearson(0, n_each, level=confidence)[1]
-    return Audit(
-        epsilon=epsilon,
-        delta=delta,
-        bound=gaussian_epsilon(_mu(wrong_in[2], wrong_out[2]), delta),
-        distribution_free=max(_free(wrong_in[2], wrong_out[2], delta), _free(wrong_out[2], wrong_in[2], delta)),
-        strongest=gaussian_epsilon(_mu(never, never), delta),
-        confidence=confidence,
-        n_trials=2 * n_each,
-        false_positives=wrong_in,
-        false_negatives=wrong_out,
-        ran_on=ran_on,
-    )
-
-
-def _mu(one: float, other: float) -> float:
-    """The mu that two error rates need at least of a Gaussian mechanism."""
-    return float(special.ndtri(1 - one) - special.ndtri(other))
-
-
-def _free(one: float, other: float, delta: float) -> float:
-    """Epsilon that two error rates need at least: 1 - other <= e^epsilon one + delta."""
-    surplus = 1 - other - delta
-    return max(0.0, math.log(surplus / one)) if surplus > 0 else 0.0
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The exact epsilon of a Gaussian mechanism with sensitivity / sigma = mu, at delta; 0 where mu is not positive.
-
-    Source: Balle & Wang 2018, Theorem 8.
-
-    >>> round(gaussian_epsilon(1.0, 1e-5), 3)
-    4.377
-    """
-    if mu <= 0:
-        return 0.0
-
-    def excess(epsilon: float) -> float:
-        first, second = (float(special.log_ndtr(sign * mu / 2 - epsilon / mu)) for sign in (1, -1))
-        return math.exp(first) - math.exp(epsilon + second) - delta
-
-    if excess(0.0) <= 0:
-        return 0.0
-    above = mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta))  # zCDP's bound (Bun & Steinke 2016, Proposition 1.3)
-    return float(optimize.brentq(excess, 0.0, above))
+def _of_network(subject: _Subject, stand_in: StandIn, rng: np.random.Generator) -> Audit:
+    """The audit of steps and of the counts before them, each with half of the error."""
+    event, generator, schedule = subject.steps, subject.generator, subject.schedule
+    assert event is not None
+    each = 1 - (1 - subject.confidence) / 2
+    subject.tell(0.0)
+    present, limit_s = rng.random(N_STEP_CANARIES) < 1 / 2, STEPS_SHARE * subject.limit_s
+    log = StepLog(present, event.count, limit_s, rng, lambda share: subject.tell(STEPS_SHARE * share))
+    steps = of_steps(schedule, run_of_steps(generator, schedule, event, subject.stand_in, log), each)
+    patience = subject.patience(FITS_SHARE, lambda share: subject.tell(STEPS_SHARE + share * (1 - STEPS_SHARE)))
+    counts = of_counts(schedule, trials_of_counts(generator, schedule, stand_in, patience, rng), each)
+    return Audit.of_parts(subject.claim, (steps, counts), subject.confidence)

@@ -1,4 +1,4 @@
-"""What an audit of the measurement log found: the bound, the claim, and which of them is larger.
+"""What an audit of a claim found: the bound, the claim, and which of them is larger.
 
 Kept apart from the audit itself, which fits generators, so that whoever only reads or shows one loads none of them.
 """
@@ -25,13 +25,51 @@ class AuditError(EvaluationError):
 
 
 @dataclass(frozen=True)
+class AuditPart:
+    """What the attack on one part of a schedule found.
+
+    Attributes:
+        what: was attacked: the name of the events.
+        bound: epsilon of the whole is at least this, if the noise is of the stated kind, of any size; above the claim,
+            if the other parts are as stated.
+        distribution_free: the same without any assumption; lower.
+        strongest: the bound that as many trials would have given without any noise.
+        n_trials: guesses made, about half of them with the canary in.
+        false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
+        false_negatives: share of "out" where it was in, likewise.
+        ran_on: the table and the runs, in words.
+    """
+
+    what: str
+    bound: float
+    distribution_free: float
+    strongest: float
+    n_trials: int
+    false_positives: "Rate"
+    false_negatives: "Rate"
+    ran_on: str
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "AuditPart":
+        """A part from plain data; what else the content holds is passed over."""
+        return AuditPart(
+            what=str(content["what"]),
+            **_finite(content, ("bound", "distribution_free", "strongest")),
+            n_trials=int(content["n_trials"]),
+            false_positives=_rate(content["false_positives"]),
+            false_negatives=_rate(content["false_negatives"]),
+            ran_on=str(content["ran_on"]),
+        )
+
+
+@dataclass(frozen=True)
 class Audit:
     """What an audit found.
 
     Attributes:
         epsilon: claimed.
         delta: claimed.
-        bound: epsilon is at least this at that delta, if the noise is Gaussian of any size.
+        bound: epsilon is at least this at that delta, if the noise is of the stated kind, of any size.
         distribution_free: the same without that assumption; lower.
         strongest: the bound that as many trials would have given for an attacker who never errs.
         confidence: probability with which each bound holds, at least.
@@ -39,6 +77,9 @@ class Audit:
         false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
         false_negatives: share of "out" where it was in, likewise.
         ran_on: the table, in words.
+        parts: where a schedule was attacked in several, each; `bound` is then the largest of theirs, for which trials
+            and rates are given, `distribution_free` the largest, and `strongest` the least. Each part has its share of
+            the error, so that the confidence is of all together. Empty where all was attacked at once.
     """
 
     epsilon: float
@@ -51,6 +92,31 @@ class Audit:
     false_positives: "Rate"
     false_negatives: "Rate"
     ran_on: str
+    parts: tuple[AuditPart, ...] = ()
+
+    @staticmethod
+    def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
+        """The audit that attacked some parts.
+
+        Args:
+            claim: epsilon and delta.
+            parts: at least one.
+            confidence: of all their bounds together.
+        """
+        highest = max(parts, key=lambda part: part.bound)
+        return Audit(
+            epsilon=claim[0],
+            delta=claim[1],
+            bound=highest.bound,
+            distribution_free=max(part.distribution_free for part in parts),
+            strongest=min(part.strongest for part in parts),
+            confidence=confidence,
+            n_trials=highest.n_trials,
+            false_positives=highest.false_positives,
+            false_negatives=highest.false_negatives,
+            ran_on=highest.ran_on,
+            parts=tuple(parts),
+        )
 
     @property
     def verdict(self) -> str:
@@ -84,18 +150,28 @@ class Audit:
         """
         numbers = ("epsilon", "delta", "bound", "distribution_free", "strongest", "confidence")
         try:
-            found = Audit(
-                **{name: float(content[name]) for name in numbers},
+            return Audit(
+                **_finite(content, numbers),
                 n_trials=int(content["n_trials"]),
                 false_positives=_rate(content["false_positives"]),
                 false_negatives=_rate(content["false_negatives"]),
                 ran_on=str(content["ran_on"]),
+                parts=tuple(AuditPart.from_dict(part) for part in content.get("parts", ())),
             )
-            if not all(math.isfinite(getattr(found, name)) for name in numbers):
-                raise ValueError
-            return found
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise AuditError(f"the audit is damaged ({type(error).__name__}); evaluate again") from None
+
+
+def _finite(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+    """These numbers of the content.
+
+    Raises:
+        ValueError: one is none, or not finite.
+    """
+    found = {name: float(content[name]) for name in names}
+    if not all(math.isfinite(value) for value in found.values()):
+        raise ValueError
+    return found
 
 
 def _rate(ends: Sequence[float]) -> "Rate":

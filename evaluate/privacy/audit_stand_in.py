@@ -28,33 +28,36 @@ class StandIn:
 
     Attributes:
         schema: declared, with as many rows per unit as the real one has.
+        n_codes: of a column, and canaries.
     """
 
     schema: Schema
+    n_codes: int = N_CANARIES
 
     @classmethod
-    def like(cls, schema: Schema) -> "StandIn":
+    def like(cls, schema: Schema, n_codes: int = N_CANARIES) -> "StandIn":
         """A stand-in with the unit of privacy of a schema, its k and its public number of units.
 
         Args:
             schema: declared; nothing else is taken from it.
+            n_codes: of a column, and canaries.
         """
         columns = {
             # Declared bins: no noise merges these codes, whatever epsilon is.
             f"column {i + 1}": {
                 "kind": "integer",
-                "bounds": [0, N_CANARIES - 1],
-                "bins": list(range(N_CANARIES + 1)),
+                "bounds": [0, n_codes - 1],
+                "bins": list(range(n_codes + 1)),
             }
             for i in range(N_COLUMNS)
         }
         content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
         if schema.entity is None:
-            return cls(build_schema(content))
+            return cls(build_schema(content), n_codes)
         unit = {UNIT: {"kind": "identifier", "bounds": [0, 10**12]}}
         k = schema.max_rows_per_unit
         entities = {"entity": UNIT, "max_rows_per_unit": k, "columns": {**unit, **columns}}
-        return cls(build_schema({**content, **entities}))
+        return cls(build_schema({**content, **entities}), n_codes)
 
     @property
     def k(self) -> int:
@@ -68,22 +71,32 @@ class StandIn:
 
     @property
     def background(self) -> np.ndarray:
-        """Rows of each code beside the canary's, shape (N_CANARIES,): no two alike, with a canary or without."""
-        return 2 * self.n_brought * np.arange(1, N_CANARIES + 1)
+        """Rows of each code beside the canary's, shape (n_codes,): no two alike, with a canary or without."""
+        return 2 * self.n_brought * np.arange(1, self.n_codes + 1)
 
     def table(self, present: np.ndarray) -> pd.DataFrame:
         """The table with some of the canaries.
 
         Args:
-            present: which, shape (N_CANARIES,), boolean.
+            present: which, shape (n_codes,), boolean.
         """
-        codes = np.arange(N_CANARIES)
+        codes = np.arange(self.n_codes)
         rows = np.concatenate([np.repeat(codes, self.background), np.repeat(codes[present], self.n_brought)])
         frame = pd.DataFrame({name: rows for name in self.schema.columns if name != UNIT})
         if self.schema.entity is not None:
             n = int(self.background.sum())
             frame[UNIT] = np.concatenate([np.arange(n), np.repeat(n + codes[present], self.n_brought)])
         return frame
+
+    def probes(self, n_units: int) -> pd.DataFrame:
+        """A table of units that are all like canaries: each has one code, and more rows than a fit may use.
+
+        Args:
+            n_units: how many.
+        """
+        unit = np.repeat(np.arange(n_units), self.n_brought)
+        frame = pd.DataFrame({name: unit % self.n_codes for name in self.schema.columns if name != UNIT})
+        return frame if self.schema.entity is None else frame.assign(**{UNIT: unit})
 
     def weight(self, counts: np.ndarray, cells: np.ndarray, present: np.ndarray) -> float | None:
         """How often a release counted each row; none where these cells do not hold the codes apart.
@@ -148,8 +161,8 @@ class MeasurementLog:
         return self.system.floats(values, sigma)
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
-        """The system's."""
-        return self.system.sample(n_units, sampling_rate)
+        """Nothing: all counts are released before the first step, and steps are audited on their own."""
+        raise LogComplete
 
     def _drawn(self) -> None:
         self.n_drawn += 1

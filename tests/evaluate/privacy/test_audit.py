@@ -11,8 +11,10 @@ import pytest
 from scipy import stats
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy import audit as auditing
-from evaluate.privacy.audit import audit, conclude, gaussian_epsilon
+from evaluate.privacy.audit import audit
+from evaluate.privacy.audit_bounds import gaussian_epsilon
+from evaluate.privacy.audit_conclusions import conclude
+from evaluate.privacy.audit_counts import guesses, measurement_log
 from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
 from evaluate.privacy.audit_stand_in import N_CANARIES, MeasurementLog, Release, StandIn
 from synth.domain import Discretizer
@@ -152,7 +154,7 @@ def test_rows_counted_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     made = generator("mst")
     schedule = made.schedule(stand_in.schema)
     assert schedule is not None
-    log = auditing.measurement_log(made, schedule, stand_in, present)
+    log = measurement_log(made, schedule, stand_in, present)
     weights = [
         stand_in.weight(r.exact, np.flatnonzero(r.exact)[np.argsort(r.exact[r.exact > 0])], present)
         for r in log.releases
@@ -226,7 +228,7 @@ def test_a_fit_that_releases_no_counts_of_the_canaries_is_not_called_audited() -
     for exact in (np.ones(N_CANARIES), np.arange(30.0), np.zeros(30)):
         log.releases.append(Release(exact, exact, 1.0))
     with pytest.raises(AuditError, match="tells its canaries apart"):
-        auditing.guesses(stand_in, log, present)
+        guesses(stand_in, log, present)
 
 
 def test_a_guess_rests_on_what_was_published_alone() -> None:
@@ -235,7 +237,7 @@ def test_a_guess_rests_on_what_was_published_alone() -> None:
     for present in (np.zeros(N_CANARIES, dtype=bool), np.ones(N_CANARIES, dtype=bool)):
         log = MeasurementLog(10**6)
         log.releases.append(Release((stand_in.background + present).astype(float), published, 1.0))
-        said.append(auditing.guesses(stand_in, log, present))
+        said.append(guesses(stand_in, log, present))
     assert (said[0] == said[1]).all()
     assert said[0].all()
 

@@ -1,0 +1,95 @@
+"""What the errors of an attacker prove of a claim, whoever made them."""
+
+import math
+
+from evaluate.intervals import clopper_pearson
+from evaluate.privacy.audit_bounds import best_of_run, free_epsilon, gaussian_epsilon, gaussian_mu
+from evaluate.privacy.audit_counts import CountTrials
+from evaluate.privacy.audit_result import Audit, AuditPart
+from evaluate.privacy.audit_steps import StepTrials
+from evaluate.privacy.audit_tradeoff import LEAST_FACTOR, epsilon_of_less, epsilon_of_steps, largest_factor
+from synth.dp.schedule import Schedule
+from synth.generators.one_way import COLUMNS
+
+
+def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
+    """What the guesses about one training run prove.
+
+    Args:
+        schedule: whose steps they are.
+        trials: the guesses.
+        confidence: of the bounds; each of the two rates may fail with half of the rest.
+    """
+    n_in = int(trials.present.sum())
+    n_each = (len(trials.present) - n_in, n_in)
+    rates, best = (
+        [(k / n, *clopper_pearson(k, n, level=confidence)) for k, n in zip(errors, n_each, strict=True)]
+        for errors in (trials.errors, trials.errors_without_noise)
+    )
+    bound, strongest = (
+        epsilon_of_steps(schedule, trials.event, largest_factor(trials.event, (one[2], other[2])))
+        for one, other in (rates, best)
+    )
+    return AuditPart(
+        what=trials.event.what,
+        bound=bound,
+        distribution_free=best_of_run(trials.scores, trials.present, schedule.delta, confidence),
+        strongest=strongest,
+        n_trials=len(trials.present),
+        false_positives=rates[0],
+        false_negatives=rates[1],
+        ran_on=trials.ran_on,
+    )
+
+
+def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditPart:
+    """What the guesses about the one-way histograms of a larger schedule prove of the whole.
+
+    Args:
+        schedule: with other events beside.
+        trials: the guesses.
+        confidence: of the bounds.
+    """
+    alone = conclude((schedule.epsilon, schedule.delta), trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
+    event = schedule.event(COLUMNS)
+    assert event is not None
+    assert event.rho is not None
+    mu = gaussian_mu(alone.false_positives[2], alone.false_negatives[2])
+    bound, factor = alone.bound, math.sqrt(2 * event.rho) / mu if mu > 0 else math.inf
+    if factor < 1:
+        bound = max(bound, epsilon_of_less(schedule, COLUMNS, max(factor, LEAST_FACTOR)))
+    return AuditPart(
+        COLUMNS, bound, alone.distribution_free, alone.strongest, alone.n_trials,
+        alone.false_positives, alone.false_negatives, alone.ran_on,
+    )  # fmt: skip
+
+
+def conclude(
+    claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
+) -> Audit:
+    """What the errors of the attacker prove.
+
+    Args:
+        claim: epsilon and delta.
+        errors: false positives and false negatives.
+        n_each: trials with the canary, and as many without.
+        confidence: of the bounds; each of the two rates may fail with half of the rest.
+        ran_on: the table, in words.
+    """
+    epsilon, delta = claim
+    wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
+    never = clopper_pearson(0, n_each, level=confidence)[1]
+    return Audit(
+        epsilon=epsilon,
+        delta=delta,
+        bound=gaussian_epsilon(gaussian_mu(wrong_in[2], wrong_out[2]), delta),
+        distribution_free=max(
+            free_epsilon(wrong_in[2], wrong_out[2], delta), free_epsilon(wrong_out[2], wrong_in[2], delta)
+        ),
+        strongest=gaussian_epsilon(gaussian_mu(never, never), delta),
+        confidence=confidence,
+        n_trials=2 * n_each,
+        false_positives=wrong_in,
+        false_negatives=wrong_out,
+        ran_on=ran_on,
+    )

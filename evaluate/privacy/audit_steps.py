@@ -1,0 +1,227 @@
+"""An audit of the steps of DP-SGD by canaries in one training run: how well can their gradients be told from the noise?
+
+The attacker sees every noisy sum of a training run and knows the program, the table, and when which unit was sampled,
+but for the canaries: units of which each is in by the toss of a coin of its own, and each has a coordinate of the sums
+to itself. They want to say which canaries were in, and win where they are right more often than epsilon and delta
+allow. A gradient in one coordinate is the worst that a unit can do, and so strong that one run is enough: 50,000
+canaries are 50,000 trials.
+
+The run is the system's own `fit` of a public stand-in, with a source of noise that is the system's but for this:
+
+- Canaries are units more: the system samples them at the rate that it samples the others at.
+- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit,
+  and what its exact sum then comes to is what each sampled canary adds, in its own coordinate. So clipping that is
+  missing, or done layer by layer or row by row, shows, and a gradient far below the bound makes a weak audit, not a
+  false one. The unit has three times the rows that a fit may use of it. Of every hundred samples one is empty, and its
+  sum must be zero, or what a unit adds could not be told.
+- The system adds its noise, at the sigma that the training code asks for, to sums and coordinates at once. The training
+  goes on with its own part: it never meets a canary. So canaries do not depend on each other, and their trials are
+  independent ones.
+
+A canary's score is the sum of its coordinate over all steps, each weighted by what a canary adds over the noise's
+variance. Against a threshold fixed in advance, halfway to what a canary adds as expected, scores make two error rates,
+and `audit_tradeoff` says what the claimed steps allow. The optimal test would take a likelihood ratio at every step; it
+is little better where noise is as large as a useful claim needs, and it rests on the very noise that is in doubt.
+
+What this cannot see: what a step does after its noise (a division by the size of the sample), what units do to one
+another before it (packs of rows, batch norms), what floating point tells of a sum, samples that hang together from step
+to step, and randomness that can be predicted. Counts and choices before the steps are another audit's matter.
+
+Source: Steinke, Nasr, Jagielski 2023 (2305.08846), section 5, for one run and canaries that are gradients; Nasr et al.
+2023 (2302.07956) for the attacker.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from evaluate.privacy.audit_result import AuditError
+from evaluate.privacy.audit_stand_in import LogComplete, StandIn
+from synth.dp.budget import Budget
+from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.mechanisms import SystemNoise
+from synth.dp.schedule import Schedule
+from synth.generators.base import PrivateGenerator
+
+N_STEP_CANARIES = 50_000
+"""They cost a run a second or two. At epsilon 1 as many find contributions that are two thirds too large."""
+EMPTY_EVERY = 100
+EXPECTED_SAMPLE, N_UNITS = 16, (256, 20_000)
+"""Units in a sample of the stand-in, as expected, within so many units in all: with fewer, networks diverge."""
+
+
+@dataclass
+class StepLog:
+    """A source of noise that samples canaries beside the units and adds them to the sums; the system draws.
+
+    Attributes:
+        present: which canaries are in, shape (n_canaries,).
+        n_planned: steps after which a fit ends by `LogComplete`.
+        limit_s: seconds from the first step on, after which no further step is begun.
+        rng: of the canaries' places among the units; never of the noise.
+        tell: told the share done, now and then.
+        score: of each canary, up to a threshold that all share, shape (n_canaries,).
+        halfway: that threshold.
+        n_done: steps.
+        sizes: what a unit's sum came to at each step it was probed at.
+    """
+
+    present: np.ndarray
+    n_planned: int
+    limit_s: float
+    rng: np.random.Generator
+    tell: Callable[[float], None] = lambda _: None
+    score: np.ndarray = field(init=False)
+    halfway: float = 0.0
+    n_done: int = 0
+    sizes: list[float] = field(default_factory=list)
+    private: bool = False
+    system: SystemNoise = field(default_factory=SystemNoise)
+
+    def __post_init__(self) -> None:
+        self.score = np.zeros(len(self.present))
+        self._canary_at = np.zeros(0, dtype=np.int64)
+        self._sampled, self._rate, self._is_probed = self._canary_at, 0.0, False
+        self._until = math.inf
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The system's."""
+        return self.system.gaussian(values, sigma)
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The system's."""
+        return self.system.laplace(values, scale)
+
+    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        """The system's."""
+        return self.system.noisy_max(scores, scale)
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """One unit, or none; whom the system sampled of the canaries is kept."""
+        if self.n_done == 0:  # what a fit does before its first step, as loading its libraries, is not the audit's time
+            self._until = time.monotonic() + self.limit_s
+        found = self.system.sample(n_units + int(self.present.sum()), sampling_rate)
+        canaries = self._places(n_units)[found]
+        self._sampled, self._rate = canaries[canaries >= 0], sampling_rate
+        self._is_probed = self.n_done % EMPTY_EVERY != EMPTY_EVERY - 1
+        return np.full(int(self._is_probed), self.n_done % n_units, dtype=np.int64)
+
+    def _places(self, n_units: int) -> np.ndarray:
+        """The canary at each place among units and canaries, -1 where a unit is."""
+        n_present = int(self.present.sum())
+        if len(self._canary_at) != n_units + n_present:
+            self._canary_at = np.full(n_units + n_present, -1)
+            places = self.rng.permutation(len(self._canary_at))[:n_present]
+            self._canary_at[places] = np.flatnonzero(self.present)
+        return self._canary_at
+
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The sum with the system's noise; the canaries' coordinates are noised beside it and scored."""
+        size = self._size(values)
+        exact = np.zeros(len(self.present))
+        exact[self._sampled] = size
+        noisy = self.system.floats(np.concatenate([values.ravel(), exact]), sigma)
+        weight = size / sigma**2
+        self.score += weight * noisy[values.size :]
+        self.halfway += weight * size * self._rate / 2
+        self.n_done += 1
+        if self.n_done % EMPTY_EVERY == 0:
+            self.tell(self.n_done / self.n_planned)
+        if self.n_done == self.n_planned or time.monotonic() > self._until:
+            raise LogComplete
+        return noisy[: values.size].reshape(values.shape)
+
+    def _size(self, total: np.ndarray) -> float:
+        """What a canary adds at this step: the norm of the one unit's sum, nothing where none was handed out.
+
+        Raises:
+            AuditError: it cannot be told; no step is scored on it.
+        """
+        size = float(np.linalg.norm(total))
+        if not math.isfinite(size):
+            raise AuditError(
+                f"a unit's sum must be finite, and at step={self.n_done} it is not; what the noise hides "
+                "is then not to be told, so do not rely on the claim"
+            )
+        if self._is_probed:
+            self.sizes.append(size)
+            return size
+        if size > 0:
+            raise AuditError(
+                f"the sum over no unit must be zero, and at step={self.n_done} it is not; what a unit adds is then not "
+                "to be told, so leave the audit out for this one"
+            )
+        return 0.0
+
+
+@dataclass(frozen=True)
+class StepTrials:
+    """One run's guesses.
+
+    Attributes:
+        scores: of each canary, above 0 where the attacker says "in", shape (n_canaries,).
+        present: whether it is, shape (n_canaries,).
+        event: the steps that were done, as the claim states them.
+        n_planned: steps that the schedule has.
+        share: of the clipping bound, what a unit adds to a sum on average.
+    """
+
+    scores: np.ndarray
+    present: np.ndarray
+    event: SubsampledGaussianEvent
+    n_planned: int
+    share: float
+
+    @property
+    def errors(self) -> tuple[int, int]:
+        """False positives and false negatives."""
+        said = self.scores > 0
+        return int((said & ~self.present).sum()), int((~said & self.present).sum())
+
+    @property
+    def errors_without_noise(self) -> tuple[int, int]:
+        """About what the same attacker would have of either, where there is no noise at all."""
+        n, rate = self.event.count, self.event.sampling_rate
+        missed = float(stats.binom.cdf(math.floor(n * rate / 2), n, rate)) if rate < 1 else 0.0
+        return 0, round(missed * int(self.present.sum()))
+
+    @property
+    def ran_on(self) -> str:
+        """The run, in words."""
+        done, of = self.event.count, self.n_planned
+        steps = f"{done:,} steps" if done == of else f"the first {done:,} of {of:,} steps"
+        return (
+            f"{steps} of one training run on a public stand-in, with {len(self.present):,} canaries, each in by the "
+            f"toss of a coin and as large as a unit of the run ({self.share:.2f} of the clipping bound)"
+        )
+
+
+def run_of_steps(
+    generator: PrivateGenerator, schedule: Schedule, event: SubsampledGaussianEvent, stand_in: StandIn, log: StepLog
+) -> StepTrials:
+    """What one training run gives away of its canaries.
+
+    Args:
+        generator: whose schedule it is.
+        schedule: under the stand-in's schema.
+        event: of the schedule.
+        stand_in: public.
+        log: new; it draws for the run.
+
+    Raises:
+        AuditError: what a unit adds cannot be told, or it adds nothing; nothing is known.
+    """
+    n_units = int(np.clip(math.ceil(EXPECTED_SAMPLE / event.sampling_rate), *N_UNITS))
+    with suppress(LogComplete):
+        generator.fit(stand_in.probes(n_units), stand_in.schema, budget=Budget(schedule, log))
+    if not any(log.sizes):
+        raise AuditError("the audit found no step at which a unit adds to the sum; leave it out for this one")
+    bound = getattr(generator, "max_grad_norm", 1.0)
+    done = SubsampledGaussianEvent(event.what, event.noise_multiplier, event.sampling_rate, log.n_done)
+    share = float(np.mean(log.sizes)) / bound
+    return StepTrials(log.score - log.halfway, log.present, done, event.count, share)

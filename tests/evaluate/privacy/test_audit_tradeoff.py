@@ -1,0 +1,111 @@
+"""What steps allow: exact where there is a closed form, kept by the claim's own noise, and broken by half of it."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from evaluate.intervals import clopper_pearson
+from evaluate.privacy.audit_bounds import gaussian_epsilon
+from evaluate.privacy.audit_tradeoff import (
+    LEAST_FACTOR,
+    allows,
+    epsilon_of_less,
+    epsilon_of_steps,
+    largest_factor,
+)
+from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
+from synth.dp.schedule import Schedule
+
+DELTA, N = 1e-6, 20_000
+
+
+def steps(noise_multiplier: float, sampling_rate: float = 1.0, count: int = 1) -> SubsampledGaussianEvent:
+    return SubsampledGaussianEvent("steps", noise_multiplier, sampling_rate, count)
+
+
+def rates_of(
+    event: SubsampledGaussianEvent, rng: np.random.Generator, *, factor: float = 1.0, level: float = 0.99
+) -> tuple[float, float]:
+    """Upper ends of an attacker's error rates, drawn from the mechanism itself without any training."""
+    present = rng.random(N) < 0.5
+    hits = np.where(present, rng.binomial(event.count, event.sampling_rate, N), 0)
+    spread = event.noise_multiplier * factor * math.sqrt(event.count)
+    said = hits + rng.normal(0, spread, N) > event.count * event.sampling_rate / 2
+    wrong = ((said & ~present).sum(), (~said & present).sum())
+    n_each = (N - present.sum(), present.sum())
+    one, other = (clopper_pearson(float(k), float(n), level=level)[1] for k, n in zip(wrong, n_each, strict=True))
+    return one, other
+
+
+CLAIMS = {
+    "one step of all": steps(1.6),
+    "few steps": steps(1.0, 0.3, 10),
+    "many steps": steps(2.37, 0.03, 2_000),
+    "little noise": steps(0.7, 0.05, 200),
+}
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+def test_one_step_of_everyone_is_the_gaussian_mechanism(mu: float) -> None:
+    event = steps(1 / mu)
+    for threshold in (mu / 2, mu, -0.5):
+        rates = float(stats.norm.sf(threshold)), float(stats.norm.cdf(threshold - mu))
+        assert allows(event, 0.97, rates)
+        assert not allows(event, 1.03, rates)
+        assert largest_factor(event, rates) == pytest.approx(1.0, rel=0.03)
+
+
+def test_many_steps_of_everyone_compose_to_one() -> None:
+    rates = float(stats.norm.sf(0.5)), float(stats.norm.cdf(-0.5))
+    assert largest_factor(steps(10.0, count=100), rates) == pytest.approx(1.0, rel=0.03)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_noise_of_the_claim_is_never_ruled_out_and_half_of_it_always_is(name: str) -> None:
+    # At the level of 0.5, so that a bound that is off would show: by the confidence alone half of the runs may alarm.
+    # Two rates that have to come out low at once do so in about 17%; 24% of 200 runs would be more than two and a half
+    # standard errors above that, and the draws are seeded.
+    event, rng = CLAIMS[name], np.random.default_rng(11)
+    alarms = [not allows(event, 1.0, rates_of(event, rng, level=0.5)) for _ in range(200)]
+    assert np.mean(alarms) <= 0.24
+    assert all(allows(event, 1.0, rates_of(event, rng)) for _ in range(100))
+    assert all(not allows(event, 1.0, rates_of(event, rng, factor=0.5)) for _ in range(20))
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5])
+def test_the_factor_comes_near_to_the_noise_there_is(factor: float) -> None:
+    event, rng = CLAIMS["many steps"], np.random.default_rng(13)
+    found = [largest_factor(event, rates_of(event, rng, factor=factor)) for _ in range(2)]
+    assert all(factor < one < 1.5 * factor for one in found)
+
+
+def test_what_rules_out_everything_and_nothing() -> None:
+    event = CLAIMS["few steps"]
+    assert math.isinf(largest_factor(event, (0.5, 0.5)))
+    assert math.isinf(largest_factor(event, (0.9, 0.4)))
+    assert largest_factor(event, (1e-6, 1e-6)) == LEAST_FACTOR
+
+
+def test_a_bound_of_steps_is_theirs_above_the_stated_noise_and_that_of_all_below() -> None:
+    counts, event = GaussianEvent("counts", sigma=4.0), steps(2.0)
+    schedule = Schedule((counts, event), DELTA)
+    assert epsilon_of_steps(schedule, event, math.inf) == 0.0
+    assert epsilon_of_steps(schedule, event, 2.0) == pytest.approx(gaussian_epsilon(0.25, DELTA), rel=0.01)
+    both = math.hypot(1 / 4, 1 / (2.0 * 0.5))
+    assert epsilon_of_steps(schedule, event, 0.5) == pytest.approx(gaussian_epsilon(both, DELTA), rel=0.01)
+    more = math.hypot(1 / (4 * 0.5), 1 / 2)
+    assert epsilon_of_less(schedule, "counts", 0.5) == pytest.approx(gaussian_epsilon(more, DELTA), rel=0.01)
+    # Of a run that was cut short, the steps that were done count, and less noise in them is less noise in all.
+    long = Schedule((steps(20.0, count=400),), DELTA)
+    assert epsilon_of_steps(long, steps(20.0, count=100), 1.0) == pytest.approx(gaussian_epsilon(0.5, DELTA), rel=0.01)
+    assert epsilon_of_steps(long, steps(20.0, count=100), 0.5) == pytest.approx(gaussian_epsilon(2.0, DELTA), rel=0.01)
+
+
+def test_an_error_that_is_seen_is_worth_what_the_optimal_test_says() -> None:
+    # Of 20,000 canaries without an error, the Gaussian mechanism that would allow that has this mu at most.
+    wrong = clopper_pearson(0, N / 2, level=0.99)[1]
+    mu = 2 * float(stats.norm.isf(wrong))
+    found = optimize.brentq(lambda s: allows(steps(1.0), s, (wrong, wrong)) - 0.5, 0.1, 1.0, xtol=1e-3)
+    assert found == pytest.approx(1 / mu, rel=0.02)
