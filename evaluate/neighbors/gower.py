@@ -44,8 +44,8 @@ class _Column:
     def of(cls, targets: np.ndarray, pool: np.ndarray, unit: int) -> "_Column":
         if targets.dtype.kind == "i":
             return cls(targets, pool, unit, is_line=False, is_cut=False)
-        steps = [np.rint(values.astype(np.float64) * unit).astype(np.int32) for values in (targets, pool)]
-        return cls(*steps, unit, is_line=True, is_cut=any(bool((part > unit).any()) for part in steps))
+        one, other = (np.rint(values.astype(np.float64) * unit).astype(np.int32) for values in (targets, pool))
+        return cls(one, other, unit, is_line=True, is_cut=bool((one > unit).any() or (other > unit).any()))
 
     def differences(self, block: slice | int, pool: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Of some targets from some rows of the pool; shape (n_block, n_pool), or (n_pool,) of one target; int32."""

@@ -8,6 +8,8 @@ import typer
 from understudy.cli.options import SeedOption, console_of, pairs, scalar
 
 if TYPE_CHECKING:
+    from evaluate.privacy.audit_result import Audit, AuditPart
+    from evaluate.privacy.black_box import BlackBox
     from synth.generators.base import Generator
     from synth.schema import Schema
     from understudy.claim_audit import Answer
@@ -81,8 +83,9 @@ def audit(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     if out is not None:
         check_writable(out)
-    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta), **pairs(parameters or [])}
-    chosen, declared = _chosen(name, schema, model, {key: value for key, value in given.items() if value is not None})
+    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
+    known = {**pairs(parameters or []), **{key: value for key, value in given.items() if value is not None}}
+    chosen, declared = _chosen(name, schema, model, known)
     asked = Inquiry(
         chosen, declared, seed, confidence, time_limit_s, white_box, black_box, public_table, train, ledger
     )  # fmt: skip
@@ -128,21 +131,35 @@ def _json(content: dict[str, Any]) -> str:
 
 def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
     """The bounds beside the claim, what they were found on, and the verdict last."""
-    rows = []
+    from evaluate.privacy.audit_result import AuditPart
+    from reports.audits import cut
+
+    rows: list[tuple[str, ...]] = []
+    said = []
     if (white := answer.white_box) is not None:
-        free = f"{white.distribution_free:.3g}"
-        rows.append(_row("measurement log", white.bound, free, white.epsilon, white.n_trials))
+        for part in white.parts or (white,):
+            what = part.what if isinstance(part, AuditPart) else "measurement log"
+            bounds = cut(part.bound), cut(part.distribution_free)
+            rows.append((what, *bounds, _claimed(white.epsilon), f"{part.n_trials:,}"))
+            said.append(_on(what, part, white.confidence, white.delta))
     if (black := answer.black_box) is not None:
-        rows.append(_row("synthetic tables", black.bound, f"{black.bound:.3g}", black.epsilon, black.n_trials))
-    console.table(("audited", "lower bound", "distribution-free", "claim", "trials"), rows)
-    for label, one in (("Measurement log", white), ("Synthetic tables", black)):
-        if one is not None:
-            console.say(
-                f"{label}: on {one.ran_on}, at {one.confidence:.4g} confidence and delta {one.delta:.3g}; an attacker "
-                f"who never errs would have shown {one.strongest:.3g}."
-            )
+        rows.append(("synthetic tables", *[cut(black.bound)] * 2, _claimed(black.epsilon), f"{black.n_trials:,}"))
+        said.append(_on("synthetic tables", black, black.confidence, black.delta))
+    console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
+    for sentence in said:
+        console.say(sentence)
     console.say(f"{chosen.name}: {answer.verdict}")
 
 
-def _row(what: str, bound: float, free: str, epsilon: float | None, n_trials: int) -> tuple[str, ...]:
-    return what, f"{bound:.3g}", free, "none" if epsilon is None else f"{epsilon:.4g}", f"{n_trials:,}"
+def _claimed(epsilon: float | None) -> str:
+    return "none" if epsilon is None else f"{epsilon:.4g}"
+
+
+def _on(what: str, found: "Audit | AuditPart | BlackBox", confidence: float, delta: float) -> str:
+    """What a bound was found on, and what could have been found."""
+    from reports.audits import cut
+
+    return (
+        f"{what[:1].upper()}{what[1:]}: on {found.ran_on}, at {confidence:.4g} confidence and delta {delta:.3g}; an "
+        f"attacker who never errs would have shown {cut(found.strongest)}."
+    )
