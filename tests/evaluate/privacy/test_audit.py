@@ -88,7 +88,13 @@ def test_an_audit_that_would_miss_the_absence_of_all_noise_says_so(
     assert "too weak" in (found.estimate.note or "")
 
 
-@pytest.mark.parametrize(("name", "fault"), [*(("independent", fault) for fault in FAULTS), ("mst", "half the noise")])
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        *(("independent", fault) for fault in FAULTS),
+        pytest.param("mst", "half the noise", marks=pytest.mark.slow),
+    ],
+)
 def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*FAULTS[fault])
     found = audit(generator(name), schema_of(), n_fits=MANY_FITS, time_limit_s=None)
@@ -97,7 +103,10 @@ def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytes
     assert found.bound > found.distribution_free
 
 
-@pytest.mark.parametrize(("name", "k"), [("independent", 1), ("independent", 4), ("mst", 4)])
+@pytest.mark.parametrize(
+    ("name", "k"),
+    [("independent", 1), *(pytest.param(name, 4, marks=pytest.mark.slow) for name in ("independent", "mst"))],
+)
 def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
     found = audit(generator(name), schema_of(k), n_fits=MANY_FITS, time_limit_s=None)
     assert found.verdict == WITHIN
@@ -107,6 +116,7 @@ def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
     assert f"{k} row" in found.ran_on
 
 
+@pytest.mark.slow
 def test_rounds_that_follow_from_earlier_ones_are_audited_alike() -> None:
     found = audit(generator("aim"), schema_of(), n_fits=60, time_limit_s=None)
     assert found.verdict == WITHIN

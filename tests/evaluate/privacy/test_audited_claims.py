@@ -1,0 +1,58 @@
+"""Every private generator as it ships, audited at epsilon 1 and 3: sound as it is, found out with less noise."""
+
+import numpy as np
+import pytest
+
+from evaluate.privacy.audit import audit
+from evaluate.privacy.audit_result import EXCEEDS, WITHIN
+from synth.dp.mechanisms import SystemNoise
+from synth.generators import registry
+from synth.generators.base import PrivateGenerator
+from synth.schema import build_schema
+
+pytest.importorskip("torch")
+
+GENERATORS = ("independent", "mst", "aim", "ctgan", "tvae")
+SCHEMA = build_schema({"status": "declared", "n_units": 20_000, "columns": {"a": {"kind": "boolean"}}})
+_gaussian, _floats = SystemNoise.gaussian, SystemNoise.floats
+
+
+def claimed(name: str, epsilon: float) -> PrivateGenerator:
+    made = registry.generator(name, epsilon=epsilon)
+    assert isinstance(made, PrivateGenerator)
+    return made
+
+
+def weaken(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Leave only a share of all Gaussian noise."""
+
+    def gaussian(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+        return _gaussian(self, values, share * sigma) if share else values
+
+    def floats(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+        return _floats(self, values, share * sigma)
+
+    monkeypatch.setattr(SystemNoise, "gaussian", gaussian)
+    monkeypatch.setattr(SystemNoise, "floats", floats)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("name", GENERATORS)
+def test_the_bound_stays_below_the_claim(name: str, epsilon: float) -> None:
+    found = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
+    print(f"{name} at epsilon {epsilon:g}: bound {found.bound:.2f}, distribution-free {found.distribution_free:.2f}")
+    assert found.verdict == WITHIN
+    assert found.bound < found.epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "share"), [(1.0, 0.0), (3.0, 0.0), (3.0, 0.5)])
+@pytest.mark.parametrize("name", GENERATORS)
+def test_less_noise_exceeds_the_claim(
+    name: str, epsilon: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    weaken(monkeypatch, share)
+    found = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
+    print(f"{name} at epsilon {epsilon:g}, {share:.0%} of the noise: bound {found.bound:.2f}")
+    assert found.verdict == EXCEEDS
