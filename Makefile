@@ -1,7 +1,7 @@
 # Everything runs in .venv, which the first command makes; the second call of a command installs nothing.
 PYTHON ?= python3
 BIN := .venv/bin
-PEERS := opendp smartnoise dpmm mostly
+PEERS := opendp smartnoise dpmm mostly anonymeter mostlyai_qa
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-slow check bench bench-peers clean
@@ -32,6 +32,7 @@ bench: .venv/.dev
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
 	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"
 	@echo "The evaluation beside SDMetrics' reports: $(BIN)/python -m benchmarks.evaluation adult.data --out evaluation.json"
+	@echo "Privacy beside anonymeter and mostlyai-qa: make bench-peers, then $(BIN)/python -m benchmarks.privacy adult.data --out privacy.json"
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
 
 # Other libraries, each in an environment of its own. One that does not install stops nothing: its rows will say so.

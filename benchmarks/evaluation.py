@@ -10,11 +10,9 @@ import importlib
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,10 +22,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.adult_table import Adult, read_adult
+from benchmarks.peers.evaluated import measured
 
 VALIDITY_AND_FIDELITY = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples")
 PRIVACY = "privacy."
-THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
 LARGE_ROWS = 1_000_000
 
 
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     for turn in range(options.repeats):
         for name in options.only:
             if turn == 0 or name not in ONCE:
-                found[name].append(_apart(name, options.table))
+                found[name].append(apart("benchmarks.evaluation", str(options.table), "--point", name))
     content = {"about": {"python": platform.python_version(), "cores": os.cpu_count()}, "runs": found}
     if options.out is not None:
         options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -74,20 +73,21 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _apart(name: str, table: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.evaluation", str(table), "--point", name]
-    done = subprocess.run(command, env={**os.environ, **THREADS}, capture_output=True, text=True, check=True)
-    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return measured
+def apart(module: str, *arguments: str, threads: int = 1) -> dict[str, Any]:
+    """The JSON that a module prints last, in a process of its own."""
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, env=held_to(threads), stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def held_to(threads: int) -> dict[str, str]:
+    """This environment, with libraries held to so many threads."""
+    return {**os.environ, **dict.fromkeys(THREADS, str(threads))}
 
 
 def _point(name: str, table: Path) -> dict[str, float]:
-    run = POINTS[name](read_adult(table))
-    began = time.process_time(), time.perf_counter()
-    run()
-    ended = time.process_time(), time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"cpu_s": ended[0] - began[0], "wall_s": ended[1] - began[1], "peak_mib": peak}
+    return measured(POINTS[name](read_adult(table)))
 
 
 def half_right(train: pd.DataFrame) -> pd.DataFrame:
@@ -105,9 +105,7 @@ def _ours(*starts: str) -> Callable[[Adult], Callable[[], object]]:
         from evaluate.engine import MEASURES
 
         chosen = [name for name in MEASURES if name.startswith(starts)]
-        for name in chosen:
-            importlib.import_module(f"evaluate.{name}")
-        _import_late()
+        import_late(chosen)
         synthetic = half_right(adult.train)
         return lambda: evaluate.evaluate(adult.train, adult.test, synthetic, adult.plain, measures=chosen)
 
@@ -130,12 +128,14 @@ def _ours_large(adult: Adult) -> Callable[[], object]:
     synthetic = half_right(train)
     schema = synth.infer_schema(pd.concat([train, holdout]), target=adult.target)
     chosen = [name for name in MEASURES if not name.startswith(PRIVACY)]
-    _import_late()
+    import_late(chosen)
     return lambda: evaluate.evaluate(train, holdout, synthetic, schema, measures=chosen)
 
 
-def _import_late() -> None:
-    for name in ("scipy.stats", "sklearn.ensemble", "sklearn.linear_model", "threadpoolctl"):
+def import_late(measures: Sequence[str]) -> None:
+    """What these measures import when they first run."""
+    late = ("scipy.stats", "sklearn.ensemble", "sklearn.linear_model", "threadpoolctl")
+    for name in (*(f"evaluate.{measure}" for measure in measures), *late):
         importlib.import_module(name)
 
 

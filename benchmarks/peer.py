@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -83,12 +84,16 @@ def run_peer(name: str, adult: Adult, privacy: tuple[float, float], seed: int, l
     return PeerRun(synthetic=synthetic, **result)
 
 
-def run_script(python: Path, script: Path, folder: Path, limit_s: float) -> str | None:
+def run_script(
+    python: Path, script: Path, folder: Path, limit_s: float, environment: Mapping[str, str] | None = None
+) -> str | None:
     """Why a script did not finish; none where it did. It is stopped with all its children."""
     command = [str(python), "-W", "ignore", str(script), str(folder)]
     started = time.perf_counter()
     with (folder / "log.txt").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""95% intervals: half-samples, jackknife, a blend of both, Clopper-Pearson, Wilson, Newcombe, DeLong."""
+"""95% intervals: half-samples, jackknife, a blend of both, Clopper-Pearson, Wilson, Newcombe; placements."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -170,19 +170,20 @@ def clopper_pearson(k: float, n: float, *, level: float = LEVEL) -> tuple[float,
     return low, high
 
 
-def wilson(share: float, n: float) -> Rate:
+def wilson(share: float, n: float, n_comparisons: int = 1) -> Rate:
     """A rate with its score interval, which has a width also where the rate is zero.
 
     Args:
         share: the rate, in [0, 1].
         n: trials; where they are not independent, as many as would tell as much, so that it need not be whole.
+        n_comparisons: from how many rates this one was picked (Bonferroni).
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
 
     >>> [round(number, 4) for number in wilson(0.5, 100)]
     [0.5, 0.4038, 0.5962]
     """
-    z = float(stats.norm.ppf(1 - (1 - LEVEL) / 2))
+    z = float(special.ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
     center = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
     return share, max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
@@ -235,34 +236,12 @@ def newcombe(first: Rate, second: Rate) -> Rate:
     return difference, max(-1.0, difference - below), min(1.0, difference + above)
 
 
-def delong_auc(scores_pos: ArrayLike, scores_neg: ArrayLike) -> tuple[float, float, float]:
-    """The area under the ROC curve and its interval, ties split.
-
-    A perfect separation has no estimated variance: its interval is that of a rate of all of the smaller class.
-
-    Args:
-        scores_pos: scores of the positives, higher means "positive"; shape (n_pos,), at least 2.
-        scores_neg: scores of the negatives; shape (n_neg,), at least 2.
-
-    Source: DeLong et al. 1988; computed by ranks as in Sun & Xu 2014.
-
-    >>> auc, low, high = delong_auc([3.0, 4.0, 5.0], [1.0, 2.0, 3.0])
-    >>> round(auc, 4)
-    0.9444
-    """
-    positives, negatives = (np.asarray(scores, dtype=np.float64) for scores in (scores_pos, scores_neg))
-    wins, losses = placements(positives, negatives)
-    auc = float(wins.mean())
-    if auc in (0.0, 1.0):
-        n = min(len(positives), len(negatives))
-        return auc, *clopper_pearson(n if auc == 1.0 else 0, n)
-    variance = wins.var(ddof=1) / len(wins) + losses.var(ddof=1) / len(losses)
-    half = float(stats.norm.ppf(1 - (1 - LEVEL) / 2) * np.sqrt(variance))
-    return auc, max(auc - half, 0.0), min(auc + half, 1.0)
-
-
 def placements(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """For each positive the share of negatives below it, for each negative the share of positives above; ties half."""
+    """For each positive the share of negatives below it, for each negative the share of positives above; ties half.
+
+    Source: DeLong et al. 1988, whose interval of the area under the ROC curve rests on these; by ranks as in Sun & Xu
+    2014.
+    """
     n_pos, n_neg = len(positives), len(negatives)
     ranks = stats.rankdata(np.concatenate([positives, negatives]))
     wins = (ranks[:n_pos] - stats.rankdata(positives)) / n_neg

@@ -186,6 +186,9 @@ def _measure(bench: Bench, label: str) -> None:
     if plan.job.evaluation.shadow_models is not None:
         with bench.stage(f"shadow models {label}") as progress:
             candidate = stages.shadow(plan, bench.real, candidate, synthetic[label], progress)
+    if plan.job.evaluation.black_box is not None:
+        with bench.stage(f"black box {label}") as progress:
+            candidate = stages.black_box(plan, candidate, progress)
     candidate = replace(
         candidate,
         seconds={**done.seconds, **candidate.seconds},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, WITHIN, Audit
+from evaluate.privacy.audit_result import EXCEEDS, LEAST_STRENGTH, TOO_WEAK, WITHIN, Audit
 from evaluate.privacy.black_box import BlackBox, Trials, black_box, paired
 from evaluate.privacy.black_box_worlds import Worlds
 from evaluate.privacy.refits import Budgets
@@ -66,6 +66,8 @@ class Inquiry:
             raise JobError("a table is for the black-box audit, and none is asked for; pass --black-box N_FITS")
         if self.public_table is not None and self.train is not None:
             raise JobError("a table is public or it is not; pass one of --public-table and --train")
+        if self.ledger is not None and self.train is None:
+            raise JobError("a ledger pays for fits on real rows, and none are named; pass --train, or no --ledger")
         if not self.generator.promises and self.black_box_fits is None:
             raise JobError(
                 f"an audit needs a claim, and generator={self.generator.name!r} has no epsilon; set --epsilon, or pass "
@@ -82,10 +84,12 @@ class Answer:
     Attributes:
         white_box: of the measurement log; none: there is no claim, or it was not asked for.
         black_box: of synthetic tables; none: it was not asked for.
+        warnings: of the ledger that pays for fits on real rows.
     """
 
     white_box: Audit | None
     black_box: BlackBox | None
+    warnings: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -97,7 +101,8 @@ class Answer:
         assert self.black_box is not None
         if self.black_box.epsilon is None:
             return NO_CLAIM
-        return WITHIN if self.black_box.strongest > self.black_box.epsilon else TOO_WEAK
+        could_show = LEAST_STRENGTH * self.black_box.epsilon
+        return WITHIN if self.black_box.strongest >= could_show else TOO_WEAK
 
     @property
     def exit_code(self) -> int:
@@ -107,7 +112,8 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data."""
         white, black = (None if one is None else one.to_dict() for one in (self.white_box, self.black_box))
-        return {"verdict": self.verdict, "exit_code": self.exit_code, "white_box": white, "black_box": black}
+        said = {"verdict": self.verdict, "exit_code": self.exit_code, "warnings": list(self.warnings)}
+        return {**said, "white_box": white, "black_box": black}
 
 
 def of_model(model: Model) -> Generator:
@@ -138,7 +144,11 @@ def inquire(asked: Inquiry, progress: Progress) -> Answer:
     paid = _Payment.of(asked)
     arena = None if asked.black_box_fits is None else _Arena.of(asked)
     white = _white_box(asked, progress)
-    return Answer(white, None if arena is None else _black_box(asked, arena, paid, progress))
+    if arena is None:
+        return Answer(white, None)
+    budgets, warnings = (None, ()) if paid is None else paid.reserved(asked, arena.worlds.table(present=True))
+    found = black_box(asked.generator, arena.worlds, arena.trials, budgets=budgets, progress=progress)
+    return Answer(white, found, warnings)
 
 
 def _white_box(asked: Inquiry, progress: Progress) -> Audit | None:
@@ -173,11 +183,6 @@ class _Arena:
         return cls(Worlds.around(table, asked.schema, called=called), trials)
 
 
-def _black_box(asked: Inquiry, arena: _Arena, paid: "_Payment | None", progress: Progress) -> BlackBox:
-    budgets = None if paid is None else paid.reserved(asked, arena.worlds.table(present=True))
-    return black_box(asked.generator, arena.worlds, arena.trials, budgets=budgets, progress=progress)
-
-
 @dataclass(frozen=True)
 class _Payment:
     """What pays for the private fits of an audit on real rows: each is a fit that is never released."""
@@ -207,8 +212,10 @@ class _Payment:
         fund.check([schedule.curve] * n_fits)
         return cls(fund, schedule, n_fits)
 
-    def reserved(self, asked: Inquiry, table: pd.DataFrame) -> Budgets:
-        """Budgets of reservations that were all made before the first fit; each is used when its fit begins.
+    def reserved(self, asked: Inquiry, table: pd.DataFrame) -> tuple[Budgets, tuple[str, ...]]:
+        """Budgets of reservations that were all made before the first fit, and what the ledger warns of.
+
+        Each budget is used when its fit begins.
 
         They are never committed, since nothing is released, and never given back.
         """
@@ -221,11 +228,12 @@ class _Payment:
             )
             for i in range(self.n_fits)
         ]  # fmt: skip
-        self.fund.ledger.reserve(requests)
+        made = self.fund.ledger.reserve(requests)
+        warnings = dict.fromkeys(sentence for one in made for sentence in one.warnings)
 
         def budget(index: int) -> Budget:
             token = requests[index].token
             self.fund.ledger.use(token)
             return Budget(self.schedule, ledger=self.fund.ledger.note(token))
 
-        return budget
+        return budget, tuple(warnings)

@@ -16,7 +16,7 @@ from synth.errors import LedgerError
 from synth.schema import Schema
 
 LEDGER_VARIABLE = "UNDERSTUDY_LEDGER"
-"""Environment variable with the ledger that every private fit of the command line must use."""
+"""Environment variable with the ledger that every private fit of the command line must use, but an evaluation's own."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from understudy.auditing import audit_model, disproved
 from understudy.plan import check_measures
 from understudy.policies import find_policy
 from understudy.seeds import child_seed
-from understudy.shadowing import shadow_attack, shadow_candidate, specification_of
+from understudy.shadowing import SHADOW, attacked, shadow_attack, specification_of
 
 LEAST_TARGETS = 100
 """Fewer would leave an attack without any power."""
@@ -107,7 +107,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     return replace(evaluation, candidates=candidates, provenance=known)
 
 
-def n_targets_of(text: str) -> int | None:
+def parsed_targets(text: str) -> int | None:
     """How many targets a command asks for; none: every one.
 
     Raises:
@@ -137,7 +137,7 @@ def _shadowed(offer: Offer, candidate: Candidate, real: Real, chosen: Generator,
     attack = shadow_attack(
         lambda: real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
     )  # fmt: skip
-    return shadow_candidate(candidate, attack, offer.time_limit_s)
+    return attacked(candidate, SHADOW, attack, offer.time_limit_s)
 
 
 def _aimed(offer: Offer, schema: Schema) -> Schema:

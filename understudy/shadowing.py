@@ -1,4 +1,4 @@
-"""The shadow-model attack, in a run and outside one: only where somebody asks, since it fits many models."""
+"""Attacks that fit many models, only where somebody asks: shadow models, and a black-box audit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,26 +12,28 @@ from synth.generators.marginal_model import MarginalModel
 from synth.generators.neural_model import NeuralModel
 from synth.generators.registry import generator
 from synth.progress import Progress
+from synth.schema import Schema
 
-MEASURE = "privacy.shadow"
+SHADOW, BLACK_BOX = "privacy.shadow", "privacy.black_box"
 
 
-def shadow_candidate(
-    candidate: Candidate, attack: Callable[[], Measurement], time_limit_s: float | None
-) -> Candidate:  # fmt: skip
-    """The candidate with what shadow models came to, or with the reason why they came to nothing.
+def attacked(
+    candidate: Candidate, measure: str, attack: Callable[[], Measurement], time_limit_s: float | None = None
+) -> Candidate:
+    """The candidate with what an attack came to, or with the reason why it came to nothing.
 
     Args:
         candidate: whose table is attacked.
-        attack: as `shadow_attack` makes it.
+        measure: `SHADOW` or `BLACK_BOX`.
+        attack: as `shadow_attack` or `black_box_audit` makes it.
         time_limit_s: wall seconds; none: no limit.
     """
-    found, seconds = isolated(MEASURE, attack, time_limit_s)
+    found, seconds = isolated(measure, attack, time_limit_s)
     return replace(
         candidate,
         estimates=(*candidate.estimates, *found.estimates),
         failures=(*candidate.failures, *found.failures),
-        seconds={**candidate.seconds, MEASURE: round(seconds, 3)},
+        seconds={**candidate.seconds, measure: round(seconds, 3)},
     )
 
 
@@ -53,6 +55,30 @@ def shadow_attack(
         return measure(tables(), chosen, n_models, progress)
 
     return attack
+
+
+def black_box_audit(
+    chosen: Generator, schema: Schema, n_fits: int, *, seed: int, time_limit_s: float | None, progress: Progress
+) -> Callable[[], Measurement]:
+    """The audit of a generator by its tables alone, on a public stand-in, not yet begun. No real row is read.
+
+    Args:
+        chosen: with an epsilon or without.
+        schema: gives the columns, the unit, k and n_units.
+        n_fits: how often it is fitted.
+        seed: of all draws but private noise.
+        time_limit_s: wall seconds after which no further fit is begun; none: no limit.
+        progress: told the share done.
+    """
+
+    def audit() -> Measurement:
+        from evaluate.privacy.black_box import Trials, black_box
+        from evaluate.privacy.black_box_worlds import Worlds
+
+        worlds, trials = Worlds.stand_in(schema, seed=seed), Trials(n_fits, time_limit_s=time_limit_s, seed=seed)
+        return Measurement((black_box(chosen, worlds, trials, progress=progress).estimate,))
+
+    return audit
 
 
 def specification_of(model: Model) -> Generator:

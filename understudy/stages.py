@@ -21,7 +21,7 @@ from synth.table import read_table
 from understudy.auditing import Trial, audit_trial
 from understudy.plan import Plan
 from understudy.seeds import child_seed
-from understudy.shadowing import shadow_attack, shadow_candidate
+from understudy.shadowing import BLACK_BOX, SHADOW, attacked, black_box_audit, shadow_attack
 from understudy.verdicts import verdicts_on
 
 
@@ -139,7 +139,18 @@ def shadow(
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
     assert asked.shadow_models is not None
     attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
-    return shadow_candidate(candidate, attack, asked.time_limit_s)
+    return attacked(candidate, SHADOW, attack, asked.time_limit_s)
+
+
+def black_box(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
+    """The candidate with the audit of its generator by tables alone. No real row is read."""
+    asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
+    assert asked.black_box is not None
+    seed = child_seed(plan.job.seed, "black box", candidate.name)
+    audit = black_box_audit(
+        chosen, plan.schema, asked.black_box, seed=seed, time_limit_s=asked.time_limit_s, progress=progress
+    )
+    return attacked(candidate, BLACK_BOX, audit)
 
 
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:

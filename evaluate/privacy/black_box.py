@@ -81,8 +81,10 @@ class BlackBox:
     @property
     def estimate(self) -> Estimate:
         """The bound as a number of an evaluation: it only describes."""
+        claim = "nothing is claimed" if self.epsilon is None else f"the claim is {self.epsilon:.3g}"
+        claim = f"which disproves the claim of {self.epsilon:.3g}" if self.exceeds else claim
         note = (
-            f"at least this much leaks at delta {self.delta:.3g}, at {self.confidence:.0%} confidence; "
+            f"{claim}; on {self.ran_on}, at delta {self.delta:.3g} and {self.confidence:.0%} confidence; "
             f"{self.n_trials:,} fits could have shown {self.strongest:.3g}, and 0 proves nothing"
         )
         return Estimate(MEASURE, self.bound, self.n_trials, "lower", note=note)

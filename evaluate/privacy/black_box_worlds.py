@@ -71,7 +71,7 @@ class Worlds:
             called: the table, in words.
 
         Raises:
-            AuditError: the table has too few rows; nothing was fitted.
+            AuditError: the table has too few rows, or too few beside the target's; nothing was fitted.
         """
         if len(table) < LEAST_ROWS:
             raise AuditError(f"a black-box audit needs a table of at least {LEAST_ROWS} rows; name a larger one")
@@ -80,6 +80,8 @@ class Worlds:
         unit = np.arange(len(table)) == rarest
         if schema.entity is not None:
             unit = (table[schema.entity] == table[schema.entity].iloc[rarest]).to_numpy(dtype=bool)
+        if len(table) - unit.sum() < LEAST_ROWS - 1:
+            raise AuditError(f"a black-box audit needs {LEAST_ROWS - 1} rows beside the target's; name a larger table")
         # The record itself first: it is the one that scores are made of.
         target = pd.concat([table.iloc[[rarest]], table[unit & (np.arange(len(table)) != rarest)]])
         return cls(schema, table[~unit].reset_index(drop=True), target.reset_index(drop=True), called)

@@ -6,14 +6,14 @@ a good synthetic table is meant to give.
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
 
-from evaluate.intervals import LEVEL, Rate, newcombe
+from evaluate.intervals import LEVEL, Rate, newcombe, wilson
 from evaluate.result import Estimate
 
 POWER = 0.8
@@ -48,7 +48,7 @@ class Experiment:
             n_comparisons: from how many experiments this one was picked (Bonferroni).
         """
         sides = ((float(np.mean(hits)), len(hits) / self.dependence) for hits in (self.attack, self.control))
-        members, controls = (_score(*side, n_comparisons) for side in sides)
+        members, controls = (wilson(*side, n_comparisons) for side in sides)
         return members, controls
 
     def advantage(self, n_comparisons: int = 1) -> Rate:
@@ -92,21 +92,28 @@ class Experiment:
         return {**numbers, "n_attack": len(self.attack), "n_control": len(self.control)}
 
 
-def score_rate(hits: np.ndarray, n_comparisons: int = 1) -> Rate:
-    """A rate with its score interval, as `evaluate.intervals.wilson` but at any level.
+def standing_out(each: Sequence[Estimate]) -> int:
+    """Which of several advantages stands out most from chance."""
+    return max(range(len(each)), key=lambda i: (_ends(each[i])[0], each[i].value))
+
+
+def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
+    """The advantage that stands out most from chance, with the interval of the largest of all of them.
 
     Args:
-        hits: which attempts succeeded, or how far, in [0, 1]; shape (n,).
-        n_comparisons: from how many rates this one was picked (Bonferroni).
+        measure: its name in the catalog.
+        each: at least one, all with intervals that allow for their number.
+        note: one sentence about it.
     """
-    return _score(float(np.mean(hits)), len(hits), n_comparisons)
+    worst = each[standing_out(each)]
+    high = max(_ends(one)[1] for one in each)
+    return replace(worst, measure=measure, subject=(), high=high, note=note)
 
 
-def _score(share: float, n: float, n_comparisons: int) -> Rate:
-    z = float(special.ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
-    center = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return share, max(0.0, min(share, center - half)), min(1.0, max(share, center + half))
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
 
 
 def detectable_advantage(control: float, n_attack: float, n_control: float, n_comparisons: int = 1) -> float:
@@ -121,29 +128,34 @@ def detectable_advantage(control: float, n_attack: float, n_control: float, n_co
     >>> round(detectable_advantage(0.5, 2000, 2000), 3)
     0.044
     """
-    against = _score(control, n_control, n_comparisons)
+    against = wilson(control, n_control, n_comparisons)
     unlucky = float(special.ndtri(POWER))
 
     def low(advantage: float) -> float:
         share = min(control + advantage, 1.0)
         spread = share * (1 - share) / n_attack + control * (1 - control) / n_control
-        return newcombe(_score(max(share - unlucky * spread**0.5, 0.0), n_attack, n_comparisons), against)[1]
+        return newcombe(wilson(max(share - unlucky * spread**0.5, 0.0), n_attack, n_comparisons), against)[1]
 
     if low(1 - control) <= 0:
         return 1.0
     return float(optimize.brentq(low, 0.0, 1 - control, xtol=1e-5))
 
 
-def detectable_auc(n_members: int, n_controls: int) -> float:
+def detectable_auc(n_members: int, n_controls: int, n_comparisons: int = 1) -> float:
     """The area under the curve whose interval lies above 1/2 in 80 of 100 repetitions.
 
     Of scores that are normal with the same variance, by the variance of Hanley & McNeil 1982 at 1/2.
+
+    Args:
+        n_members: targets in train.
+        n_controls: targets not in train.
+        n_comparisons: from how many areas it is picked.
 
     >>> round(detectable_auc(8000, 4000), 4)
     0.5157
     """
     spread = float(np.sqrt((n_members + n_controls + 1) / (12 * n_members * n_controls)))
-    return min(1.0, 0.5 + float(special.ndtri(1 - (1 - LEVEL) / 2) + special.ndtri(POWER)) * spread)
+    return min(1.0, 0.5 + float(special.ndtri(1 - (1 - LEVEL) / 2 / n_comparisons) + special.ndtri(POWER)) * spread)
 
 
 def detectable_rate(rate: float, allowed: int, n_members: int, n_controls: int) -> float:

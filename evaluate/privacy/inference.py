@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
-from evaluate.privacy.experiment import Experiment
+from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.inference_models import MODEL, model_attacks
 from evaluate.privacy.inference_secrets import MAX_POOL, Attacked, Secret, secret_of, secrets_among
 from evaluate.result import Estimate, Failure
@@ -116,14 +116,11 @@ def _among_rare(secret: Secret, full: Experiment) -> Experiment | None:
 
 def _worst(tried: Sequence[_Tried], columns: Sequence[Estimate], is_sampled: bool) -> Estimate:
     """The column that stands out most from chance; the interval is that of the largest advantage of any column."""
-    worst, attack = max(zip(columns, tried, strict=True), key=lambda pair: (pair[0].low or 0.0, pair[0].value))
+    attack = tried[standing_out(columns)]
     note = f"{attack.column!r} stands out most of {len(columns)} columns: {_rates(attack)}"
     if is_sampled:
         note += f"; the attacker looks at {MAX_POOL} of the synthetic rows"
-    return Estimate(
-        WORST, worst.value, worst.n, "lower", low=worst.low, high=max(one.high or 1.0 for one in columns),
-        reference=0.0, note=note, detectable=worst.detectable,
-    )  # fmt: skip
+    return largest(WORST, columns, note)
 
 
 def _rates(one: _Tried) -> str:

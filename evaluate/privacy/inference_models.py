@@ -6,7 +6,7 @@ sample of the population: what the synthetic model finds beyond that, and beyond
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import Tables
 from evaluate.utility.models import Fitted
 from evaluate.utility.study import fit
-from evaluate.utility.task import Side, Task
+from evaluate.utility.task import MAX_CLASSES, Side, Task
 
 MODEL = "privacy.inference.model"
 MIN_TARGETS = 10
@@ -62,7 +62,7 @@ def model_attacks(tables: Tables, attacked: Attacked, secrets: Sequence[str]) ->
 
 def _attack(name: str, tables: Tables, attacked: Attacked) -> Experiment | str:
     """The attack on one column, or why there is none. Targets whose value is missing are left out."""
-    task, secret = Task.of(tables, name), secret_of(name, tables, attacked)
+    task, secret = _task(name, tables), secret_of(name, tables, attacked)
     members = np.flatnonzero(~np.isnan(secret.members))
     controls = np.flatnonzero(~np.isnan(secret.controls))
     if min(len(members), len(controls)) < MIN_TARGETS:
@@ -70,17 +70,30 @@ def _attack(name: str, tables: Tables, attacked: Attacked) -> Experiment | str:
     targets = tables.train.iloc[attacked.members[members]], tables.control.iloc[attacked.controls[controls]]
     truths = secret.members[members], secret.controls[controls]
     model = _learned(tables.synthetic, task, tables)
-    key = ("inference", name)
+    key = ("inference", name, tuple(task.classes))
     if key not in tables.kept_of_real:
         tables.kept_of_real[key] = _learned(tables.fresh, task, tables)
     own = tables.kept_of_real[key]
     if model is None or own is None:
-        return "no row to learn from holds a value that occurs in the real rows"
+        return "no synthetic row, or no fresh real row, holds a value to learn"
     attack, control = (
         _hits(model, task, rows, truth, secret, tables) for rows, truth in zip(targets, truths, strict=True)
     )
     baseline = _hits(own, task, targets[0], truths[0], secret, tables)
     return Experiment(attack, control, float(baseline.mean()))
+
+
+def _task(name: str, tables: Tables) -> Task:
+    """What models learn: of many classes, the most frequent ones of the synthetic table.
+
+    The most frequent ones among the training rows hold, by luck, more of these rows than of others: an honest table
+    would seem to tell.
+    """
+    task = Task.of(tables, name)
+    if task.kind == "regression":
+        return task
+    counts = tables.synthetic[name].dropna().astype(object).value_counts().sort_index()
+    return replace(task, classes=counts.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES])
 
 
 def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.neighbors import Rows, gower_nearest, space_of
-from evaluate.privacy.experiment import Experiment
+from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.inference_secrets import Attacked
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
@@ -132,14 +132,11 @@ def by_chance(n_pool: int, k: int = N_NEIGHBORS) -> float:
 
 def _worst(each: Sequence[Estimate], is_sampled: bool) -> Estimate:
     """The split that stands out most from chance; the interval is that of the largest advantage of any split."""
-    worst = max(each, key=lambda one: (one.low or 0.0, one.value))
+    worst = each[standing_out(each)]
     note = f"by {_listed(worst.subject)} against the others, which stands out most of {len(each)} splits: {worst.note}"
     if is_sampled:
         note += "; the attacker looks at a sample of the synthetic rows"
-    return Estimate(
-        WORST, worst.value, worst.n, "lower", low=worst.low, high=max(one.high or 1.0 for one in each),
-        reference=0.0, note=note, detectable=worst.detectable,
-    )  # fmt: skip
+    return largest(WORST, each, note)
 
 
 def _drawn(split: Split, one: Experiment, n: int) -> Mapping[str, Any]:

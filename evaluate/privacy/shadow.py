@@ -28,6 +28,7 @@ from evaluate.neighbors import Rows, embed, nearest
 from evaluate.privacy.cells import Cells
 from evaluate.privacy.experiment import detectable_rate
 from evaluate.privacy.membership import Scores, area_estimate, true_positive_rate
+from evaluate.privacy.membership.attacks import contrasts
 from evaluate.privacy.membership.rates import n_targets
 from evaluate.privacy.refits import Refits
 from evaluate.result import Estimate, Failure
@@ -179,18 +180,6 @@ class _Scorer:
         frames, schema = [self.tables.fresh, self.records, table], self.tables.schema
         points = zip(frames, embed(frames, schema), strict=True)
         return [Rows(learned_keys(frame, schema), place, {}) for frame, place in points]
-
-
-def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """How much nearer a table is to each target than the attacker's own rows are, in [-1, 2]; verbatim is above 1.
-
-    Args:
-        synthetic: distances to the nearest row of the table, shape (n,).
-        fresh: distances to the nearest of the attacker's rows, shape (n,).
-    """
-    both = synthetic + fresh
-    contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
-    return np.where((synthetic == 0) & (fresh > 0), 1.0 + fresh / (1.0 + fresh), contrast)
 
 
 def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:

@@ -7,14 +7,16 @@ among people who were never seen by a generator. So the same predicates are trie
 and only what training rows give beyond these is a leak.
 
 Success depends on n, so that the training rows are cut into blocks of as many rows as there are control rows, and every
-predicate is tried on every block. Attempts are not independent: several predicates may hold of one outlying person. The
-interval counts how many attempts single out the same person, and takes so many for one.
+predicate is tried on every block. What it gains over control rows is added up over the blocks: one that was made from a
+training row fits in the block of that row only, and a copy comes near 1 however many rows train has for each control
+row. Attempts are not independent: several predicates may hold of one outlying person. The interval counts how many
+attempts single out the same person, and takes so many for one.
 
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459,
 section 5.1; Cohen & Nissim 2020, "Towards formalizing the GDPR's notion of singling out".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +31,7 @@ from evaluate.privacy.singling_out_predicates import (
     multivariate,
     univariate,
 )
-from evaluate.result import Failure
+from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, learned_keys, one_per_entity
 from evaluate.tables import Measurement, Side, Tables
 
@@ -76,17 +78,28 @@ def measure(tables: Tables) -> Measurement:
             failures.append(Failure(name, "skipped", _too_few(name, attack)))
             continue
         experiment = attack.experiment(predicates, 1 if name == UNIVARIATE else len(attack.numbers), rng)
-        estimates.append(experiment.estimate(name, note=_NOTES[name]))
+        estimates.append(_added_up(experiment.estimate(name, note=_NOTES[name]), attack.n_blocks))
         figures[name.rpartition(".")[2]] = experiment.figure()
     return Measurement(tuple(estimates), tuple(failures), {"singling_out": figures} if figures else {})
 
 
 _NOTES = {
     UNIVARIATE: "how much more often a value that is alone in the synthetic table is true of exactly one training row "
-    "than of exactly one of as many other rows",
+    "than of exactly one of as many other rows, added up over all training rows",
     MULTIVARIATE: "how much more often a combination of values that one synthetic row has is true of exactly one "
-    "training row than of exactly one of as many other rows",
+    "training row than of exactly one of as many other rows, added up over all training rows",
 }
+
+
+def _added_up(mean: Estimate, n_blocks: int) -> Estimate:
+    """The advantage over all blocks of training rows; at most one person in every attempt."""
+    assert mean.low is not None
+    assert mean.high is not None
+    assert mean.detectable is not None
+    value, low, high, detectable = (
+        float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, mean.low, mean.high, mean.detectable)
+    )
+    return replace(mean, value=value, low=low, high=high, detectable=detectable)
 
 
 def _too_few(name: str, attack: "_Attack") -> str:
@@ -121,6 +134,11 @@ class _Attack:
         frames = (synthetic, _people(tables, "train"), control)
         made, train, others = (coded(frame, synthetic, schema) for frame in frames)
         return cls(made, train, others, are_numbers(schema))
+
+    @property
+    def n_blocks(self) -> int:
+        """How many times as many members as controls there are, as whole blocks of rows."""
+        return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
 
     def several_columns(self, rng: np.random.Generator) -> Predicates:
         """Predicates on several columns that hold of exactly one synthetic row, each once."""

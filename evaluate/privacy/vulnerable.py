@@ -19,7 +19,7 @@ import pandas as pd
 
 from evaluate.fairness.groups import Groups
 from evaluate.neighbors import space_of
-from evaluate.privacy.membership import MIN_TARGETS, area_estimate, rate_estimate
+from evaluate.privacy.membership import MIN_TARGETS, NOTHING, area_estimate, rate_estimate
 from evaluate.privacy.membership.attacks import scored
 from evaluate.privacy.membership.ensemble import AREA, Both, parts_for
 from evaluate.privacy.membership.targets import Targets, targets_of
@@ -33,6 +33,7 @@ MIN_GROUP = 25
 N_BINS = 10
 """Ranks of a number are told apart by tenths where combinations are counted."""
 RATE = 0.01
+NAMES = tuple(f"privacy.vulnerable.{who}.{n}" for who in ("isolated", "rare") for n in ("auc", f"tpr_at_{RATE:g}"))
 TEXTS = {"isolated": "the tenth furthest from any row that the attacker knows", "rare": "the tenth with rarest values"}
 
 
@@ -50,6 +51,8 @@ def measure(tables: Tables) -> Measurement:
     Estimates: `privacy.vulnerable.isolated.auc`, `privacy.vulnerable.isolated.tpr_at_0.01`, the same of `rare`, and by
     sensitive column `privacy.vulnerable.group.auc`.
     """
+    if not tables.schema.learned:
+        return Measurement(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
     sides, of = targets_of(tables), scored(tables)
     chosen = {"isolated": _isolated(sides), "rare": _rare(sides, tables)}
     found: list[Estimate | Failure] = []
@@ -138,6 +141,8 @@ def _groups(column: str, sides: tuple[Targets, Targets], tables: Tables) -> list
 
 def _of_groups(column: str, groups: list[_Group], of: Mapping[str, Both]) -> list[tuple[str, Estimate]]:
     """The area under the curve in each group, the worst first, all at a level that allows for the choice."""
+    if not groups:
+        return []
     halves, found = parts_for(AREA, of), []
     for group in groups:
         parts = [part.scores(of, group.among) for part in halves]

@@ -150,11 +150,12 @@ def _regressor(form: Form, features: Features) -> Any:
 
 
 def _fit(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[Any, bool]:
-    """The model once it has learned, and whether it converged. Any other warning is passed on."""
+    """The model once it has learned, and whether it converged. Any other warning is passed on, but of many classes."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", message="The number of unique classes")
         model = _alone(model.fit, X, y)
     others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
     for warning in others:

@@ -7,7 +7,6 @@ from evaluate.intervals import (
     N_GROUPS,
     WITHOUT,
     clopper_pearson,
-    delong_auc,
     half_samples,
     jackknife,
     newcombe,
@@ -81,25 +80,3 @@ def test_newcombe_gives_the_intervals_of_his_paper(counts: tuple[int, int, int, 
 def test_two_rates_of_zero_still_differ_by_something() -> None:
     _, low, high = newcombe(wilson(0.0, 50), wilson(0.0, 50))
     assert low < 0.0 < high
-
-
-def _delong_by_hand(positives: np.ndarray, negatives: np.ndarray) -> tuple[float, float]:
-    """All pairs, as DeLong et al. write it."""
-    wins = (positives[:, None] > negatives) + 0.5 * (positives[:, None] == negatives)
-    by_positive, by_negative = wins.mean(axis=1), wins.mean(axis=0)
-    variance = by_positive.var(ddof=1) / len(positives) + by_negative.var(ddof=1) / len(negatives)
-    return float(wins.mean()), float(1.959964 * np.sqrt(variance))
-
-
-def test_delong_agrees_with_all_pairs_ties_included() -> None:
-    rng = np.random.default_rng(1)
-    positives, negatives = rng.integers(0, 9, 60) + 1.0, rng.integers(0, 9, 45) + 0.0
-    auc, low, high = delong_auc(positives, negatives)
-    value, half = _delong_by_hand(positives, negatives)
-    assert (auc, low, high) == pytest.approx((value, value - half, value + half), abs=1e-6)
-
-
-def test_a_perfect_separation_is_not_certain() -> None:
-    auc, low, high = delong_auc(np.arange(20.0) + 100, np.arange(30.0))
-    assert (auc, high) == (1.0, 1.0)
-    assert low == pytest.approx(clopper_pearson(20, 20)[0])

@@ -105,7 +105,10 @@ def test_a_model_is_audited_by_its_own_claim(workspace: Any, schema: "Path", tab
         (["--generator", "independent", "--black-box", 20, "--train", "t", "--public-table", "t"], "one of"),
         (["--generator", "independent", "--epsilon", 1, "--black-box", 20, "--public-table", "none.csv"], "none.csv"),
         (["--generator", "independent", "--epsilon", 1, "--set", "bins=2"], "bins"),
+        (["--generator", "independent", "--epsilon", 1, "--set", "epsilon=9"], "set twice"),
         (["--generator", "independent", "--epsilon", 1, "--black-box", 5], "20"),
+        (["--generator", "independent", "--epsilon", 1, "--black-box", 10**20], "1000000"),
+        (["--generator", "independent", "--epsilon", 1, "--ledger", "ledger.db"], "--train"),
     ],
 )
 def test_what_cannot_be_audited_is_refused_in_one_sentence(
@@ -152,6 +155,11 @@ def test_every_fit_on_real_rows_is_reserved_before_the_first_and_none_is_release
     assert "never released" in ledger.history()[1].content["what"]
     (holding,) = ledger.holdings()
     assert holding.spent_epsilon > 3.0 * 20**0.5
+    assert ran.json["warnings"] == []
+    table.write_text("\n".join(table.read_text().splitlines()[:-5]) + "\n")
+    again = workspace.run(*BLACK, "--schema", schema, "--train", table, "--ledger", url, "--json")
+    assert len(again.json["warnings"]) == 1
+    assert "WARNING" in again.stderr.upper()
 
 
 def test_either_audit_disproves_a_claim_and_only_one_that_could_have_says_within() -> None:
@@ -165,6 +173,7 @@ def test_either_audit_disproves_a_claim_and_only_one_that_could_have_says_within
     assert (Answer(weak, None).verdict, Answer(weak, None).exit_code) == (TOO_WEAK, 3)
     assert Answer(None, replace(black, strongest=0.9)).verdict == TOO_WEAK
     assert Answer(None, black).verdict == WITHIN
+    assert Answer(None, replace(black, strongest=1.9)).verdict == TOO_WEAK
     assert Answer(None, replace(black, epsilon=None, bound=9.0)).exit_code == 0
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import SeedOption, console_of, pairs, scalar
+from understudy.cli.options import SeedOption, console_of, parameters_of
 
 if TYPE_CHECKING:
     from evaluate.privacy.audit_result import Audit, AuditPart
@@ -47,7 +47,11 @@ def audit(  # noqa: PLR0913 - options of the command line
     black_box: Annotated[
         int | None,
         typer.Option(
-            "--black-box", min=20, metavar="N_FITS", help="Also judge synthetic tables alone, of so many fits."
+            "--black-box",
+            min=20,
+            max=1_000_000,
+            metavar="N_FITS",
+            help="Also judge synthetic tables alone, of so many fits.",
         ),
     ] = None,
     public_table: Annotated[
@@ -83,14 +87,14 @@ def audit(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     if out is not None:
         check_writable(out)
-    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
-    known = {**pairs(parameters or []), **{key: value for key, value in given.items() if value is not None}}
-    chosen, declared = _chosen(name, schema, model, known)
+    chosen, declared = _chosen(name, schema, model, parameters_of(parameters or [], epsilon, delta))
     asked = Inquiry(
         chosen, declared, seed, confidence, time_limit_s, white_box, black_box, public_table, train, ledger
     )  # fmt: skip
     with console.stage(f"audit {chosen.name}") as progress:
         answer = inquire(asked, progress)
+    for sentence in answer.warnings:
+        console.warn(sentence)
     content = {"generator": {"generator": chosen.name, **chosen.parameters()}, **answer.to_dict()}
     if out is not None:
         with whole_file(out) as path:

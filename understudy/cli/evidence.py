@@ -62,14 +62,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from synth.output import check_writable, whole_file
-    from understudy.offered import Offer, disputed, measure_offer, n_targets_of, unverified
+    from understudy.offered import Offer, disputed, measure_offer, parsed_targets, unverified
 
     console = console_of(ctx)
     check_writable(out)
     asked = tuple(measure or ()) or None
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
-        n_targets_of(targets),
+        parsed_targets(targets),
     )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)

@@ -13,8 +13,7 @@ from understudy.cli.options import (
     SeedOption,
     Table,
     console_of,
-    pairs,
-    scalar,
+    parameters_of,
 )
 from understudy.seeds import MAX_SEED
 
@@ -107,8 +106,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from understudy.funds import release_line, releases
 
     console = console_of(ctx)
-    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
-    chosen = generator(name, **pairs(parameters or []), **{k: v for k, v in given.items() if v is not None})
+    chosen = generator(name, **parameters_of(parameters or [], epsilon, delta))
     outside: Literal["clamp", "refuse"] = "clamp" if clamp else "refuse"
     planned = plan_fit(chosen, read_schema(schema), out, outside=outside, ledger=ledger, place=training)
     for sentence in planned.warnings:

@@ -49,3 +49,17 @@ def pairs(options: list[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"{key!r} is set twice; keep one")
         found[key] = scalar(value)
     return found
+
+
+def parameters_of(options: list[str], epsilon: float | None, delta: str | None) -> dict[str, Any]:
+    """The parameters of a generator: the `key=value` options, and the claim where one is named.
+
+    Raises:
+        BadParameter: an option is not of that form, or sets what is set already.
+    """
+    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
+    claim, found = {key: value for key, value in given.items() if value is not None}, pairs(options)
+    for key in claim:
+        if key in found:
+            raise typer.BadParameter(f"{key!r} is set twice, by --{key} and by --set; keep one")
+    return {**found, **claim}

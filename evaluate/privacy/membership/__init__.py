@@ -22,12 +22,13 @@ from evaluate.privacy.membership.rates import Scores, area, curve, n_targets, tr
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 
-__all__ = ["MIN_TARGETS", "RATES", "Scores", "area", "measure", "true_positive_rate"]
+__all__ = ["MIN_TARGETS", "NOTHING", "RATES", "Scores", "area", "measure", "true_positive_rate"]
 
 MIN_TARGETS = 10
 BACKWARD = 0.4
 """An area under the curve below this, with its interval, says that the holdout was used and train was not."""
 RATES = (0.001, 0.01)
+NOTHING = "no column is learned, so that there is nothing to tell anybody by"
 NAMES = ("privacy.membership.auc", *(f"privacy.membership.tpr_at_{rate:g}" for rate in RATES))
 
 
@@ -36,6 +37,8 @@ def measure(tables: Tables) -> Measurement:
 
     Estimates: `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
     """
+    if not tables.schema.learned:
+        return Measurement(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
     of = scored(tables)
     members, controls = next(iter(of.values()))
     if min(len(members), len(controls)) < MIN_TARGETS:
@@ -78,7 +81,7 @@ def area_estimate(
     n_members, n_controls = n_targets(parts)
     return Estimate(
         name, value, n_members + n_controls, "lower", subject=subject, low=low, high=high, reference=0.5, note=note,
-        detectable=detectable_auc(n_members, n_controls),
+        detectable=detectable_auc(n_members, n_controls, n_comparisons),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from evaluate.neighbors import Rows, space_of
+from evaluate.privacy.membership.fragments import fragments
 from evaluate.privacy.membership.targets import Targets, targets_of
 from evaluate.sampling import drawn_order, learned_keys
 from evaluate.tables import Tables
@@ -38,11 +39,19 @@ def nearest(targets: Targets, tables: Tables) -> np.ndarray:
     A target that stands in the synthetic table verbatim, and not in the attacker's sample, comes before all others,
     the most isolated one first.
     """
-    synthetic, fresh = targets.synthetic.distances[:, 0], targets.fresh.distances[:, 0]
+    return contrasts(targets.synthetic.distances[:, 0], targets.fresh.distances[:, 0])
+
+
+def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    """How much nearer a table is to each target than the attacker's own rows are, in [-1, 2]; verbatim is above 1.
+
+    Args:
+        synthetic: distances to the nearest row of the table, shape (n,).
+        fresh: distances to the nearest of the attacker's rows, shape (n,).
+    """
     both = synthetic + fresh
     contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
-    verbatim = (synthetic == 0) & (fresh > 0)
-    return np.where(verbatim, 1.0 + fresh / (1.0 + fresh), contrast)
+    return np.where((synthetic == 0) & (fresh > 0), 1.0 + fresh / (1.0 + fresh), contrast)
 
 
 def margin(targets: Targets, tables: Tables) -> np.ndarray:
@@ -99,7 +108,8 @@ def classifier(targets: Targets, tables: Tables) -> np.ndarray:
 
 
 ATTACKS: Mapping[str, Attack] = {
-    "nearest": nearest, "margin": margin, "linkage": linkage, "density": density, "classifier": classifier,
+    "nearest": nearest, "margin": margin, "linkage": linkage, "fragments": fragments, "density": density,
+    "classifier": classifier,
 }  # fmt: skip
 """Every attack of the ensemble by name; of equal ones, the first is chosen."""
 

@@ -41,7 +41,6 @@ def weaken(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
 @pytest.mark.parametrize("name", GENERATORS)
 def test_the_bound_stays_below_the_claim(name: str, epsilon: float) -> None:
     found = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
-    print(f"{name} at epsilon {epsilon:g}: bound {found.bound:.2f}, distribution-free {found.distribution_free:.2f}")
     assert found.verdict == WITHIN
     assert found.bound < found.epsilon
 
@@ -54,5 +53,4 @@ def test_less_noise_exceeds_the_claim(
 ) -> None:  # fmt: skip
     weaken(monkeypatch, share)
     found = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
-    print(f"{name} at epsilon {epsilon:g}, {share:.0%} of the noise: bound {found.bound:.2f}")
     assert found.verdict == EXCEEDS

@@ -58,6 +58,7 @@ def test_a_generator_that_repeats_its_rows_is_found_and_one_that_claims_otherwis
     assert 0.7 < found.bound <= found.strongest
     assert found.delta == pytest.approx(1e-6)
     assert found.n_trials == 40
+    assert found.estimate.note.startswith("which disproves the claim of 0.5")
     plain = black_box(Memorizing(), worlds, Trials(60))
     assert plain.epsilon is None
     assert plain.delta == 0.0
@@ -130,6 +131,8 @@ def test_the_target_of_a_table_is_its_rarest_row_with_all_rows_of_its_unit() -> 
     assert len(worlds.table(present=True)) == 32
     with pytest.raises(AuditError, match="at least 20 rows"):
         Worlds.around(rows.iloc[:5], schema, called="a table")
+    with pytest.raises(AuditError, match="beside the target"):
+        Worlds.around(rows.assign(who=1), schema, called="a table")
 
 
 def test_every_fit_has_the_budget_it_is_given_and_half_of_them_the_target() -> None:

@@ -1,12 +1,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special
 from sklearn.metrics import roc_auc_score
 
-from evaluate.intervals import delong_auc
-from evaluate.privacy import membership
+from evaluate.intervals import clopper_pearson
+from evaluate.privacy import membership, vulnerable
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
 from evaluate.privacy.membership.attacks import ATTACKS, scored
 from evaluate.privacy.membership.ensemble import AREA, parts_for
@@ -55,9 +56,30 @@ def test_the_auc_of_one_part_is_that_of_scikit_learn(draw, make):
     tables = draw(make["mixed"], (500, 300, 300, 400), seed=2, leak=0.2)
     for attack, (members, controls) in scored(tables).items():
         labels = np.r_[np.ones(len(members)), np.zeros(len(controls))]
-        value, low, high = area([Scores.of(members, controls)])
+        value = area([Scores.of(members, controls)])[0]
         assert value == pytest.approx(roc_auc_score(labels, np.r_[members, controls])), attack
-        assert (value, low, high) == pytest.approx(delong_auc(members, controls)), attack
+
+
+def _delong_by_hand(positives: np.ndarray, negatives: np.ndarray) -> tuple[float, float]:
+    """All pairs, as DeLong et al. write it."""
+    wins = (positives[:, None] > negatives) + 0.5 * (positives[:, None] == negatives)
+    by_positive, by_negative = wins.mean(axis=1), wins.mean(axis=0)
+    variance = by_positive.var(ddof=1) / len(positives) + by_negative.var(ddof=1) / len(negatives)
+    return float(wins.mean()), float(1.959964 * np.sqrt(variance))
+
+
+def test_delong_agrees_with_all_pairs_ties_included() -> None:
+    rng = np.random.default_rng(1)
+    positives, negatives = rng.integers(0, 9, 60) + 1.0, rng.integers(0, 9, 45) + 0.0
+    auc, low, high = area([Scores.of(positives, negatives)])
+    value, half = _delong_by_hand(positives, negatives)
+    assert (auc, low, high) == pytest.approx((value, value - half, value + half), abs=1e-6)
+
+
+def test_a_perfect_separation_is_not_certain() -> None:
+    auc, low, high = area([Scores.of(np.arange(20.0) + 100, np.arange(30.0))])
+    assert (auc, high) == (1.0, 1.0)
+    assert low == pytest.approx(clopper_pearson(20, 20)[0])
 
 
 def test_parts_are_not_compared_with_each_other():
@@ -71,7 +93,7 @@ def test_parts_are_not_compared_with_each_other():
 
 
 def test_an_attack_is_chosen_without_the_targets_that_it_scores():
-    """The best of many useless attacks on the same targets lies above chance; one that was chosen elsewhere does not."""
+    """The best of many useless attacks on the same targets is above chance; one chosen elsewhere does not."""
     rng, chosen, best = np.random.default_rng(0), [], []
     for _ in range(100):
         of = {str(i): (rng.random(200), rng.random(200)) for i in range(12)}
@@ -172,3 +194,24 @@ def test_no_leak_raises_no_alarm_over_many_seeds(draw, make):
         found = by_name(membership.measure(draw(make["mixed"], (2000, 2000, 2000, 2000), seed=seed)))
         alarms.append([found[AUC].low > 0.5, found[STRICT].low > 0.001, found[LOOSE].low > 0.01])
     assert (np.mean(alarms, axis=0) <= 0.1).all()
+
+
+@pytest.mark.parametrize("n_columns", [2, 5])
+def test_a_row_that_holds_a_few_values_of_a_person_gives_them_away(draw, make, n_columns):
+    """All other columns are drawn anew, so that the row lies no nearer to the person than any other."""
+    tables = draw(make["all numeric"], (1200, 800, 1000, 1200), seed=4)
+    rows, copied = tables.synthetic.copy(), list(tables.train.columns)[:n_columns]
+    rows[copied] = tables.train[copied]
+    changed = replace(tables, synthetic=rows, offered=rows)
+    members, controls = scored(changed)["fragments"]
+    assert area([Scores.of(members, controls)])[1] > 0.8
+    assert by_name(membership.measure(changed))[AUC].low > 0.75
+
+
+def test_a_table_of_which_nothing_is_learned_is_not_attacked(evaluate_frames):
+    frames = [pd.DataFrame({"id": pd.array(range(start, start + 60), dtype="Int64")}) for start in (0, 60, 120, 180)]
+    tables = evaluate_frames(*frames)
+    for measure in (membership, vulnerable):
+        found = measure.measure(tables).failures
+        assert found
+        assert {(one.reason, one.message) for one in found} == {("skipped", membership.NOTHING)}

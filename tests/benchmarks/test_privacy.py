@@ -1,0 +1,189 @@
+"""The privacy benchmark: anonymeter's definitions against brute force and its own numbers, and tables from results."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import privacy
+from benchmarks.anonymeter_neighbors import guessed, links, right, ties
+from benchmarks.anonymeter_predicates import Different, Predicate, control_successes, multivariate, univariate
+from benchmarks.anonymeter_risk import risk
+from benchmarks.peers.evaluated import measured
+from benchmarks.privacy_drawing import OURS, draw
+from benchmarks.runs import NOT_INSTALLED
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    towns = np.array(["Ulm", "Bonn", "", None], dtype=object)
+    frame = pd.DataFrame({"age": rng.integers(18, 60, 300), "town": towns[rng.integers(4, size=300)]})
+    return frame.assign(pay=np.where(rng.random(300) < 0.1, np.nan, rng.lognormal(8, 1, 300).round()))
+
+
+@pytest.mark.parametrize(
+    ("attack", "control", "told"),
+    [
+        ((300, 1000), (100, 1000), (0.22174897801800716, 0.18630327453385237, 0.25719468150216196)),
+        ((1000, 1000), (25.01, 1000), (0.9980338741785482, 0.9960676480696359, 1.0)),
+        ((10, 500), (30, 500), (0.0, 0.0, 0.0)),
+    ],
+)
+def test_the_risk_is_what_anonymeter_says(
+    attack: tuple[float, float], control: tuple[float, float], told: tuple[float, ...]
+) -> None:
+    """Numbers of `anonymeter.stats.confidence.EvaluationResults` 1.1.0."""
+    assert tuple(vars(risk(attack, control)).values()) == pytest.approx(told, abs=1e-12)
+
+
+def test_a_predicate_counts_the_different_rows_that_it_holds_for(people: pd.DataFrame) -> None:
+    twice = Different(pd.concat([people, people.head(50)]))
+    predicates: list[Predicate] = [
+        (("age", "ge", 40), ("town", "eq", "Ulm")),
+        (("town", "null", None), ("pay", "le", 2000.0)),
+        (("town", "eq", "nowhere"),),
+        (("pay", "null", None),),
+    ]
+    rows = people.drop_duplicates()
+    expected = [
+        ((rows["age"] >= 40) & (rows["town"] == "Ulm")).sum(),
+        (rows["town"].isna() & (rows["pay"] <= 2000)).sum(),
+        0,
+        rows["pay"].isna().sum(),
+    ]
+    assert twice.counts(predicates).tolist() == expected
+
+
+def test_predicates_single_out_a_synthetic_row_each_and_the_same_in_a_copy(people: pd.DataFrame) -> None:
+    synthetic, copy = Different(people), Different(people.sample(frac=1, random_state=0))
+    for found in (
+        univariate(synthetic, 100, np.random.default_rng(0)),
+        multivariate(synthetic, 20, 2, np.random.default_rng(0)),
+    ):
+        assert len(set(found)) == len(found) >= 20
+        assert (synthetic.counts(found) == 1).all()
+        assert (copy.counts(found) == 1).all()
+
+
+def test_predicates_on_several_columns_look_away_from_the_median(people: pd.DataFrame) -> None:
+    found = multivariate(Different(people), 20, 2, np.random.default_rng(1))
+    ages = [condition for predicate in found for condition in predicate if condition[0] == "age"]
+    middle = people.drop_duplicates()["age"].median()
+    assert ages
+    assert all(operator == ("ge" if value > middle else "le") for _, operator, value in ages)
+    assert all(json.loads(json.dumps(predicate)) for predicate in found), "the peer reads them from a file"
+
+
+def test_successes_on_a_smaller_control_are_brought_to_the_size_of_train() -> None:
+    """Predicates true of one row in 10,000 each or of none: four times as many rows, four times as many successes."""
+    rng = np.random.default_rng(3)
+    control = Different(pd.DataFrame({"id": np.arange(2000)}))
+    predicates: list[Predicate] = [(("id", "eq", int(value)),) for value in rng.choice(10_000, 1000, replace=False)]
+    counted = int((control.counts(predicates) == 1).sum())
+    assert control_successes(control, 2000, predicates, rng) == counted
+    assert control_successes(control, 8000, predicates, rng) == pytest.approx(4 * counted, rel=0.1)
+
+
+def test_the_nearest_rows_are_those_that_a_loop_over_all_pairs_finds(people: pd.DataFrame) -> None:
+    targets, synthetic = people.head(7), people.tail(60).reset_index(drop=True)
+    whole = pd.concat([targets, synthetic])
+    span = {name: whole[name].max() - whole[name].min() for name in ("age", "pay")}
+
+    def apart(one: Any, other: Any) -> float:
+        towns = float(not (one.town == other.town or (pd.isna(one.town) and pd.isna(other.town))))
+        gaps = [(getattr(one, name), getattr(other, name), span[name]) for name in span]
+        numbers = sum(1.0 if pd.isna(a) and pd.isna(b) else abs(a - b) / width for a, b, width in gaps)
+        return towns + numbers
+
+    found = list(ties(targets, synthetic, list(people.columns)))
+    for target, near in zip(targets.itertuples(), found, strict=True):
+        distances = np.array([apart(target, row) for row in synthetic.itertuples()])
+        assert near.tolist() == np.flatnonzero(distances <= np.nanmin(distances) + 1e-12).tolist()
+
+
+def test_targets_that_were_copied_are_linked_and_their_secrets_guessed() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.random(80) + 1 for name in "abc"})
+    assert links(frame.head(20), frame, (["a"], ["b", "c"])) == (20, 20.0)
+    assert guessed(frame.head(20), frame, "c") == (20, 20.0)
+    assert links(frame.head(20), frame.tail(40), (["a"], ["b", "c"]))[0] <= 5
+
+
+def test_equally_near_rows_count_by_their_share() -> None:
+    synthetic = pd.DataFrame({"known": ["a", "a", "b"], "secret": ["yes", "no", "no"]})
+    target = pd.DataFrame({"known": ["a"], "secret": ["yes"]})
+    assert guessed(target, synthetic, "secret") == (1, 0.5)
+
+
+def test_a_guess_is_right_by_anonymeters_rule() -> None:
+    assert right(np.array([0.0, 104.0, 106.0, np.nan]), 100.0).tolist() == [False, True, False, False]
+    assert right(np.array([-5.0]), 100.0).tolist() == [True], "as there: a negative guess is right whatever the secret"
+    assert right(np.array(["x", None], dtype=object), None).tolist() == [False, True]
+
+
+def test_what_a_run_costs_is_measured() -> None:
+    cost = measured(lambda: sum(range(100_000)))
+    assert set(cost) == {"cpu_s", "wall_s", "peak_mib"}
+    assert 0 < cost["cpu_s"] < 60
+
+
+def test_a_peer_that_is_not_installed_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(privacy, "ENVIRONMENTS", tmp_path)
+    assert privacy._peer(tmp_path, "anonymeter", {}, 1.0) == {"failure": NOT_INSTALLED}
+
+
+def test_what_a_file_holds_is_drawn_without_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "privacy.json"
+    out.write_text(json.dumps(_content()))
+    privacy.main(["--out", str(out)])
+    shown = capsys.readouterr().out
+    assert f"| {OURS} | 10.0 [10.0, 10.0] | 6.0 [6.0, 6.0] | 500 | 1.0 |" in shown
+    assert "| anonymeter, three attacks | 80.0 [80.0, 80.0] | 45.0 [45.0, 45.0] | 600 | 8.0 |" in shown
+    assert f"| mostlyai-qa, distances | {NOT_INSTALLED} |" in shown
+    assert "| copy | linkability | 0.222 [0.186, 0.257] | 0.222 [0.186, 0.257] |" in shown
+    assert "0.200 [0.150, 0.250]" in shown
+    assert "1 of 6 counts of the same predicates differ" in shown
+
+
+def test_nothing_measured_draws_nothing() -> None:
+    assert draw({}) == ""
+
+
+def test_parts_have_options_that_they_read() -> None:
+    options = privacy._options(["adult.data"])
+    assert options.only == list(privacy.PARTS)
+    assert SimpleNamespace(**vars(options)).rows == 1_000_000
+
+
+def _content() -> dict[str, Any]:
+    def run(cpu_s: float, wall_s: float, peak_mib: float, threads: int) -> dict[str, float]:
+        return {"cpu_s": cpu_s, "wall_s": wall_s, "peak_mib": peak_mib, "threads": threads}
+
+    counts = {"n_attacks": 1000, "attack": 300, "control": 100}
+    told = {**counts, "risk": [0.2217, 0.1863, 0.2572]}
+    rates = {"attack": 0.3, "control": 0.1, "n_attack": 1000, "n_control": 1000, "advantage": [0.2, 0.15, 0.25]}
+    return {
+        "cost": {
+            OURS: [run(10, 10.5, 500, 1), run(11, 6, 480, 2)],
+            "anonymeter, three attacks": [run(80, 81, 600, 1), run(85, 45, 590, 2)],
+            "mostlyai-qa, distances": [{"failure": NOT_INSTALLED, "threads": 1}],
+        },
+        "risks": {
+            "copy": {
+                "rewritten": {
+                    "attacks": {"multivariate": counts, "linkability": counts},
+                    "predicates": {"multivariate": [[1, 1], [0, 2], [1, 1]]},
+                },
+                "theirs": {
+                    "attacks": {"multivariate": told, "linkability": told},
+                    "predicates": {"multivariate": [[1, 1], [0, 1], [1, 1]]},
+                },
+                "rates": {"linkability": rates},
+            }
+        },
+    }
