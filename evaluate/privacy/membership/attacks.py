@@ -111,7 +111,7 @@ ATTACKS: Mapping[str, Attack] = {
     "nearest": nearest, "margin": margin, "linkage": linkage, "fragments": fragments, "density": density,
     "classifier": classifier,
 }  # fmt: skip
-"""Every attack of the ensemble by name; of equal ones, the first is chosen."""
+"""Every attack of the ensemble by name; where none is clearly better, the first is chosen."""
 
 
 def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:

@@ -1,7 +1,8 @@
 """The strongest attack for each number: chosen on one half of the targets, scored on the other, and the other way.
 
 The maximum over several attacks on the same targets would be above chance by itself. So each half of the targets is
-scored by the attack that did best on the other half; halves are put together as two parts with thresholds of their own.
+scored by the attack that did best on the other half, or by the first one if none did clearly better; halves are put
+together as two parts with thresholds of their own.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +16,13 @@ AREA = 0.0
 """Stands for the area under the curve among false positive rates."""
 AROUND = (1.0, 2.0, 4.0)
 """Multiples of a false positive rate whose true positive rates choose its attack: the rate alone rests on few rows."""
+
+CLEARLY = 2.0
+"""Standard errors by which an attack has to do better than the first one to be chosen instead of it.
+
+Halves that choose for each other are not independent: by luck that both share, both choose the same. Of several useless
+attacks the variance of the mean of both is a third larger than if they were. With a threshold, luck chooses little.
+"""
 
 Both = tuple[np.ndarray, np.ndarray]
 """Something of members and of controls, in that order."""
@@ -57,9 +65,23 @@ def parts_for(rate: float, of: Mapping[str, Both]) -> tuple[Part, Part]:
 
 
 def _best(rate: float, of: Mapping[str, Both], inside: Both) -> str:
-    """Name of the attack with the highest merit on some targets; of equal ones the first."""
+    """Name of the attack with the highest merit on some targets; the first one, where none is clearly better."""
+    first, found = next(iter(of)), {name: Part(name, inside).scores(of) for name in of}
     merit: Callable[[Scores], float] = _area if rate == AREA else lambda scores: _caught(scores, rate)
-    return max(of, key=lambda name: merit(Part(name, inside).scores(of)))
+    merits = {name: merit(scores) for name, scores in found.items()}
+    best = max(merits, key=lambda name: merits[name])
+    return best if merits[best] - merits[first] > CLEARLY * _spread(rate, found[first], merits[first]) else first
+
+
+def _spread(rate: float, scores: Scores, merit: float) -> float:
+    """About one standard error of a merit, where the attack tells nothing or little."""
+    m, n = len(scores.members), len(scores.controls)
+    if rate == AREA:
+        return float(np.sqrt((m + n + 1) / (12 * m * n)))
+    # Members above the thresholds are Poisson counts, each including the one before; controls decide the thresholds.
+    weights = np.cumsum([1 / times for times in reversed(AROUND)])[::-1]
+    by_chance = rate * m * float((weights**2 * np.diff([0.0, *AROUND])).sum()) * (1 + m / n)
+    return float(np.sqrt(by_chance * max(1.0, merit / (rate * m * len(AROUND)))))
 
 
 def _area(scores: Scores) -> float:
