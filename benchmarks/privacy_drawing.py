@@ -14,7 +14,8 @@ Median [least, most]. CPU s: processor seconds with one thread; s: of the clock 
 ours."""
 RISK_CAPTION = """\
 Risks by anonymeter's formula, with its interval: of its own counts, of ours of its attacks as we read them, and of our
-attacks' rates. advantage: what our attacks gain on training rows, with its own interval."""
+attacks' rates. advantage: what our attacks gain on training rows, with its own
+interval; of singling out, added up over all of them."""
 
 
 def draw(content: Mapping[str, Any]) -> str:
