@@ -9,7 +9,7 @@ instead.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evaluate.privacy.audit_result import MEASURE as AUDITED
+from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Direction
 
 

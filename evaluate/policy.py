@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evaluate.catalog import CATALOG, GATEABLE
-from evaluate.privacy.audit_result import MEASURE as AUDITED
+from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Direction, Estimate, Failure
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence

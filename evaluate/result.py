@@ -86,7 +86,7 @@ class Candidate:
         statement: the privacy statement as plain data; none means that there is no formal guarantee.
         generator: name and parameters of the generator; empty for a table of unknown origin.
         seconds: wall seconds by stage ("fit", "sample", and one per measure).
-        audit: what an audit of the claim found, as plain data (see `evaluate.privacy.audit_result`); none where none
+        audit: what an audit of the claim found, as plain data (see `evaluate.privacy.audit.result`); none where none
             ran.
         expected: what public facts let one expect of a private fit, as plain data; none where nothing was worked out.
         n_rejected_rows: rows that were drawn and rejected for breaking a constraint; none where that is not known, or

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditError, AuditPart
+from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, Audit, AuditError, AuditPart
 from evaluate.result import Candidate
 from reports.books import exact
 from reports.text import percent, plain

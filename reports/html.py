@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluate.policy import Verdict
-from evaluate.privacy.audit_result import MEASURE as AUDITED
+from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts, text
 from reports.attack_figures import crowds, exposed, splits, ways

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from evaluate.privacy.audit_result import MEASURE as AUDITED
+from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.text import count, finite, number, percent
 

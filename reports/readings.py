@@ -1,6 +1,6 @@
 """What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
 
-from evaluate.privacy.audit_result import MEASURE as AUDITED
+from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate
 from reports.audits import DISPROVED, NOT_DISPROVED
 from reports.text import loss, number

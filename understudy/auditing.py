@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evaluate.privacy.audit_result import EXCEEDS, MEASURE, AuditError
+from evaluate.privacy.audit.result import EXCEEDS, MEASURE, AuditError
 from evaluate.result import Candidate, Failure
 from synth.dp.calibration import resolve_delta
 from synth.dp.statement import PrivacyStatement
@@ -48,7 +48,7 @@ def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candi
         trial: what to audit.
         progress: told the share done.
     """
-    from evaluate.privacy import audit as auditing
+    from evaluate.privacy.audit import white_box as auditing
 
     started, limits = time.perf_counter(), (auditing.TIME_LIMIT_S, trial.time_limit_s)
     limit_s = min(limit for limit in limits if limit is not None)

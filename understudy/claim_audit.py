@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from evaluate.privacy.audit_result import EXCEEDS, LEAST_STRENGTH, TOO_WEAK, WITHIN, Audit
-from evaluate.privacy.black_box import BlackBox, Trials, black_box, paired
-from evaluate.privacy.black_box_worlds import Worlds
+from evaluate.privacy.audit.black_box import BlackBox, Trials, black_box, paired
+from evaluate.privacy.audit.black_box_worlds import Worlds
+from evaluate.privacy.audit.result import EXCEEDS, LEAST_STRENGTH, TOO_WEAK, WITHIN, Audit
 from evaluate.privacy.refits import Budgets
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
@@ -154,7 +154,7 @@ def inquire(asked: Inquiry, progress: Progress) -> Answer:
 def _white_box(asked: Inquiry, progress: Progress) -> Audit | None:
     if not asked.white_box or not isinstance(asked.generator, PrivateGenerator) or not asked.generator.promises:
         return None
-    from evaluate.privacy.audit import audit
+    from evaluate.privacy.audit.white_box import audit
 
     given: Mapping[str, float | None] = {"confidence": asked.confidence, "time_limit_s": asked.time_limit_s}
     known: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

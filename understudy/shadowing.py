@@ -72,8 +72,8 @@ def black_box_audit(
     """
 
     def audit() -> Measurement:
-        from evaluate.privacy.black_box import Trials, black_box
-        from evaluate.privacy.black_box_worlds import Worlds
+        from evaluate.privacy.audit.black_box import Trials, black_box
+        from evaluate.privacy.audit.black_box_worlds import Worlds
 
         worlds, trials = Worlds.stand_in(schema, seed=seed), Trials(n_fits, time_limit_s=time_limit_s, seed=seed)
         return Measurement((black_box(chosen, worlds, trials, progress=progress).estimate,))

@@ -26,7 +26,7 @@ import numpy as np
 
 from evaluate.neighbors import Rows, gower_nearest, space_of
 from evaluate.privacy.experiment import Experiment, largest, standing_out
-from evaluate.privacy.inference_secrets import Attacked
+from evaluate.privacy.inference.secrets import Attacked
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.schema import Schema

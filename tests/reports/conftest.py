@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evaluate.policy import Verdict, judge, load_policy
-from evaluate.privacy.audit_conclusions import conclude
+from evaluate.privacy.audit.conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 
 COLUMNS: dict[str, list[str] | int] = {

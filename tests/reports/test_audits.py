@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from evaluate.policy import Verdict
-from evaluate.privacy.audit_conclusions import conclude
-from evaluate.privacy.audit_result import MEASURE, Audit, AuditPart
+from evaluate.privacy.audit.conclusions import conclude
+from evaluate.privacy.audit.result import MEASURE, Audit, AuditPart
 from evaluate.result import Candidate, Evaluation, Failure
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.privacy.audit import N_FITS
-from evaluate.privacy.audit_result import EXCEEDS, WITHIN
-from evaluate.privacy.audit_stand_in import N_CANARIES, StandIn
+from evaluate.privacy.audit.result import EXCEEDS, WITHIN
+from evaluate.privacy.audit.stand_in import N_CANARIES, StandIn
+from evaluate.privacy.audit.white_box import N_FITS
 from evaluate.result import Candidate, Evaluation, Failure
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import ModelError

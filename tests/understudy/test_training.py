@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluate.privacy.audit_result import EXCEEDS, WITHIN
-from evaluate.privacy.audit_steps import N_STEP_CANARIES
+from evaluate.privacy.audit.result import EXCEEDS, WITHIN
+from evaluate.privacy.audit.steps import N_STEP_CANARIES
 from synth.dp.accounting import rdp_curve
 from synth.dp.curve import RdpCurve
 from synth.dp.events import SubsampledGaussianEvent

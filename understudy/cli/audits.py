@@ -8,8 +8,8 @@ import typer
 from understudy.cli.options import SeedOption, console_of, parameters_of
 
 if TYPE_CHECKING:
-    from evaluate.privacy.audit_result import Audit, AuditPart
-    from evaluate.privacy.black_box import BlackBox
+    from evaluate.privacy.audit.black_box import BlackBox
+    from evaluate.privacy.audit.result import Audit, AuditPart
     from synth.generators.base import Generator
     from synth.schema import Schema
     from understudy.claim_audit import Answer
@@ -135,7 +135,7 @@ def _json(content: dict[str, Any]) -> str:
 
 def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
     """The bounds beside the claim, what they were found on, and the verdict last."""
-    from evaluate.privacy.audit_result import AuditPart
+    from evaluate.privacy.audit.result import AuditPart
     from reports.audits import cut
 
     rows: list[tuple[str, ...]] = []

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.privacy import inference_secrets, linkability
+from evaluate.privacy import linkability
+from evaluate.privacy.inference import secrets
 from evaluate.privacy.linkability import Split, by_chance, splits_of
 from evaluate.tables import Tables
 from synth.errors import SchemaError
@@ -114,7 +115,7 @@ def test_guessing_links_as_many_as_two_random_samples_share():
 def test_a_large_synthetic_table_is_sampled_and_the_note_says_so(draw, make, monkeypatch):
     tables = draw(make["mixed"], (200, 100, 100, 300), seed=1)
     assert "sample of the synthetic rows" not in worst(tables).note
-    monkeypatch.setattr(inference_secrets, "MAX_POOL", 200)
+    monkeypatch.setattr(secrets, "MAX_POOL", 200)
     assert "sample of the synthetic rows" in worst(tables).note
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from evaluate.privacy import singling_out
 from evaluate.privacy.singling_out import Attempts, attempts, dependence
-from evaluate.privacy.singling_out_predicates import (
+from evaluate.privacy.singling_out.predicates import (
     LEAST,
     MISSING,
     MOST,

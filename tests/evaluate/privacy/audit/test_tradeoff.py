@@ -7,8 +7,8 @@ import pytest
 from scipy import optimize, stats
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit_bounds import gaussian_epsilon
-from evaluate.privacy.audit_tradeoff import (
+from evaluate.privacy.audit.bounds import gaussian_epsilon
+from evaluate.privacy.audit.tradeoff import (
     LEAST_FACTOR,
     allows,
     epsilon_of_less,

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evaluate.privacy.audit_bounds import free_epsilon
-from evaluate.privacy.audit_result import AuditError
-from evaluate.privacy.black_box_scores import LEARNED, best_score, features, names
-from evaluate.privacy.black_box_worlds import Worlds
+from evaluate.privacy.audit.black_box_scores import LEARNED, best_score, features, names
+from evaluate.privacy.audit.black_box_worlds import Worlds
+from evaluate.privacy.audit.bounds import free_epsilon
+from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.cells import Cells
 from evaluate.privacy.refits import Budgets, Refits
 from evaluate.result import Estimate

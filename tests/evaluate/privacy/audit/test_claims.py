@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluate.privacy.audit import audit
-from evaluate.privacy.audit_result import EXCEEDS, WITHIN
+from evaluate.privacy.audit.result import EXCEEDS, WITHIN
+from evaluate.privacy.audit.white_box import audit
 from synth.dp.mechanisms import SystemNoise
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator

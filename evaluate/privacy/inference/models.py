@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.privacy.experiment import Experiment
-from evaluate.privacy.inference_secrets import Attacked, Secret, secret_of
+from evaluate.privacy.inference.secrets import Attacked, Secret, secret_of
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Tables
 from evaluate.utility.models import Fitted

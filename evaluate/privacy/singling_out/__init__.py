@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.privacy.experiment import Experiment
-from evaluate.privacy.singling_out_predicates import (
+from evaluate.privacy.singling_out.predicates import (
     Coded,
     Predicates,
     are_numbers,

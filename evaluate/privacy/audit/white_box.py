@@ -7,11 +7,11 @@ guarantee, far stronger than anyone who sees a synthetic table, so that a fault 
 fits, or after a single training. The table is a public stand-in made of constants: an audit reads no real row and costs
 no budget.
 
-- Counts (`audit_counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
+- Counts (`counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
   with mu below mu_low = Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. At the claimed delta, mu_low has an epsilon: the
   bound.
-- Steps of DP-SGD (`audit_steps`): the error rates over the canaries of one training run, and the least noise in the
-  claimed steps that rules them out (`audit_tradeoff`). That noise gives the bound.
+- Steps of DP-SGD (`steps`): the error rates over the canaries of one training run, and the least noise in the
+  claimed steps that rules them out (`tradeoff`). That noise gives the bound.
 
 Where a generator draws both, each part is attacked with half of the error. A bound above the claim disproves it, at the
 stated confidence; one below it proves nothing beyond that no fault of this kind was found. A true bound, then, but one
@@ -31,11 +31,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.privacy.audit_conclusions import conclude, of_counts, of_steps
-from evaluate.privacy.audit_counts import Patience, trials_of_counts
-from evaluate.privacy.audit_result import Audit, AuditError
-from evaluate.privacy.audit_stand_in import StandIn
-from evaluate.privacy.audit_steps import N_STEP_CANARIES, StepLog, run_of_steps
+from evaluate.privacy.audit.conclusions import conclude, of_counts, of_steps
+from evaluate.privacy.audit.counts import Patience, trials_of_counts
+from evaluate.privacy.audit.result import Audit, AuditError
+from evaluate.privacy.audit.stand_in import StandIn
+from evaluate.privacy.audit.steps import N_STEP_CANARIES, StepLog, run_of_steps
 from synth.dp.calibration import resolve_delta
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule

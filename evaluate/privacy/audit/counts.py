@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluate.privacy.audit_result import AuditError
-from evaluate.privacy.audit_stand_in import N_COLUMNS, LogComplete, MeasurementLog, StandIn
+from evaluate.privacy.audit.result import AuditError
+from evaluate.privacy.audit.stand_in import N_COLUMNS, LogComplete, MeasurementLog, StandIn
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule

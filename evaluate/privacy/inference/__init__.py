@@ -6,7 +6,7 @@ the training table more often than those of people who are not in it: the latter
 table of this population. Every column plays the secret in turn. Where the schema names quasi-identifiers, a weaker
 attacker who knows only these is drawn beside.
 
-For sensitive columns, and the target, a model trained on the synthetic rows guesses as well (`inference_models`).
+For sensitive columns, and the target, a model trained on the synthetic rows guesses as well (`models`).
 
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
 DEVIATES: the attacker knows all other columns, the most that anybody can, not a few that are chosen; the distance is
@@ -21,8 +21,8 @@ import numpy as np
 
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, standing_out
-from evaluate.privacy.inference_models import MODEL, model_attacks
-from evaluate.privacy.inference_secrets import MAX_POOL, Attacked, Secret, secret_of, secrets_among
+from evaluate.privacy.inference.models import MODEL, model_attacks
+from evaluate.privacy.inference.secrets import MAX_POOL, Attacked, Secret, secret_of, secrets_among
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 

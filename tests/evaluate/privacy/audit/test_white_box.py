@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit import audit
-from evaluate.privacy.audit_bounds import gaussian_epsilon
-from evaluate.privacy.audit_conclusions import conclude
-from evaluate.privacy.audit_counts import guesses, measurement_log
-from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
-from evaluate.privacy.audit_stand_in import N_CANARIES, MeasurementLog, Release, StandIn
+from evaluate.privacy.audit.bounds import gaussian_epsilon
+from evaluate.privacy.audit.conclusions import conclude
+from evaluate.privacy.audit.counts import guesses, measurement_log
+from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
+from evaluate.privacy.audit.stand_in import N_CANARIES, MeasurementLog, Release, StandIn
+from evaluate.privacy.audit.white_box import audit
 from synth.domain import Discretizer
 from synth.dp import budget, mechanisms
 from synth.dp.accounting import epsilon_pld

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from evaluate.privacy.audit_bounds import (
+from evaluate.privacy.audit.bounds import (
     MOST_EPSILON,
     best_of_run,
     gaussian_epsilon,

@@ -3,11 +3,11 @@
 import math
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit_bounds import best_of_run, free_epsilon, gaussian_epsilon, gaussian_mu
-from evaluate.privacy.audit_counts import CountTrials
-from evaluate.privacy.audit_result import Audit, AuditPart
-from evaluate.privacy.audit_steps import StepTrials
-from evaluate.privacy.audit_tradeoff import LEAST_FACTOR, epsilon_of_less, epsilon_of_steps, largest_factor
+from evaluate.privacy.audit.bounds import best_of_run, free_epsilon, gaussian_epsilon, gaussian_mu
+from evaluate.privacy.audit.counts import CountTrials
+from evaluate.privacy.audit.result import Audit, AuditPart
+from evaluate.privacy.audit.steps import StepTrials
+from evaluate.privacy.audit.tradeoff import LEAST_FACTOR, epsilon_of_less, epsilon_of_steps, largest_factor
 from synth.dp.schedule import Schedule
 from synth.generators.one_way import COLUMNS
 

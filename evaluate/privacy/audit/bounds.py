@@ -1,6 +1,6 @@
 """Lower bounds on epsilon from what an attacker got right: what a Gaussian mechanism allows, and what any does.
 
-Nothing here fits or draws. What a schedule of subsampled steps allows is `audit_tradeoff`'s matter.
+Nothing here fits or draws. What a schedule of subsampled steps allows is `tradeoff`'s matter.
 """
 
 import math

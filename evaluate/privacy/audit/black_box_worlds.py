@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.privacy.audit_result import AuditError
+from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.cells import Cells
 from synth.columns import BooleanColumn, CategoricalColumn, is_measured
 from synth.domain import line

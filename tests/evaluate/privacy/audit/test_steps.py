@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluate.privacy.audit import audit
-from evaluate.privacy.audit_conclusions import of_counts, of_steps
-from evaluate.privacy.audit_counts import CountTrials
-from evaluate.privacy.audit_result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError, AuditPart
-from evaluate.privacy.audit_stand_in import LogComplete, MeasurementLog, StandIn
-from evaluate.privacy.audit_steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
+from evaluate.privacy.audit.conclusions import of_counts, of_steps
+from evaluate.privacy.audit.counts import CountTrials
+from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError, AuditPart
+from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
+from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
+from evaluate.privacy.audit.white_box import audit
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
