@@ -106,6 +106,7 @@ def test_half_a_percent_of_verbatim_rows_is_found_at_eight_thousand() -> None:
         assert (found.low > 0.001) == alarm, found
 
 
+@pytest.mark.slow
 def test_a_table_of_fifty_columns_is_attacked_too() -> None:
     def wide(n: int, seed: int) -> pd.DataFrame:
         rng = np.random.default_rng(seed)

@@ -365,7 +365,10 @@ def columns_of(content: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("declared", [True, False], ids=["declared", "measured"])
+@pytest.mark.parametrize(
+    "declared",
+    [pytest.param(True, id="declared"), pytest.param(False, id="measured", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("private", MANY_FITS)
 def test_one_adversarial_row_changes_nothing_but_noised_numbers(
     private: str, declared: bool, frame: pd.DataFrame, schema: Schema, tmp_path: Path

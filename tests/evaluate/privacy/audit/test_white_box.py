@@ -70,7 +70,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("k", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_contribution_bound_that_is_forgotten_is_found(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "bound_contributions", lambda rows, schema: rows)
     assert audit(generator("mst"), entities(k), n_fits=60, time_limit_s=None).verdict == EXCEEDS
@@ -172,6 +172,7 @@ def test_rows_counted_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert weights == pytest.approx([1.0] * 5 + [2.0] * 4)
 
 
+@pytest.mark.slow
 def test_the_error_rates_are_those_of_the_noise() -> None:
     # Five histograms at sigma add up to one Gaussian with mu = sqrt(5) / sigma: both errors are Phi(-mu / 2).
     made = generator("independent")
