@@ -17,6 +17,9 @@ from evaluate.sampling import drawn_order, learned_keys
 from evaluate.tables import Measurement, Tables
 
 N_QUERIES = 5_000
+MANY_PAIRS = 3e9
+"""Of queries and training rows: beyond so many, fewer rows are asked for their distance."""
+LEAST_QUERIES = 2_000
 N_GROUPS = 10
 QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)
 
@@ -28,7 +31,7 @@ def measure(tables: Tables) -> Measurement:
     of fresh rows, on as many of them.
     """
     space = space_of(tables)
-    n = min(len(tables.synthetic), len(tables.fresh), N_QUERIES)
+    n = min(len(tables.synthetic), len(tables.fresh), _n_queries(tables))
     synthetic = nearest(_drawn(space.synthetic, tables.synthetic, tables, n), space.train, k=2)
     fresh = nearest(_drawn(space.fresh, tables.fresh, tables, n), space.train, k=2)
     figures = {"quantiles": QUANTILES.tolist()}
@@ -50,6 +53,11 @@ def _nndr(distances: np.ndarray) -> np.ndarray:
     """The ratio; 1 where both distances are zero: a row with two twins is no single person's."""
     second = distances[:, 1]
     return np.where(second > 0, distances[:, 0] / np.where(second > 0, second, 1.0), 1.0)
+
+
+def _n_queries(tables: Tables) -> int:
+    """How many rows of a table are asked for their distance at most."""
+    return min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
 
 
 def _drawn(rows: Rows, frame: pd.DataFrame, tables: Tables, n: int) -> Rows:
@@ -79,7 +87,7 @@ def _share_closer(tables: Tables, space: Space) -> Estimate:
     n = min(len(tables.train), len(holdout))
     train = _drawn(space.train, tables.train, tables, n)
     others = _drawn(space.fresh.joined(space.control), holdout, tables, n)
-    queries = _drawn(space.synthetic, tables.synthetic, tables, N_QUERIES)
+    queries = _drawn(space.synthetic, tables.synthetic, tables, _n_queries(tables))
     near, far = (_by_group(queries, pool) for pool in (train, others))
     value = _closer(near.min(axis=1), far.min(axis=1))
     group = np.arange(len(queries)) % N_GROUPS
