@@ -2,7 +2,7 @@
 
 from evaluate.neighbors.blocked import LEAST, Neighbors, kept_search, nearest, search
 from evaluate.neighbors.gower import gower_nearest, gower_without_each
-from evaluate.neighbors.space import Rows, Space, embed, space_of
+from evaluate.neighbors.space import Rows, Space, embed, share_of, space_of
 
 __all__ = [
     "LEAST",
@@ -15,5 +15,6 @@ __all__ = [
     "kept_search",
     "nearest",
     "search",
+    "share_of",
     "space_of",
 ]

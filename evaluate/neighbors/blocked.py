@@ -65,16 +65,15 @@ def search(targets: Rows, pool: Rows, k: int = 1) -> Neighbors:
     return _with_twins(Neighbors(np.maximum(distances, LEAST), positions), targets.keys, pool.keys)
 
 
-def kept_search(tables: Tables, key: Hashable, find: Callable[[], Neighbors], *, real: bool = False) -> Neighbors:
-    """What `find` gives, found once for the same tables, or once for all synthetic tables beside the same real rows.
+def kept_search(tables: Tables, key: Hashable, find: Callable[[], Neighbors]) -> Neighbors:
+    """What `find` gives of real rows alone, found once for all synthetic tables beside them.
 
     Args:
         tables: *Sensitive*. Keep it.
         key: what it goes by.
-        find: searches.
-        real: whether targets and pool are real rows alone.
+        find: searches among real rows.
     """
-    kept = tables.kept_of_real if real else tables.kept
+    kept = tables.kept_of_real
     if ("neighbors", key) not in kept:
         kept["neighbors", key] = find()
     found: Neighbors = kept["neighbors", key]

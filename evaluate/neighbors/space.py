@@ -163,6 +163,18 @@ class Scale:
         return np.column_stack([ranks * np.float32(RANK_SCALE), missing]).astype(np.float32)
 
 
+def share_of(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which share of the known values of a column equals each value, one of them at least; shape (len(values),).
+
+    Args:
+        values: codes or ranks, as `Rows` keeps them.
+        known: the same of other rows.
+    """
+    ranked = np.sort(known)
+    n_equal = np.searchsorted(ranked, values, "right") - np.searchsorted(ranked, values, "left")
+    return np.asarray(np.maximum(n_equal, 1) / max(len(ranked), 1))
+
+
 def _ranks(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Ranks in [-1/2, 1/2] among known values, ties in the middle, straight lines between the knots."""
     if len(known) == 0:

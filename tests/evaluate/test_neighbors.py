@@ -145,11 +145,8 @@ def test_what_is_found_among_real_rows_serves_every_synthetic_table(drawn):
     other = replace(drawn, synthetic=drawn.fresh)
     object.__setattr__(other, "kept_of_real", drawn.kept_of_real)
     for tables in (drawn, other, drawn):
-        kept_search(tables, "real", find, real=True)
+        kept_search(tables, "real", find)
     assert len(calls) == 1
-    for tables in (drawn, other, drawn):
-        kept_search(tables, "synthetic", find)
-    assert len(calls) == 3
 
 
 def test_the_space_looks_alike_from_training_rows_and_from_others():

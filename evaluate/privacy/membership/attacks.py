@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from evaluate.neighbors import Rows, space_of
+from evaluate.neighbors import Rows, share_of, space_of
 from evaluate.privacy.membership.fragments import fragments
 from evaluate.privacy.membership.targets import Targets, targets_of
 from evaluate.sampling import drawn_order, learned_keys
@@ -144,9 +144,7 @@ def _evidence(targets: Rows, pool: Rows, candidates: np.ndarray, known: Rows) ->
     """
     total = np.zeros(candidates.shape)
     for name, values in targets.columns.items():
-        other, ranked = pool.columns[name][candidates], np.sort(known.columns[name])
-        n_equal = np.searchsorted(ranked, values, "right") - np.searchsorted(ranked, values, "left")
-        share = (np.maximum(n_equal, 1) / max(len(ranked), 1))[:, None]
+        other, share = pool.columns[name][candidates], share_of(values, known.columns[name])[:, None]
         if values.dtype.kind == "i":
             total += np.where(values[:, None] == other, -np.log(share), -DISAGREES)
         else:

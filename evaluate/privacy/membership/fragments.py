@@ -7,7 +7,7 @@ This one looks a target up by each of its telling values instead, and wins where
 
 import numpy as np
 
-from evaluate.neighbors import Rows, space_of
+from evaluate.neighbors import Rows, share_of, space_of
 from evaluate.privacy.membership.targets import Targets
 from evaluate.sampling import drawn_order, learned_keys
 from evaluate.tables import Tables
@@ -50,9 +50,7 @@ def _most_shared(targets: Rows, pool: Rows, known: Rows, keys: list[str]) -> np.
     found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
     total = np.zeros(found.shape)
     for name, values in sorted(targets.columns.items()):
-        ranked = np.sort(known.columns[name])
-        n_equal = np.searchsorted(ranked, values, "right") - np.searchsorted(ranked, values, "left")
-        telling = -np.log(np.maximum(n_equal, 1) / max(len(ranked), 1))
+        telling = -np.log(share_of(values, known.columns[name]))
         total += np.where(values[:, None] == pool.columns[name][found], telling[:, None], 0.0)
     return np.asarray(total.max(axis=1))
 

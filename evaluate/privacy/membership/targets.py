@@ -73,6 +73,6 @@ def _side(name: str, frame: pd.DataFrame, rows: Rows, tables: Tables) -> Targets
     positions = one_per_entity(order, frame, tables.schema)[:n]
     chosen = rows.take(positions)
     k_synthetic, k_fresh = min(N_SYNTHETIC, len(space.synthetic)), min(N_FRESH, len(space.fresh))
-    synthetic = kept_search(tables, (name, "synthetic"), lambda: search(chosen, space.synthetic, k_synthetic))
-    fresh = kept_search(tables, (name, "fresh", n), lambda: search(chosen, space.fresh, k_fresh), real=True)
+    synthetic = search(chosen, space.synthetic, k_synthetic)
+    fresh = kept_search(tables, (name, "fresh", n), lambda: search(chosen, space.fresh, k_fresh))
     return Targets(positions, chosen, synthetic, fresh)
