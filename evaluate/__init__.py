@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evaluate.engine import evaluate
-    from evaluate.policy import Policy, judge, load_policy
+    from evaluate.policy import Policy, load_policy
     from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+    from evaluate.verdict import judge
 
 __distribution__ = "understudy"
 """The distribution this package is from: Hugging Face's `evaluate` has the same import name."""
@@ -30,7 +31,7 @@ _HOMES = {
     "Failure": "evaluate.result",
     "Policy": "evaluate.policy",
     "evaluate": "evaluate.engine",
-    "judge": "evaluate.policy",
+    "judge": "evaluate.verdict",
     "load_policy": "evaluate.policy",
 }
 

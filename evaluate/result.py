@@ -7,17 +7,18 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from synth.errors import BadInput
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of `evaluation.json`; a newer one is refused."""
 
 NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
 
 Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped"]
+Case = Literal["honest", "copy", "shuffled"]
 
 
 class EvaluationError(BadInput):
@@ -116,6 +117,26 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class SelfTest:
+    """One table of which it is known what a policy must say of it, made of the same real rows and measured like others.
+
+    Attributes:
+        case: "honest" is a half of the holdout, "copy" is train itself, "shuffled" are train's columns, each on its
+            own.
+        candidate: what was measured of it; none where the case says nothing about this table.
+        absent: why it says nothing, as a sentence; empty where there is a candidate.
+    """
+
+    case: Case
+    candidate: Candidate | None = None
+    absent: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.candidate is None) != bool(self.absent):
+            raise ValueError(f"a self-test was measured, or says why not: case={self.case!r}")
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """One real table's evaluation of one or more synthetic tables. It reads real data: outside any guarantee.
 
@@ -124,12 +145,17 @@ class Evaluation:
         real: facts about the real table: rows of train and holdout, exact duplicates across them, columns, target.
         schema: the schema as plain data.
         provenance: seed, versions, keyed fingerprints; filled in by the application.
+        self_tests: tables of which it is known what a policy must say; empty where none was tried.
+        ranking: how candidates compare pair by pair, as plain data (see `evaluate.ranking`); none where they were not
+            compared.
     """
 
     candidates: tuple[Candidate, ...]
     real: Mapping[str, Any]
     schema: Mapping[str, Any]
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    self_tests: tuple[SelfTest, ...] = ()
+    ranking: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
         """The evaluation as JSON text."""
@@ -151,7 +177,7 @@ class Evaluation:
         if version != SCHEMA_VERSION:
             raise EvaluationError(
                 f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {version!r}; "
-                "upgrade understudy"
+                f"{'evaluate again' if _is_older(version) else 'upgrade understudy'}"
             )
         try:
             if not all(isinstance(content[part], dict) for part in ("real", "schema", "provenance")):
@@ -161,9 +187,28 @@ class Evaluation:
                 real=content["real"],
                 schema=content["schema"],
                 provenance=content["provenance"],
+                self_tests=tuple(_self_test(one) for one in content["self_tests"]),
+                ranking=_plain(content["ranking"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise EvaluationError(f"the evaluation is damaged ({type(error).__name__}); evaluate again") from None
+
+
+def _is_older(version: object) -> bool:
+    return isinstance(version, int) and version < SCHEMA_VERSION
+
+
+def _plain(content: Any) -> Mapping[str, Any] | None:
+    if not isinstance(content, dict | None):
+        raise TypeError
+    return content
+
+
+def _self_test(content: Mapping[str, Any]) -> SelfTest:
+    if content["case"] not in get_args(Case):
+        raise ValueError
+    measured = content["candidate"]
+    return SelfTest(content["case"], None if measured is None else _candidate(measured), content["absent"])
 
 
 def _candidate(content: Mapping[str, Any]) -> Candidate:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.policy import Finding, Outcome, Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.verdict import Finding, Outcome, Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of, warned

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluate.policy import Verdict
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Evaluation, Failure
+from evaluate.verdict import Verdict
 from reports import charts, text
 from reports.attack_figures import crowds, exposed, splits, ways
 from reports.attacks import MOST_COLUMNS

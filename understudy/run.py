@@ -1,6 +1,5 @@
 """One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -8,13 +7,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from evaluate.policy import Verdict
-from evaluate.result import NOTICE, Evaluation
-from reports import write_sweep
+from evaluate.result import Evaluation
+from evaluate.verdict import Verdict
 from synth.output import whole_file
 from synth.split import Split
 from understudy import candidates, provenance, reservations, stages
 from understudy.console import Console
+from understudy.delivery import EVALUATION, Delivery, deliver
 from understudy.exit_codes import DONE, VERDICTS
 from understudy.funds import releases
 from understudy.making import make_all
@@ -22,7 +21,6 @@ from understudy.plan import Plan
 from understudy.unfinished import unfinished
 from understudy.work import TRAINING, Work
 
-REPORT, EVALUATION, VERDICT = "report.html", "evaluation.json", "verdict.json"
 MODELS = "models"
 KEYED, STRATIFIED = "keyed hash", "stratified draw"
 
@@ -37,14 +35,19 @@ class Outcome:
     unsaved: Mapping[str, str]
 
     @property
-    def released(self) -> Verdict | None:
-        """The verdict on the table that the job names for release; none where it names none."""
-        return next((v for v in self.verdicts if v.candidate == self.plan.job.release), None)
+    def delivery(self) -> Delivery:
+        """What is written of it."""
+        plan = self.plan
+        tables = {label: Path(candidates.SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
+        return Delivery(
+            self.evaluation, self.verdicts, plan.policy, plan.title, plan.job.release, {} if plan.unpaid else tables
+        )
 
     @property
     def exit_code(self) -> int:
         """0, or what the verdict on the table to release says."""
-        return DONE if self.released is None else VERDICTS[self.released.verdict]
+        released = self.delivery.released
+        return DONE if released is None else VERDICTS[released.verdict]
 
 
 def run(plan: Plan, console: Console) -> Outcome:
@@ -150,27 +153,11 @@ def _swept(plan: Plan) -> dict[str, Any] | None:
 
 def _write(outcome: Outcome, folder: Path) -> None:
     plan = outcome.plan
-    with whole_file(folder / VERDICT) as beside:
-        beside.write_text(json.dumps(verdict_content(outcome), indent=1, ensure_ascii=False), encoding="utf-8")
     for name, path in (("job.toml", plan.job_path), ("schema.toml", plan.schema_path)):
         with whole_file(folder / name) as beside:
             shutil.copyfile(path, beside)
-    stages.report(plan, outcome.evaluation, outcome.verdicts, folder / REPORT)
-    if plan.job.is_sweep:
-        write_sweep(outcome.evaluation, folder)
+    deliver(outcome.delivery, folder)
     if plan.unpaid:
         _remove_releasable(folder)
     if (folder / MODELS).is_dir() and not any((folder / MODELS).iterdir()):
         (folder / MODELS).rmdir()
-
-
-def verdict_content(outcome: Outcome) -> dict[str, Any]:
-    """The verdicts as plain data."""
-    return {
-        "notice": NOTICE,
-        "policy": outcome.plan.policy.name,
-        "release": outcome.plan.job.release,
-        **({"sweep": _swept(outcome.plan)} if outcome.plan.job.is_sweep else {}),
-        "verdict": None if outcome.released is None else outcome.released.verdict,
-        "candidates": [verdict.to_dict() for verdict in outcome.verdicts],
-    }

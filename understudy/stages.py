@@ -6,10 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
-from evaluate.policy import Verdict
 from evaluate.result import Candidate, Evaluation
 from evaluate.tables import Real
-from reports import write_html
+from evaluate.verdict import Verdict
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Model, PrivateGenerator
@@ -156,11 +155,6 @@ def black_box(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
     """The policy's verdict on every candidate."""
     return verdicts_on(evaluation, [plan.policy])
-
-
-def report(plan: Plan, evaluation: Evaluation, verdicts: tuple[Verdict, ...], path: Path) -> None:
-    """The report as one HTML page. It reads real data: internal."""
-    write_html(evaluation, path, verdicts=verdicts, title=plan.title, release=plan.job.release)
 
 
 def _specification(plan: Plan, label: str) -> dict[str, object]:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from evaluate.policy import Finding, Policy, Rule, Verdict, judge
+from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.verdict import Finding, Verdict, judge
 
 EPSILON = "statement.epsilon"
 UNPAID = Rule(

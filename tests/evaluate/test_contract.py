@@ -10,9 +10,10 @@ import pytest
 
 from evaluate.catalog import CATALOG
 from evaluate.engine import MEASURES, measure_candidate
-from evaluate.policy import Policy, Rule, judge
+from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Estimate, EvaluationError
 from evaluate.tables import Measurement, Tables, shuffle_columns
+from evaluate.verdict import judge
 from synth.schema import Schema, build_schema
 
 MIXED = {

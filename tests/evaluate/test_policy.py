@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from evaluate.catalog import CATALOG, GATEABLE
-from evaluate.policy import Policy, Rule, build_policy, judge, load_policy
+from evaluate.policy import Policy, Rule, build_policy, load_policy
 from evaluate.result import Candidate, Estimate, Failure
+from evaluate.verdict import judge
 from synth.errors import JobError
 
 SHIPPED = Path(__file__).parents[2] / "understudy" / "policies"

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.policy import judge, load_policy
+from evaluate.policy import load_policy
 from evaluate.result import EvaluationError, Failure
 from evaluate.tables import Tables
+from evaluate.verdict import judge
 from synth.errors import TableError
 from synth.schema import Schema, build_schema
 

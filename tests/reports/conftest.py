@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluate.policy import Verdict, judge, load_policy
+from evaluate.policy import load_policy
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.verdict import Verdict, judge
 
 COLUMNS: dict[str, list[str] | int] = {
     "age": 20, "workclass": ["Private", "Self-emp-not-inc", "Local-gov", "State-gov", "Self-emp-inc", "Federal-gov"],

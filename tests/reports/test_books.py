@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evaluate.policy import Verdict
 from evaluate.result import Candidate, Evaluation
+from evaluate.verdict import Verdict
 from reports import render_html
 from reports.books import OUTSIDE, Books, books_of
 

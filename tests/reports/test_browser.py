@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from evaluate.policy import Verdict
 from evaluate.result import Evaluation
+from evaluate.verdict import Verdict
 from reports import write_html
 
 CHROMIUM = Path("/usr/bin/chromium")

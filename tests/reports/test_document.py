@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evaluate.catalog import CATALOG
-from evaluate.policy import Verdict
 from evaluate.result import Candidate, Evaluation
+from evaluate.verdict import Verdict
 from reports import compose
 from reports.evidence import MOST_COLUMNS, associations
 from reports.glossary import GLOSSARY

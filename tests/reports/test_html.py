@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluate.policy import Policy, Rule, Verdict, judge
+from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.verdict import Verdict, judge
 from reports import render_html, write_html
 from synth.dp.budget import CAVEATS
 from synth.errors import OutputError

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.policy import judge, load_policy
+from evaluate.policy import load_policy
 from evaluate.tables import shuffle_columns
+from evaluate.verdict import judge
 from synth.declare import declare_schema
 from synth.infer import infer_schema
 from synth.schema import Schema

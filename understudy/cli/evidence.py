@@ -9,8 +9,8 @@ import typer
 from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
 
 if TYPE_CHECKING:
-    from evaluate.policy import Finding, Verdict
     from evaluate.result import Evaluation
+    from evaluate.verdict import Finding, Verdict
     from understudy.console import Console
 
 EVALUATE = (

@@ -44,7 +44,6 @@ def run(
     """
     from understudy.plan import make_plan
     from understudy.run import run as carry_out
-    from understudy.run import verdict_content
 
     console = console_of(ctx)
     plan = make_plan(job, out, restart=restart, workers=workers)
@@ -53,14 +52,14 @@ def run(
     outcome = carry_out(plan, console)
     _show(outcome, console)
     said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
-    console.result({**verdict_content(outcome), **said, "exit_code": outcome.exit_code, "out": str(out)})
+    console.result({**outcome.delivery.verdict_content(), **said, "exit_code": outcome.exit_code, "out": str(out)})
     return outcome.exit_code
 
 
 def _show(outcome: "Outcome", console: "Console") -> None:
     """What was found of the candidates, then the verdict and where the report is."""
+    from understudy.delivery import REPORT
     from understudy.funds import release_line
-    from understudy.run import REPORT
 
     if outcome.unsaved:
         console.note(f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/job.md).")
@@ -73,7 +72,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
         console.say(release_line(noted))
     if outcome.plan.unpaid:
         console.say("NOT RELEASABLE: no ledger pays for this sweep's private fits; tables and models were not kept")
-    released = outcome.released
+    released = outcome.delivery.released
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
     console.say(f"Report: {outcome.plan.out / REPORT}")

@@ -14,9 +14,10 @@ import pytest
 
 from evaluate.catalog import CATALOG
 from evaluate.fidelity import columns, pairs, triples
-from evaluate.policy import Policy, Rule, judge
+from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import Tables, shuffle_columns
+from evaluate.verdict import judge
 from synth.schema import Schema
 
 MEASURES = {"fidelity.columns": columns, "fidelity.pairs": pairs, "fidelity.triples": triples}

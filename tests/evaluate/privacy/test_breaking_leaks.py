@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate, measure_candidate
-from evaluate.policy import judge, load_policy
+from evaluate.policy import load_policy
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real
+from evaluate.verdict import judge
 from synth.infer import infer_schema
 
 POLICIES = Path(__file__).parents[3] / "understudy" / "policies"

@@ -1,0 +1,67 @@
+"""Waivers: a named person answers, until a date, for one rule that a table does not keep."""
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from synth.errors import JobError
+from synth.validation import Frozen, read_toml, sentence
+
+
+class Waiver(Frozen):
+    """One rule of one policy that need not hold for one table until a date."""
+
+    policy: str = Field(min_length=1, description="Name of the policy.")
+    version: int = Field(ge=1, description="Version of the policy; another version needs another waiver.")
+    candidate: str = Field(min_length=1, description="The synthetic table, as the evaluation calls it.")
+    measure: str = Field(min_length=1, description="What the rule limits.")
+    subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
+    owner: str = Field(min_length=1, description="Who answers for it.")
+    reason: str = Field(min_length=1, description="Why it is acceptable.")
+    until: date = Field(description="The last day on which it counts.")
+
+    def in_force(self, today: date) -> bool:
+        """Whether it counts on a day."""
+        return today <= self.until
+
+
+class Waivers(Frozen):
+    """A file of waivers."""
+
+    waivers: tuple[Waiver, ...] = ()
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        seen = set()
+        for waiver in self.waivers:
+            key = (waiver.policy, waiver.version, waiver.candidate, waiver.measure, waiver.subject)
+            if key in seen:
+                raise ValueError(
+                    f"two waivers are for measure={waiver.measure!r} of candidate={waiver.candidate!r}; keep one"
+                )
+            seen.add(key)
+        return self
+
+
+def load_waivers(path: Path | str) -> tuple[Waiver, ...]:
+    """The waivers of a TOML file.
+
+    Raises:
+        JobError: the file cannot be read or holds something else; nothing was judged.
+    """
+    return build_waivers(read_toml(Path(path), "waivers", JobError))
+
+
+def build_waivers(content: Mapping[str, Any]) -> tuple[Waiver, ...]:
+    """Waivers from plain data, as their file holds it.
+
+    Raises:
+        JobError: the content is something else; the message names the place and the remedy.
+    """
+    try:
+        return Waivers.model_validate(dict(content)).waivers
+    except ValidationError as error:
+        raise JobError(f"the waivers cannot be used: {sentence(error, Waivers)}") from None

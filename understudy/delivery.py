@@ -1,0 +1,86 @@
+"""Everything that is written once a table is measured and judged, whether a run made it or somebody offers it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evaluate.policy import Policy
+from evaluate.result import NOTICE, Evaluation
+from evaluate.verdict import Verdict
+from reports import write_html, write_sweep
+from synth.output import whole_file
+
+REPORT, EVALUATION, VERDICT = "report.html", "evaluation.json", "verdict.json"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What is known once every candidate is measured and judged.
+
+    Attributes:
+        evaluation: *Sensitive*: it was measured on real rows.
+        verdicts: one for each candidate, in the order of candidates.
+        policy: what they rest on.
+        title: the headline.
+        release: the candidate named for release; none where none is.
+        tables: the synthetic table of each candidate, as files within the folder that is written.
+    """
+
+    evaluation: Evaluation
+    verdicts: tuple[Verdict, ...]
+    policy: Policy
+    title: str
+    release: str | None
+    tables: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def released(self) -> Verdict | None:
+        """The verdict on the table named for release; none where none is named."""
+        return next((v for v in self.verdicts if v.candidate == self.release), None)
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether the candidates are points of a sweep."""
+        return self.evaluation.provenance.get("sweep") is not None
+
+    def verdict_content(self) -> dict[str, Any]:
+        """The verdicts as plain data."""
+        swept = {"sweep": self.evaluation.provenance["sweep"]} if self.is_sweep else {}
+        return {
+            "notice": NOTICE,
+            "policy": self.policy.name,
+            "release": self.release,
+            **swept,
+            "verdict": None if self.released is None else self.released.verdict,
+            "candidates": [verdict.to_dict() for verdict in self.verdicts],
+        }
+
+
+def deliver(delivery: Delivery, folder: Path) -> None:
+    """Every rendering of the evidence, each file whole or not there.
+
+    Args:
+        delivery: what is known.
+        folder: is there, and holds the synthetic tables; files of these names are replaced.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    _write(folder / EVALUATION, delivery.evaluation.to_json())
+    _write(folder / VERDICT, json.dumps(delivery.verdict_content(), indent=1, ensure_ascii=False))
+    write_html(
+        delivery.evaluation,
+        folder / REPORT,
+        verdicts=delivery.verdicts,
+        title=delivery.title,
+        release=delivery.release,
+    )
+    if delivery.is_sweep:
+        write_sweep(delivery.evaluation, folder)
+
+
+def _write(path: Path, text: str) -> None:
+    with whole_file(path) as beside:
+        beside.write_text(text, encoding="utf-8")
