@@ -18,7 +18,8 @@ class Number:
     """What is known of a number before it is measured.
 
     Attributes:
-        by: the measure that gives it, by its name in the engine; "statement" and "privacy.audit" are none of these.
+        by: the measure that gives it, by its name in the engine; "statement", "privacy.audit" and "released" are none
+            of these.
         direction: which way is better.
         describes: why no rule may rest on it, and what to name instead; empty where one may.
     """
@@ -194,8 +195,19 @@ _PRIVACY = {
     "statement.delta": Number("statement", "lower"),
 }
 
+_RELEASED = {
+    "rows.released": Number("released", "none", "it says how large the table is; name 'columns.tvd.released.mean'"),
+    "columns.tvd.released": Number("released", "lower"),
+    "columns.tvd.released.mean": Number("released", "lower"),
+    "pairs.tvd.released.mean": Number("released", "lower"),
+    "utility.accuracy.released": Number("released", "higher"),
+}
+"""What is published under a budget of its own (`evaluate.released`): its interval is that of the noise, which is known.
+It is there only where a job asks for it."""
+
 CATALOG: Mapping[str, Number] = {
     **_VALIDITY, **_COLUMNS, **_PAIRS, **_TRIPLES, **_JOINT, **_UTILITY, **_FAIRNESS, **_PERSONAL, **_PRIVACY,
+    **_RELEASED,
 }  # fmt: skip
 """Every number by name."""
 

@@ -28,7 +28,8 @@ import pandas as pd
 
 from evaluate.catalog import GATEABLE, numbers_of
 from evaluate.deadline import OutOfTimeError, deadline
-from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
+from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
+from evaluate.self_test import self_tests_of
 from evaluate.tables import N_TARGETS, Measurement, Real, Tables
 from synth.errors import UnderstudyError, nearest
 from synth.progress import Progress, quiet
@@ -112,7 +113,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     )  # fmt: skip
 
 
-def evaluate_beside(
+def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by keyword)
     real: Real,
     synthetic: Mapping[str, pd.DataFrame],
     *,
@@ -121,6 +122,7 @@ def evaluate_beside(
     progress: Progress = quiet,
     statements: Mapping[str, Mapping[str, Any]] | None = None,
     generators: Mapping[str, Mapping[str, Any]] | None = None,
+    self_tested: bool = True,
 ) -> Evaluation:
     """The evaluation of synthetic tables beside real rows that may serve others, too.
 
@@ -132,6 +134,7 @@ def evaluate_beside(
         progress: as there.
         statements: as there.
         generators: as there.
+        self_tested: whether the self-tests run, too; one evaluation of the same rows in several parts needs them once.
 
     Raises:
         EvaluationError: a measure is unknown, or a table has too few rows; nothing was measured.
@@ -147,7 +150,12 @@ def evaluate_beside(
         )  # fmt: skip
         candidates.append(measured)
         tables.kept.clear()
-    return Evaluation(tuple(candidates), real_facts(real), real.declared.model_dump(mode="json"))
+    self_tests: tuple[SelfTest, ...] = ()
+    if self_tested:
+        progress("self-tests", None)
+        self_tests = self_tests_of(real, chosen, lambda name, tables, limit_s: _run(name, tables, limit_s).measurement)
+    schema = real.declared.model_dump(mode="json")
+    return Evaluation(tuple(candidates), real_facts(real), schema, self_tests=self_tests)
 
 
 def aimed(schema: Schema, target: str) -> Schema:

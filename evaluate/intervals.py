@@ -135,11 +135,16 @@ def blended(
         n_comparisons: from how many numbers this one was picked (Bonferroni).
         extra_variance: of what replicates do not show, such as that only some of many distances were taken.
     """
+    variance, degrees = blended_variance(replicates, n_distances)
+    return _around(value, variance + extra_variance, degrees, bounds, n_comparisons)
+
+
+def blended_variance(replicates: ArrayLike, n_distances: int) -> tuple[float, int]:
+    """The variance that `blended` rests on, and its degrees of freedom; arguments as there."""
     numbers = np.asarray(replicates, dtype=np.float64)
     by_halves, degrees = _half_sample_variance(numbers[HALVES])
     share = JACKKNIFE_SHARES[int(n_distances >= FEW_DISTANCES)]
-    variance = (1 - share) * by_halves + share * _jackknife_variance(numbers[WITHOUT]) + extra_variance
-    return _around(value, variance, degrees, bounds, n_comparisons)
+    return (1 - share) * by_halves + share * _jackknife_variance(numbers[WITHOUT]), degrees
 
 
 def _around(

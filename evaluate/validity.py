@@ -5,7 +5,7 @@ values of an identifier that is not the entity count against the rows that repea
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from evaluate.tables import Measurement, Tables
 from synth.columns import PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.lawfulness import broken
+from synth.observed import observe
 from synth.personal.forms import form_of, ill_formed
 from synth.schema import Schema
 from synth.table import conform, faulty_rows, violations
@@ -38,6 +39,26 @@ def measure(tables: Tables) -> Measurement:
     wrong = [name for name, flags in faulty.items() if flags.any()]
     whole = _share("validity.rows", rows, (), _rows_note(offered, schema, wrong), units=units, marks=lawful.rows)
     return Measurement(estimates=(whole, *columns, *constraints), figures=_figure(laws, lawful, faulty, columns))
+
+
+def valid_rows(offered: pd.DataFrame, schema: Schema) -> Estimate:
+    """The share of rows without a violation, from the table and its declared schema alone: no real row is read.
+
+    It is `validity.rows` without the landmarks, which are those of real rows.
+
+    Args:
+        offered: the table as it is published.
+        schema: declared.
+
+    Raises:
+        TableError: a column is missing; nothing was measured.
+    """
+    read = conform(offered, schema, outside="clamp", part=True)
+    faulty = {name: faulty_rows(offered, _only(schema, name)) | _misshapen(read, schema, name) for name in schema.kept}
+    seen = observe(schema, read)
+    laws = [_Law.of(read, constraint, seen, faulty) for constraint in schema.constraints]
+    rows = np.logical_or.reduce([*faulty.values(), *(law.broken for law in laws)])
+    return replace(_share("validity.rows", rows, (), "", units=_entities(read, schema)), reference=None, floor=None)
 
 
 Marks = tuple[float, float]

@@ -1,64 +1,26 @@
 """The gate: what a written policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE.
 
-A rule compares the *unfavorable* end of a 95% interval with its limit, so that too little evidence never passes.
+The worst of the binding rules decides, those that an owner waives aside. What is left then has to come from measures
+that show, on tables of which the answer is known, that they work: see `evaluate.checks`.
 """
 
-import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from datetime import UTC, date, datetime
+from typing import Any
 
+from evaluate.checks import BROKEN, Check, checks_of
+from evaluate.finding import Finding, Outcome, answered, finding_of
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
-from evaluate.result import Candidate, Case, Estimate, Failure
+from evaluate.result import Candidate, SelfTest
 from evaluate.waiver import Waiver
-from synth.errors import JobError
 
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+__all__ = ["WHERE_THERE", "Check", "Finding", "Outcome", "Verdict", "judge", "today_utc"]
 
 WHERE_THERE = (AUDITED,)
 """Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
-
-HOPELESS = 10_000.0
-"""Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one rule says of one table.
-
-    Attributes:
-        rule: the rule.
-        outcome: PASS, FAIL or INCONCLUSIVE.
-        reason: one sentence that says why.
-        estimate: the number it rests on; none where there is none.
-        n_needed: INCONCLUSIVE: rows that would roughly decide, as the interval narrows with the root of n; else none.
-        waiver: the waiver of this rule for this table, in force or not; none where there is none, or the rule passes.
-        waived: whether that waiver is in force, so that the outcome does not count.
-    """
-
-    rule: Rule
-    outcome: Outcome
-    reason: str
-    estimate: Estimate | None = None
-    n_needed: int | None = None
-    waiver: Waiver | None = None
-    waived: bool = False
-
-
-@dataclass(frozen=True)
-class Check:
-    """Whether a self-test came out under a policy.
-
-    Attributes:
-        case: which table it was.
-        outcome: "came out", "did not come out", or "not applicable".
-        reason: one sentence that says why.
-    """
-
-    case: Case
-    outcome: Literal["came out", "did not come out", "not applicable"]
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -73,104 +35,76 @@ class Verdict:
     findings: tuple[Finding, ...]
     checks: tuple[Check, ...] = ()
 
+    @property
+    def waived(self) -> tuple[Finding, ...]:
+        """Findings that somebody answers for, so that they do not count."""
+        return tuple(finding for finding in self.findings if finding.waived)
+
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain data."""
-        return {**asdict(self), "findings": [_plain(finding) for finding in self.findings]}
+        plain = {name: getattr(self, name) for name in ("candidate", "policy", "version", "audience", "verdict")}
+        findings = [finding.to_dict() for finding in self.findings]
+        return {**plain, "findings": findings, "checks": [asdict(check) for check in self.checks]}
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
-    waiver = None if finding.waiver is None else finding.waiver.model_dump(mode="json")
-    return {**asdict(finding), "rule": finding.rule.model_dump(mode="json"), "waiver": waiver}
-
-
-def judge(candidate: Candidate, policy: Policy) -> Verdict:
+def judge(
+    candidate: Candidate,
+    policy: Policy,
+    *,
+    waivers: Iterable[Waiver] = (),
+    today: date | None = None,
+    self_tests: Iterable[SelfTest] | None = None,
+) -> Verdict:
     """The verdict of a policy on one synthetic table. A rule about an audit applies where there is a claim.
+
+    Args:
+        candidate: measured.
+        policy: to judge by.
+        waivers: of rules; those of other tables, policies or versions are passed over.
+        today: the day on which waivers have to be in force; none: today, in UTC.
+        self_tests: of the same evaluation. One that does not come out, or is missing, leaves no PASS. None: the verdict
+            rests on the measures as they are, and makes no check.
 
     Raises:
         JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
     """
-    findings = tuple(_finding(candidate, rule) for rule in policy.rules if _applies(candidate, rule))
+    of = {w.key: w for w in waivers}
+    day = today_utc() if today is None else today
+    findings = tuple(
+        answered(finding_of(candidate, rule), of.get(_key(candidate, policy, rule)), day)
+        for rule in policy.rules
+        if _applies(candidate, rule)
+    )
+    checks = () if self_tests is None else checks_of(self_tests, policy)
     return Verdict(
         candidate=candidate.name,
         policy=policy.name,
         version=policy.version,
         audience=policy.audience,
-        verdict=_overall([f.outcome for f in findings if f.rule.severity == "fail"]),
+        verdict=_overall([f.outcome for f in findings if f.counts], checks),
         findings=findings,
+        checks=checks,
     )
 
 
-def _overall(outcomes: list[Outcome]) -> Outcome:
+def today_utc() -> date:
+    """Today's date, the same everywhere."""
+    return datetime.now(UTC).date()
+
+
+def _key(candidate: Candidate, policy: Policy, rule: Rule) -> tuple[object, ...]:
+    return (policy.name, policy.version, candidate.name, rule.measure, rule.subject)
+
+
+def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
+    """Without any rule that counts nothing was shown to hold, so that nothing passes."""
     if "FAIL" in outcomes:
         return "FAIL"
-    return "PASS" if outcomes and "INCONCLUSIVE" not in outcomes else "INCONCLUSIVE"
+    if not outcomes or "INCONCLUSIVE" in outcomes or any(check.outcome == BROKEN for check in checks):
+        return "INCONCLUSIVE"
+    return "PASS"
 
 
 def _applies(candidate: Candidate, rule: Rule) -> bool:
     claims = candidate.statement is not None
     return claims or rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
-
-
-def _finding(candidate: Candidate, rule: Rule) -> Finding:
-    if rule.measure.startswith("statement."):
-        return _of_statement(candidate, rule)
-    found = candidate.find(rule.measure, rule.subject)
-    if found is None:
-        return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
-    if isinstance(found, Failure):
-        return Finding(rule, "INCONCLUSIVE", f"It {_did_not(found)}: {found.message.rstrip('.')}.")
-    if found.direction == "none":
-        raise JobError(f"measure={rule.measure!r} only describes and may not be gated; take its rule out of the policy")
-    if found.low is None or found.high is None:
-        return Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
-    return _of_interval(found, rule)
-
-
-def _did_not(failure: Failure) -> str:
-    return {"failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured"}[failure.reason]
-
-
-def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
-    """Signs are turned so that lower is better, then the two ends of the interval decide."""
-    assert estimate.low is not None
-    assert estimate.high is not None
-    sign = 1.0 if rule.direction == "lower" else -1.0
-    best, worst = sorted((sign * estimate.low, sign * estimate.high))
-    if worst <= sign * rule.limit:
-        return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
-    if best > sign * rule.limit:
-        counted = f" It is counted: {estimate.note.rstrip('.')}." if best == worst and estimate.note else ""
-        return Finding(rule, "FAIL", f"Even the favorable end of its interval breaks the limit.{counted}", estimate)
-    n_needed = _n_needed(estimate, rule.limit)
-    remedy = "more rows would hardly settle it"
-    if n_needed is not None:
-        remedy = f"about {n_needed:,} rows instead of {estimate.n:,} would decide"
-    return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {remedy}.", estimate, n_needed)
-
-
-def _n_needed(estimate: Estimate, limit: float) -> int | None:
-    """The n at which the interval would just clear the limit, to two digits: its half-width goes as 1 / sqrt(n)."""
-    assert estimate.low is not None
-    assert estimate.high is not None
-    half = estimate.high - estimate.value if estimate.value <= limit else estimate.value - estimate.low
-    distance = abs(estimate.value - limit)
-    if distance * math.sqrt(HOPELESS) <= half or half <= 0:
-        return None
-    n = estimate.n * (half / distance) ** 2
-    step = 10.0 ** max(0, math.floor(math.log10(max(n, 1.0))) - 1)
-    return max(int(math.ceil(round(n / step, 6)) * step), estimate.n + 1)
-
-
-def _of_statement(candidate: Candidate, rule: Rule) -> Finding:
-    if candidate.statement is None:
-        return Finding(rule, "FAIL", "There is no formal guarantee: the generator gave no privacy statement.")
-    if not candidate.statement.get("private", False):
-        return Finding(rule, "FAIL", "The statement is void: its noise was not drawn from a secure source.")
-    field = rule.measure.removeprefix("statement.")
-    claim = candidate.statement.get(field)
-    if not isinstance(claim, int | float) or not math.isfinite(claim):
-        return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field}.")
-    estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note="A claim, not measured.")
-    if claim <= rule.limit:
-        return Finding(rule, "PASS", f"The claimed {field} keeps the limit.", estimate)
-    return Finding(rule, "FAIL", f"The claimed {field} is above the limit.", estimate)

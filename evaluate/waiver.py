@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from synth.errors import JobError
 from synth.validation import Frozen, read_toml, sentence
@@ -23,6 +23,18 @@ class Waiver(Frozen):
     reason: str = Field(min_length=1, description="Why it is acceptable.")
     until: date = Field(description="The last day on which it counts.")
 
+    @field_validator("owner", "reason")
+    @classmethod
+    def _said(cls, text: str) -> str:
+        if not text.strip() or not text.isprintable():
+            raise ValueError("who answers and why is one line of text; write it out")
+        return text
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is for: policy, version, table, measure and columns."""
+        return (self.policy, self.version, self.candidate, self.measure, self.subject)
+
     def in_force(self, today: date) -> bool:
         """Whether it counts on a day."""
         return today <= self.until
@@ -37,12 +49,11 @@ class Waivers(Frozen):
     def _once(self) -> Self:
         seen = set()
         for waiver in self.waivers:
-            key = (waiver.policy, waiver.version, waiver.candidate, waiver.measure, waiver.subject)
-            if key in seen:
+            if waiver.key in seen:
                 raise ValueError(
                     f"two waivers are for measure={waiver.measure!r} of candidate={waiver.candidate!r}; keep one"
                 )
-            seen.add(key)
+            seen.add(waiver.key)
         return self
 
 

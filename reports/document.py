@@ -1,15 +1,15 @@
 """The report as data, before any rendering: what is said, in which order, about which synthetic table."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.verdict import Finding, Outcome, Verdict
+from evaluate.verdict import Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of, warned
+from reports.criteria import Row, criteria_rows
 from reports.evidence import (
     AssociationSet,
     ColumnRow,
@@ -22,17 +22,16 @@ from reports.evidence import (
 )
 from reports.expectations import Expectation, expectations
 from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, Entry, entry
-from reports.limits import Limits, limits_of, twins
-from reports.provenance import Fact, SchemaRow, facts, schema_rows
+from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins
+from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
+from reports.rulings import WORDS, Ruling, SelfCheck, ruling_of, self_checks
 from reports.sweep import Sweep, shown_in_full, sweep_of
+from reports.weakest import Weakest, weakest_of
+
+__all__ = ["TITLE", "WORDS", "Comparison", "Document", "Section", "compose"]
 
 TITLE = "Evaluation of synthetic tables"
 NOTICE = "Internal: this report reads real data and is outside the privacy guarantee. Do not pass it on."
-
-WORDS: Mapping[Outcome, str] = {
-    "PASS": "RELEASE", "FAIL": "DO NOT RELEASE", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
-}  # fmt: skip
-MOST_REASONS = 5
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,6 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Ruling:
-    """One policy's verdict on one candidate, with its strongest reasons first."""
-
-    verdict: Verdict
-    words: str
-    reasons: tuple[Finding, ...]
-
-
-@dataclass(frozen=True)
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
@@ -66,6 +56,7 @@ class Section:
     candidate: Candidate
     named_for_release: bool
     rulings: tuple[Ruling, ...]
+    weakest: Weakest
     associations: AssociationSet | None
     worst_pairs: tuple[WorstClique, ...]
     worst_triples: tuple[WorstClique, ...]
@@ -96,11 +87,38 @@ class Document:
     rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    powers: tuple[Power, ...]
+    self_checks: tuple[SelfCheck, ...]
+    attempts: str
+    facts: tuple[FactGroup, ...]
     versions: tuple[Fact, ...]
     schema: tuple[SchemaRow, ...]
+    criteria: tuple[Row, ...]
     glossary: tuple[tuple[str, Entry], ...]
     sweep: Sweep | None = None
+    ranking: Any = None
+
+    @property
+    def column_anchors(self) -> Mapping[str, str]:
+        """Where each column is drawn; a name itself is nothing to build an anchor of."""
+        return {row.column: f"column-{place}" for place, row in enumerate(self.columns, start=1)}
+
+    @property
+    def shared_limits(self) -> tuple[str, ...]:
+        """What is to be admitted of every candidate alike."""
+        admitted = [section.limits.power for section in self.sections]
+        return tuple(one for one in admitted[0] if all(one in other for other in admitted)) if admitted else ()
+
+    @property
+    def sources(self) -> tuple[tuple[str, tuple[Row, ...]], ...]:
+        """The guidelines, each with its criteria."""
+        names = dict.fromkeys(row.criterion.source for row in self.criteria)
+        return tuple((name, tuple(row for row in self.criteria if row.criterion.source == name)) for name in names)
+
+    @property
+    def by_weight(self) -> tuple[Section, ...]:
+        """The sections with the one that is named for release first."""
+        return tuple(sorted(self.sections, key=lambda section: not section.named_for_release))
 
 
 def compose(
@@ -116,6 +134,7 @@ def compose(
     """
     ruled = tuple(verdicts)
     candidates = shown_in_full(evaluation, release)
+    sections = tuple(_section(i, c, ruled, release) for i, c in enumerate(candidates, start=1))
     return Document(
         title=title,
         job=str(evaluation.provenance.get("job") or ""),
@@ -125,7 +144,7 @@ def compose(
         target=evaluation.schema.get("target"),
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
-        sections=tuple(_section(i, c, ruled, release) for i, c in enumerate(candidates, start=1)),
+        sections=sections,
         comparison=tuple(_compare(measure, candidates) for measure in _compared(candidates)),
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),
@@ -133,9 +152,13 @@ def compose(
         rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),
         warnings=_warnings(evaluation),
-        facts=facts(evaluation),
-        versions=facts(evaluation, versions=True),
+        powers=powers([section.attacks for section in sections]),
+        self_checks=self_checks(evaluation, ruled),
+        attempts=attempts_on(evaluation),
+        facts=fact_groups(evaluation),
+        versions=versions_of(evaluation),
         schema=schema_rows(evaluation.schema),
+        criteria=criteria_rows(evaluation, candidates),
         glossary=_glossary(candidates, ruled),
         sweep=sweep_of(evaluation, candidates),
     )
@@ -146,7 +169,8 @@ def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], rele
         index=index,
         candidate=candidate,
         named_for_release=candidate.name == release,
-        rulings=tuple(Ruling(v, WORDS[v.verdict], _reasons(v)) for v in verdicts if v.candidate == candidate.name),
+        rulings=tuple(ruling_of(v) for v in verdicts if v.candidate == candidate.name),
+        weakest=weakest_of(candidate),
         associations=associations(candidate),
         worst_pairs=worst_cliques(candidate, "pairs"),
         worst_triples=worst_cliques(candidate, "triples"),
@@ -162,27 +186,6 @@ def _warnings(evaluation: Evaluation) -> tuple[str, ...]:
     """What was said before and during the run, as whole sentences."""
     found = evaluation.provenance.get("warnings") or ()
     return tuple(warned(sentence) for sentence in found) if isinstance(found, list | tuple) else ()
-
-
-def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
-    """What decided, most weighty first; of a PASS, the calls that were closest."""
-    if verdict.verdict == "PASS":
-        passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
-        return tuple(sorted(passed, key=_slack)[:3])
-    weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
-    against = [f for f in verdict.findings if f.outcome != "PASS"]
-    return tuple(sorted(against, key=lambda f: weight[f.outcome, f.rule.severity])[:MOST_REASONS])
-
-
-def _slack(finding: Finding) -> float:
-    """How much room a rule had left, as a share of the way from a fresh real sample to the limit."""
-    assert finding.estimate is not None
-    estimate, limit = finding.estimate, finding.rule.limit
-    worst = estimate.high if finding.rule.direction == "lower" else estimate.low
-    room = abs(limit - (estimate.reference or 0.0))
-    if room == 0.0:  # a limit that leaves none, kept to the letter, was no close call
-        return math.inf
-    return abs(limit - (estimate.value if worst is None else worst)) / room
 
 
 def _compared(candidates: Sequence[Candidate]) -> list[str]:

@@ -298,6 +298,23 @@ GLOSSARY = {
     "statement.epsilon": Entry(
         "Claimed epsilon", "The privacy budget: how much one unit's rows may change what is released; lower is safer."
     ),
+    "rows.released": Entry(
+        "Rows of the real table, released", "About how many rows of the real table count, with noise."
+    ),
+    "columns.tvd.released": Entry(
+        "Column distance, released",
+        "Share of rows in the wrong place of one column, against the whole real table, with noise.",
+    ),
+    "columns.tvd.released.mean": Entry(
+        "Column distance, mean, released", "The released distances of all columns, averaged."
+    ),
+    "pairs.tvd.released.mean": Entry(
+        "Pair distance, mean, released", "Total variation of two columns together, averaged over pairs, with noise."
+    ),
+    "utility.accuracy.released": Entry(
+        "Accuracy on held-out rows, released",
+        "Share of held-out real rows that a logistic regression gets right which has seen the synthetic table only.",
+    ),
     "statement.delta": Entry("Claimed delta", "A small probability with which the epsilon guarantee may not hold."),
 }
 

@@ -1,28 +1,16 @@
-"""The report as one self-contained HTML page: no script, no network, inline SVG, everything escaped."""
+"""The internal report as one self-contained HTML page: no network, inline SVG, everything escaped.
 
-import base64
-import hashlib
+Its small script is allowed by hash and only helps: with scripts off the whole page reads and prints.
+"""
+
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from evaluate.privacy.audit.result import MEASURE as AUDITED
-from evaluate.result import Estimate, Evaluation, Failure
+from evaluate.result import Evaluation
 from evaluate.verdict import Verdict
-from reports import charts, text
-from reports.attack_figures import crowds, exposed, splits, ways
-from reports.attacks import MOST_COLUMNS
-from reports.books import OUTSIDE, exact
-from reports.document import TITLE, WORDS, Document, compose
-from reports.glossary import METRICS, TERMS, entry, evidence
-from reports.limits import NOT_RUN, audit_failed
-from reports.readings import reading, shown
-from reports.utilities import subgroups, utility_absent, utility_rows
+from reports.document import TITLE, Document, compose
+from reports.pages import environment, inlined
 from synth.output import whole_file
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 
 def write_html(
@@ -61,46 +49,5 @@ def render_html(
 
 def render_document(document: Document) -> str:
     """A composed report as HTML text."""
-    environment = _environment()
-    style = environment.get_template("report.css").render()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    page = environment.get_template("report.html.j2")
-    return page.render(doc=document, style_hash=f"sha256-{digest}")
-
-
-@cache
-def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for function in (
-        text.plain,
-        text.sentence,
-        text.short,
-        text.number,
-        text.compact,
-        text.loss,
-        text.room,
-        text.one_in,
-        text.count,
-        text.percent,
-    ):
-        environment.filters[function.__name__] = function
-    environment.filters.update(shown=shown, reading=reading, exact=exact)
-    environment.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=_SYMBOLS)
-    environment.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
-    environment.globals.update(AUDITED=AUDITED, audit_failed=audit_failed)
-    environment.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    environment.globals.update(ways=ways, exposed=exposed, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS)
-    environment.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
-    environment.tests["failure"] = lambda cell: isinstance(cell, Failure)
-    return environment
-
-
-_SYMBOLS = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
+    page = environment().get_template("report.html.j2")
+    return page.render(doc=document, style=inlined("report.css", "internal.css"), script=inlined("report.js"))

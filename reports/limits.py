@@ -1,11 +1,13 @@
 """What an evaluation does not show: what did not run, how small a leak it could have seen, why copies can be honest."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from reports.text import count, finite, number, percent
+from reports.attacks import AttackLine, AttackNote
+from reports.text import amount, count, finite, number, percent
 
 NOT_RUN = (
     "attackers who see several releases of the same table", "attackers who question or hold the generator itself",
@@ -30,6 +32,21 @@ LEFT_OUT = (
 )
 
 
+NOT_COUNTED = (
+    "How many evaluations were run on this real table is not counted here. Each one that somebody reads is a question "
+    "to the table, and many questions about few people can be put together to their rows."
+)
+
+
+@dataclass(frozen=True)
+class Power:
+    """How small a leak one attack would have seen of each candidate, in their order; none where it was not run."""
+
+    title: str
+    scale: str
+    lines: tuple[AttackLine | None, ...]
+
+
 @dataclass(frozen=True)
 class Limits:
     """What was not seen of one candidate.
@@ -48,6 +65,38 @@ def limits_of(candidate: Candidate) -> Limits:
     audit = [_of_audit(candidate)] if candidate.statement else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
     return Limits(candidate.failures, (*_power(candidate), *shadows, *audit))
+
+
+def powers(notes: Sequence[AttackNote]) -> tuple[Power, ...]:
+    """The power of every attack that was run on any candidate, in the order of the first note."""
+    found = [{line.measure: line for line in note.lines} for note in notes]
+    names = dict.fromkeys(name for lines in found for name in lines)
+    tried = [tuple(lines.get(name) for lines in found) for name in names]
+    return tuple(Power(*_called(lines), lines) for lines in tried if any(_gave(line) for line in lines))
+
+
+def _gave(line: AttackLine | None) -> bool:
+    return line is not None and line.word != "not measured"
+
+
+def _called(lines: Sequence[AttackLine | None]) -> tuple[str, str]:
+    return next((line.title, line.scale) for line in lines if line is not None)
+
+
+def attempts_on(evaluation: Evaluation) -> str:
+    """How many evaluations of this real table there were, and what that means, as sentences.
+
+    Source: Ganev and De Cristofaro 2025, The inadequacy of similarity-based privacy metrics, arXiv:2312.05114.
+    """
+    found = evaluation.provenance.get("attempts")
+    n = amount(found.get("count") if isinstance(found, Mapping) else found, 1e12)
+    if n is None or n < 1:
+        return NOT_COUNTED
+    times = "the first evaluation that was" if n == 1 else f"one of {count(n)} evaluations that were"
+    return (
+        f"This is {times} counted for this real table. Each one that somebody reads is a question to the table; the "
+        "more of them are passed on, the more they say together about single rows."
+    )
 
 
 def audit_failed(candidate: Candidate) -> bool:
@@ -70,7 +119,7 @@ def _power(candidate: Candidate) -> list[str]:
         return []
     visible = 0.5 + 2.8 * math.sqrt((members + controls + 1) / (12 * members * controls))
     sentences = [
-        f"With {count(members)} members and {count(controls)} outsiders, this attack would have seen an area under the "
+        f"With {count(members)} members and {count(controls)} outsiders, the membership attack would have seen an area under the "
         f"curve above {number(min(visible, 1.0))} in four of five trials; a weaker leak could go unseen."
     ]
     if controls < 1000:

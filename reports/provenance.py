@@ -1,6 +1,6 @@
 """Where the numbers come from: seeds, versions, fingerprints and the schema, flattened into rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,15 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class FactGroup:
+    """Facts of one kind, under a heading, with a sentence on what they are good for; it may be empty."""
+
+    title: str
+    facts: tuple[Fact, ...]
+    note: str
+
+
+@dataclass(frozen=True)
 class SchemaRow:
     """One column as the schema declares it."""
 
@@ -36,13 +45,38 @@ class SchemaRow:
     roles: tuple[str, ...]
 
 
-def facts(evaluation: Evaluation, *, versions: bool = False) -> tuple[Fact, ...]:
-    """What identifies this evaluation; with `versions`, what was installed instead."""
-    if versions:
-        return tuple(Fact(str(k), plain(v)) for k, v in evaluation.provenance.get("versions", {}).items())
-    rest = {name: value for name, value in evaluation.provenance.items() if name not in ("versions", "warnings")}
+_OUTPUTS = ("files_sha256",)
+_ASKED = ("job_sha256", "schema_sha256", "policy_sha256")
+_INPUTS = ("fingerprints",)
+_ELSEWHERE = ("versions", "warnings", "attempts", "public_report", *_OUTPUTS, *_ASKED, *_INPUTS)
+"""What has a group of its own, or is told in another section."""
+
+
+def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
+    """What identifies this evaluation: its outputs, what was asked for, its inputs, how it ran, on which table."""
+    found = evaluation.provenance
+
+    def of(names: Iterable[str]) -> tuple[Fact, ...]:
+        return tuple(_flat({name: found[name] for name in names if name in found}))
+
     schema = {name: evaluation.schema[name] for name in ("status", "n_units", "entity") if evaluation.schema.get(name)}
-    return (*_flat(rest), *_flat(evaluation.real, "real"), *_flat(schema, "schema"))
+    groups = (
+        FactGroup("Files that were written", of(_OUTPUTS), "sha256sum gives the same for a file that nobody changed."),
+        FactGroup("What was asked for", of(_ASKED), "Hashes of the files that lie beside this report."),
+        FactGroup(
+            "Real inputs", of(_INPUTS),
+            "Keyed (HMAC) with a key that stays where this ran: without it nobody can use them to confirm a guess.",
+        ),
+        FactGroup("The run", of(name for name in found if name not in _ELSEWHERE), ""),
+        FactGroup("The real table and its schema", (*_flat(evaluation.real, "real"), *_flat(schema, "schema")), ""),
+    )  # fmt: skip
+    return tuple(group for group in groups if group.facts)
+
+
+def versions_of(evaluation: Evaluation) -> tuple[Fact, ...]:
+    """What was installed."""
+    found = evaluation.provenance.get("versions")
+    return tuple(Fact(plain(k), plain(v)) for k, v in found.items()) if isinstance(found, Mapping) else ()
 
 
 def schema_rows(schema: Mapping[str, Any]) -> tuple[SchemaRow, ...]:

@@ -181,7 +181,11 @@ def _measure(bench: Bench, label: str) -> None:
     plan, work, done = bench.plan, bench.work, made(bench.work, label)
     with bench.stage(f"evaluate {label}") as progress:
         synthetic = {label: read_table(table_path(plan, work, label))}
-        evaluation = stages.evaluate(plan, bench.real, synthetic, {label: done.statement}, progress)
+        # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
+        first = label == next(iter(plan.points))
+        evaluation = stages.evaluate(
+            plan, bench.real, synthetic, {label: done.statement}, progress, self_tested=first
+        )  # fmt: skip
     (candidate,) = evaluation.candidates
     if plan.job.evaluation.shadow_models is not None:
         with bench.stage(f"shadow models {label}") as progress:

@@ -68,6 +68,19 @@ def cautions(intent: Intent) -> tuple[str, ...]:
     return tuple(found)
 
 
+def of_publication(release: str, together: Composed) -> str:
+    """What the numbers of the public report come to beside the table that they are about.
+
+    Args:
+        release: label of that table.
+        together: of the table and the numbers.
+    """
+    return (
+        f"public_report: whoever gets the table of generators.{release} and the numbers published about it has both: "
+        f"together they come to epsilon={together.epsilon:.3g} at delta={together.delta:.2g}"
+    )
+
+
 def _without_promise(intent: Intent) -> Iterator[str]:
     plain = [label for label, chosen in intent.generators.items() if not chosen.promises]
     if plain:

@@ -10,9 +10,11 @@ from evaluate.policy import Policy
 from evaluate.result import NOTICE, Evaluation
 from evaluate.verdict import Verdict
 from reports import write_html, write_sweep
+from reports.junit import render_junit
 from synth.output import whole_file
+from understudy.cards import Handing, write_cards
 
-REPORT, EVALUATION, VERDICT = "report.html", "evaluation.json", "verdict.json"
+REPORT, EVALUATION, VERDICT, JUNIT = "report.html", "evaluation.json", "verdict.json", "junit.xml"
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Delivery:
         title: the headline.
         release: the candidate named for release; none where none is.
         tables: the synthetic table of each candidate, as files within the folder that is written.
+        handing: what the job says about handing them on.
     """
 
     evaluation: Evaluation
@@ -34,6 +37,7 @@ class Delivery:
     title: str
     release: str | None
     tables: Mapping[str, Path] = field(default_factory=dict)
+    handing: Handing = field(default_factory=Handing)
 
     @property
     def released(self) -> Verdict | None:
@@ -70,6 +74,7 @@ def deliver(delivery: Delivery, folder: Path) -> None:
     """
     _write(folder / EVALUATION, delivery.evaluation.to_json())
     _write(folder / VERDICT, json.dumps(delivery.verdict_content(), indent=1, ensure_ascii=False))
+    _write(folder / JUNIT, render_junit(delivery.verdicts))
     write_html(
         delivery.evaluation,
         folder / REPORT,
@@ -77,6 +82,7 @@ def deliver(delivery: Delivery, folder: Path) -> None:
         title=delivery.title,
         release=delivery.release,
     )
+    write_cards(delivery.evaluation, delivery.verdicts, delivery.tables, delivery.handing, folder)
     if delivery.is_sweep:
         write_sweep(delivery.evaluation, folder)
 

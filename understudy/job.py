@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from synth.errors import JobError, nearest
+from synth.terms import Terms
 from synth.validation import Frozen, read_toml, sentence
 from understudy.generator_spec import GeneratorSpec
 from understudy.sweep import Point, Seed, SweepSpec, points
@@ -81,6 +82,15 @@ class LedgerSpec(Frozen):
     )
 
 
+class PublicReportSpec(Frozen):
+    """What the numbers of the public report may cost."""
+
+    epsilon: Annotated[float, Field(strict=True, ge=1e-3, le=100.0)] = Field(
+        description="Of all numbers together, charged to the ledger beside the fits."
+    )
+    delta: float | Literal["auto"] = Field(default="auto", description="auto: as for a fit.")
+
+
 class Job(Frozen):
     """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
 
@@ -89,12 +99,19 @@ class Job(Frozen):
     workers: int = Field(default=1, ge=1, strict=True, description="Processes that make candidates side by side.")
     release: str | None = Field(default=None, description="Label of the candidate whose table is to be released.")
     policy: str = Field(default="internal", description="Name of a shipped policy, or the path of one.")
+    waivers: str | None = Field(
+        default=None, min_length=1, description="A file of waivers, relative to the job file; none: no rule is waived."
+    )
     table: TableSpec
     split: SplitSpec = SplitSpec()
     generators: dict[str, GeneratorSpec] = Field(min_length=1)
     sweep: SweepSpec | None = Field(default=None, description="None: a sweep only where an epsilon is a list.")
     evaluation: EvaluationSpec = EvaluationSpec()
     ledger: LedgerSpec | None = Field(default=None, description="None: private fits are outside any ledger.")
+    card: Terms = Terms()
+    public_report: PublicReportSpec | None = Field(
+        default=None, description="None: the public report holds no number that was read off real rows."
+    )
 
     @field_validator("generators")
     @classmethod
@@ -108,6 +125,15 @@ class Job(Frozen):
         if len({label.casefold() for label in generators}) < len(generators):
             raise ValueError("two labels differ in case only, which some file systems cannot tell apart; rename one")
         return generators
+
+    @model_validator(mode="after")
+    def _reports_on_the_release(self) -> Self:
+        if self.public_report is not None and self.release is None:
+            raise ValueError(
+                "public_report is about the table that is released, and release names none; name it, or leave "
+                "public_report out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _release_is_there(self) -> Self:

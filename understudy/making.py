@@ -10,7 +10,8 @@ from understudy.auditing import disproved
 from understudy.candidates import Bench, evaluation_of, finish, is_finished, made
 from understudy.console import Console, duration
 from understudy.plan import Plan
-from understudy.pool import Pool, cores
+from understudy.pool import Pool
+from understudy.threads import cores
 from understudy.work import Work
 
 MOST_NAMED = 5

@@ -1,5 +1,6 @@
 """Synthetic tables that somebody offers, whoever made them: read, measured, with what identifies them."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,9 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import read_schema
 from synth.table import conform, read_table
+from synth.table.limits import Limits
 from understudy import provenance
+from understudy.attempts import count_attempt
 from understudy.auditing import audit_model, disproved
 from understudy.plan import check_measures
 from understudy.policies import find_policy
@@ -80,7 +83,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         train,
         holdout,
         # As they were given, violations and all: how many rows are valid is one of the measures.
-        {name: read_table(path) for name, path in names.items()},
+        {name: read_table(path, limits=Limits.beside(train)) for name, path in names.items()},
         schema,
         measures=offer.measures,
         time_limit_s=offer.time_limit_s,
@@ -91,12 +94,14 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         statements={name: statement for name in names if statement is not None},
         generators={name: {"generator": model.name} for name in names if model is not None},
     )
+    prints = provenance.fingerprints(train, holdout, schema, key)
+    attempts = count_attempt(prints["table"], attempt=secrets.token_hex(8), n_tables=len(names))
     known = provenance.record(
         offer.seed,
-        provenance.fingerprints(train, holdout, schema, key),
+        prints,
         {"schema": offer.schema},
         {f"synthetic/{path.name}": path for path in names.values()},
-        provenance.Said(warnings=unverified(offer)),
+        provenance.Said(warnings=unverified(offer), attempts=attempts),
     )
     candidates = evaluation.candidates
     if shadowed is not None:

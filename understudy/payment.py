@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from synth.dp.schedule import Schedule
-from synth.errors import JobError, LedgerError
+from synth.errors import BudgetError, JobError, LedgerError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
 from understudy.funds import LEDGER_VARIABLE, Fund, ledger_url, open_fund, refuse_password
@@ -48,6 +48,37 @@ def payment(
             calibrated[id(chosen)] = chosen.schedule(schema)
     found = {label: calibrated[id(chosen)] for label, chosen in private.items()}
     return {label: schedule for label, schedule in found.items() if schedule is not None}, fund
+
+
+def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]) -> Schedule | None:
+    """All that the numbers of the public report will draw; none where the job asks for no such numbers.
+
+    Args:
+        job: names the table to release, and what its numbers may cost.
+        schema: names the unit, and the columns that the numbers are about.
+        generators: of all candidates, by label.
+
+    Raises:
+        JobError: the table to release is made without an epsilon.
+        BudgetError: the budget leaves no room for the numbers.
+    """
+    if job.public_report is None or job.release is None:
+        return None
+    if not generators[job.release].promises:
+        raise JobError(
+            f"public_report.epsilon={job.public_report.epsilon:g} pays for numbers about a fixed table, and "
+            f"release={job.release!r} has no epsilon: its table itself tells of single rows, which no noise on numbers "
+            "about it takes back; give the generator an epsilon, or leave public_report out"
+        )
+    from evaluate.engine import aimed
+    from evaluate.released.shares import released_schedule
+
+    target = job.evaluation.target
+    asked = schema if target is None else aimed(schema, target)
+    try:
+        return released_schedule(asked, job.public_report.epsilon, job.public_report.delta)
+    except BudgetError as error:
+        raise BudgetError(f"public_report: {error}") from None
 
 
 def ledger_of(job: Job, home: Path) -> str | None:

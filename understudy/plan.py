@@ -8,22 +8,27 @@ from typing import Any
 
 from evaluate.engine import MEASURES, aimed
 from evaluate.policy import Policy, load_policy
+from evaluate.waiver import Waiver, load_waivers
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, LedgerError, TableError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
 from synth.schema import Schema
 from synth.schema_file import read_schema
-from understudy.cautions import Intent, Swept, cautions
+from understudy.cautions import Intent, Swept, cautions, of_publication
 from understudy.funds import Fund, open_fund
 from understudy.generator_spec import NONE
 from understudy.job import Job, read_job
-from understudy.payment import ledger_of, payment
+from understudy.payment import ledger_of, payment, publication_of
 from understudy.policies import find_policy
 from understudy.provenance import fingerprint_key, key_path
 from understudy.sources import embedded_table
 from understudy.sweep import Composed, Point, composed
 from understudy.unfinished import check_free, requested
+from understudy.verdicts import check_waivers
+
+PUBLICATION = "_published"
+"""What the numbers of the public report go by among the fits; no candidate's label begins like that."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,12 @@ class Plan:
         generators: by label.
         schedules: of those that promise something: all that their fits will draw.
         fund: the total that pays for these; none: no ledger, or nothing to pay for.
+        publication: all that the numbers of the public report will draw; none: there are none.
         key: *Sensitive*. Of the real table's fingerprint.
         restart: whether unfinished work of this output is removed first.
         workers: processes that make candidates side by side.
+        waivers_path: the file of waivers; none where no rule is waived.
+        waivers: what it holds.
     """
 
     job: Job
@@ -61,6 +69,9 @@ class Plan:
     key: bytes
     restart: bool = False
     workers: int = 1
+    publication: Schedule | None = None
+    waivers_path: Path | None = None
+    waivers: tuple[Waiver, ...] = ()
 
     @property
     def points(self) -> dict[str, Point]:
@@ -76,6 +87,22 @@ class Plan:
     def unpaid(self) -> bool:
         """Whether this is a sweep with private fits that nobody pays for: nothing of it may be released."""
         return self.job.is_sweep and self.private and self.fund is None
+
+    @property
+    def reserved(self) -> dict[str, Schedule]:
+        """All that is drawn and paid for, by label: private fits, and the numbers of the public report."""
+        return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
+
+    @cached_property
+    def together(self) -> Composed | None:
+        """What the released table and the numbers about it come to: of a sweep, all its fits and the numbers.
+
+        None where there are no such numbers.
+        """
+        if self.publication is None or self.job.release is None:
+            return None
+        fits = self.schedules if self.job.is_sweep else {self.job.release: self.schedules[self.job.release]}
+        return composed({**fits, PUBLICATION: self.publication})
 
     @cached_property
     def composed(self) -> Composed | None:
@@ -95,7 +122,8 @@ class Plan:
             self.job.table.outside,
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
         )
-        return cautions(intent)
+        published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
+        return (*cautions(intent), *published)
 
     @property
     def suffix(self) -> str:
@@ -118,8 +146,8 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         workers: processes that make candidates side by side; none: as the job says.
 
     Raises:
-        BadInput: job, schema, policy, a generator's parameters, the table's place or the output's cannot be used, or
-            the ledger does not admit what the job needs.
+        BadInput: job, schema, policy, waivers, a generator's parameters, the table's place or the output's cannot be
+            used, or the ledger does not admit what the job needs.
         MissingExtra: the table or a generator needs what is not installed.
     """
     job, home = read_job(job_path), job_path.parent
@@ -127,22 +155,23 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     schema_path = home / job.table.schema_path
     schema = read_schema(schema_path)
     policy_path = find_policy(job.policy, home)
+    policy, waivers_path = load_policy(policy_path), None if job.waivers is None else home / job.waivers
+    waivers = () if waivers_path is None else load_waivers(waivers_path)
+    check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     if job.evaluation.target is not None:
         aimed(schema, job.evaluation.target)
     generators = _generators(job, schema)
     schedules, fund = payment(job, home, schema, generators)
-    if fund is not None:
-        asked = frozenset() if restart else requested(out)
-        fund.check([schedule.curve for label, schedule in schedules.items() if label not in asked])
-    return Plan(
+    publication = publication_of(job, schema, generators)
+    plan = Plan(
         job=job,
         job_path=job_path,
         out=out,
         table=_table(job, home),
         schema=schema,
         schema_path=schema_path,
-        policy=load_policy(policy_path),
+        policy=policy,
         policy_path=policy_path,
         generators=generators,
         schedules=schedules,
@@ -150,7 +179,14 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         key=fingerprint_key(key_path()),
         restart=restart,
         workers=workers or job.workers,
+        publication=publication,
+        waivers_path=waivers_path,
+        waivers=waivers,
     )
+    if fund is not None:
+        asked = frozenset() if restart else requested(out)
+        fund.check([schedule.curve for label, schedule in plan.reserved.items() if label not in asked])
+    return plan
 
 
 def with_fund(plan: Plan) -> Plan:

@@ -14,11 +14,9 @@ from secrets import token_hex
 
 from synth.progress import Progress
 from understudy.plan import Plan
+from understudy.threads import cores, shared
 from understudy.work import Work
 from understudy.worker import Task, Told, serve
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""What tells the numerical libraries, torch among them, how many threads to use."""
 
 
 @dataclass
@@ -123,11 +121,6 @@ class Pool:
         return Worker(process, ours)
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _give(worker: Worker, label: str) -> None:
     """One candidate to make; where the process is dead already, its end of the pipe will tell."""
     worker.label, worker.text, worker.share = label, label, 0.0
@@ -146,11 +139,9 @@ def _death(code: int | None) -> str:
 @contextmanager
 def _few_threads(n_workers: int) -> Iterator[None]:
     """An environment in which a new process uses its share of the cores."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    share = max(1, cores() // n_workers)
-    for name, given in before.items():
-        asked = int(given) if given and given.isdigit() and int(given) > 0 else share
-        os.environ[name] = str(min(asked, share))
+    share = shared(n_workers, cores())
+    before = {name: os.environ.get(name) for name in share}
+    os.environ.update(share)
     try:
         yield
     finally:

@@ -143,6 +143,8 @@ class Said:
         warnings: sentences that were said before and during the work.
         ledger: what was reserved and what is left.
         sweep: the points of a sweep, what they come to together, and whether they may be released.
+        attempts: how often this real table was measured against on this machine; see `understudy.attempts`.
+        run_id: what tells this run from others; none: a new one.
     """
 
     job: str | None = None
@@ -151,6 +153,8 @@ class Said:
     warnings: tuple[str, ...] = ()
     ledger: Mapping[str, Any] | None = None
     sweep: Mapping[str, Any] | None = None
+    attempts: Mapping[str, Any] | None = None
+    run_id: str | None = None
 
 
 def record(
@@ -171,6 +175,7 @@ def record(
     """
     hashes = {f"{name}_sha256": sha256(inputs[name]) if name in inputs else None for name in INPUTS}
     return {
+        "run_id": said.run_id or secrets.token_hex(8),
         "job": said.job,
         "release": said.release,
         "seed": seed,
@@ -178,6 +183,7 @@ def record(
         "warnings": list(said.warnings),
         "ledger": None if said.ledger is None else dict(said.ledger),
         "sweep": None if said.sweep is None else dict(said.sweep),
+        "attempts": None if said.attempts is None else dict(said.attempts),
         "fingerprints": dict(prints),
         **hashes,
         "files_sha256": {name: sha256(path) for name, path in files.items()},

@@ -1,4 +1,6 @@
-"""What pays for the private fits of a run: reserved for all of them before the first, used once, never drawn again.
+"""What pays for all that a run draws: reserved before the first fit, used once, never drawn again.
+
+The numbers of the public report are one more schedule beside the fits, under a label that no candidate can have.
 
 A reservation's token is on the disk before the ledger is asked, its use is in the ledger before the first draw, and
 every noisy value is in a journal before anything reads it. So a run that was killed goes on as follows: an unused
@@ -22,7 +24,7 @@ from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import BudgetError, LedgerError
 from synth.schema import Schema
 from understudy.funds import Fund, unit_of
-from understudy.plan import Plan
+from understudy.plan import PUBLICATION, Plan
 from understudy.work import SPENT, Work
 
 
@@ -67,7 +69,7 @@ def reserve(plan: Plan, work: Work, fingerprint: str) -> None:
     """
     if plan.fund is None:
         return
-    requests = {label: _kept(plan, work, label) or _new(plan, work, label, fingerprint) for label in plan.schedules}
+    requests = {label: _kept(plan, work, label) or _new(plan, work, label, fingerprint) for label in plan.reserved}
     states = _granted(plan.fund, work, requests)
     # Draws may have been made under these whose values nobody has: they are paid for, and worth nothing.
     spent = [
@@ -88,7 +90,7 @@ def budget(plan: Plan, work: Work, label: str) -> Iterator[Budget | None]:
     Raises:
         LedgerError: the total does not admit that lost draws are made again; nothing was drawn.
     """
-    if label not in plan.schedules:
+    if label not in plan.reserved:
         yield None
         return
     with closing(work.journal(label)) as journal:
@@ -96,7 +98,7 @@ def budget(plan: Plan, work: Work, label: str) -> Iterator[Budget | None]:
         if journal.lost:
             _warn_of_lost(work, label, uncounted=plan.fund is None)
             journal.settle()
-        yield Budget(plan.schedules[label], journal=journal, ledger=note)
+        yield Budget(plan.reserved[label], journal=journal, ledger=note)
 
 
 def _used(fund: Fund, work: Work, label: str, journal: Journal) -> LedgerNote:
@@ -126,7 +128,7 @@ def _warn_of_lost(work: Work, label: str, *, uncounted: bool) -> None:
     )
     work.add_warnings(
         [
-            f"generators.{label}: a draw was lost when an earlier start of this run was cut short, and was made again: "
+            f"{_place(label)}: a draw was lost when an earlier start of this run was cut short, and was made again: "
             f"{counted}"
         ]
     )
@@ -142,20 +144,29 @@ def _kept(plan: Plan, work: Work, label: str) -> Request | None:
     if content is None:
         return None
     request = Request(**{**content, "curve": curve_of(content["curve"])})
-    if request.schedule_hash != plan.schedules[label].digest:
+    if request.schedule_hash != plan.reserved[label].digest:
         raise BudgetError(
-            f"generators.{label}: an earlier start of this run reserved another schedule, it seems under other library "
+            f"{_place(label)}: an earlier start of this run reserved another schedule, it seems under other library "
             f"versions; go on with those, or add --restart ({SPENT})"
         )
     return request
 
 
 def _new(plan: Plan, work: Work, label: str, fingerprint: str) -> Request:
-    request = make_request(
-        f"{label} of a run, by {plan.generators[label].name}", plan.schedules[label], plan.schema, fingerprint
-    )
+    what = f"{label} of a run, by {plan.generators[label].name}" if label != PUBLICATION else _numbers(plan)
+    request = make_request(what, plan.reserved[label], plan.schema, fingerprint)
     work.write_request(label, {**request.__dict__, "curve": curve_content(request.curve)})
     return request
+
+
+def _numbers(plan: Plan) -> str:
+    """What is asked for the numbers of the public report."""
+    return f"numbers published about {plan.job.release} of a run"
+
+
+def _place(label: str) -> str:
+    """Where the job speaks of what goes by a label."""
+    return "public_report" if label == PUBLICATION else f"generators.{label}"
 
 
 def _granted(fund: Fund, work: Work, requests: Mapping[str, Request]) -> dict[str, str]:

@@ -11,13 +11,17 @@ from evaluate.result import Evaluation
 from evaluate.verdict import Verdict
 from synth.output import whole_file
 from synth.split import Split
-from understudy import candidates, provenance, reservations, stages
+from understudy import candidates, provenance, publishing, reservations, stages
+from understudy.attempts import count_attempt
+from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.keys import Signer
+from understudy.cards import Handing
 from understudy.console import Console
-from understudy.delivery import EVALUATION, Delivery, deliver
+from understudy.delivery import EVALUATION, Delivery
 from understudy.exit_codes import DONE, VERDICTS
 from understudy.funds import releases
 from understudy.making import make_all
-from understudy.plan import Plan
+from understudy.plan import PUBLICATION, Plan
 from understudy.unfinished import unfinished
 from understudy.work import TRAINING, Work
 
@@ -39,9 +43,10 @@ class Outcome:
         """What is written of it."""
         plan = self.plan
         tables = {label: Path(candidates.SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
+        kept = {} if plan.unpaid else tables
         return Delivery(
-            self.evaluation, self.verdicts, plan.policy, plan.title, plan.job.release, {} if plan.unpaid else tables
-        )
+            self.evaluation, self.verdicts, plan.policy, plan.title, plan.job.release, kept, Handing.of(plan)
+        )  # fmt: skip
 
     @property
     def exit_code(self) -> int:
@@ -50,8 +55,13 @@ class Outcome:
         return DONE if released is None else VERDICTS[released.verdict]
 
 
-def run(plan: Plan, console: Console) -> Outcome:
+def run(plan: Plan, console: Console, signer: Signer | None = None) -> Outcome:
     """Carry out a plan, from where an earlier start of the same run was cut short.
+
+    Args:
+        plan: what to do.
+        console: is told.
+        signer: signs the evidence; none: nobody does.
 
     Raises:
         BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way; no output was
@@ -63,13 +73,14 @@ def run(plan: Plan, console: Console) -> Outcome:
         sides = _prepare(plan, work, console)
         if not _whole(work).exists():
             make_all(plan, work, sides, console)
+            _publish(plan, work, sides, console)
             _join(plan, work, sides)
         evaluation = Evaluation.from_json(_whole(work).read_text(encoding="utf-8"))
         verdicts = stages.judge(plan, evaluation)
         made = {label: candidates.made(work, label) for label in plan.points}
         outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
         with console.stage("report"):
-            _write(outcome, work.result)
+            _write(outcome, work.result, signer)
         work.finish()
     return outcome
 
@@ -79,6 +90,7 @@ def _names(plan: Plan) -> dict[str, str | None]:
     paths = {"job": plan.job_path, "schema": plan.schema_path, "policy": plan.policy_path}
     return {
         **{name: provenance.sha256(path) for name, path in paths.items()},
+        "waivers": None if plan.waivers_path is None else provenance.sha256(plan.waivers_path),
         "version of understudy": metadata.version("understudy"),
         # A copy of unfinished work would draw under the same reservation once more.
         "output": str(plan.out.parent.resolve() / plan.out.name),
@@ -99,6 +111,15 @@ def _prepare(plan: Plan, work: Work, console: Console) -> Split:
     return sides
 
 
+def _publish(plan: Plan, work: Work, sides: Split, console: Console) -> None:
+    """The numbers of the public report, where the job pays for any."""
+    if plan.publication is None or plan.job.release is None:
+        return
+    with console.stage("release numbers") as progress:
+        table = candidates.table_path(plan, work, plan.job.release)
+        publishing.release_numbers(plan, work, sides, table, progress)
+
+
 def _whole(work: Work) -> Path:
     return work.result / EVALUATION
 
@@ -109,6 +130,7 @@ def _join(plan: Plan, work: Work, sides: Split) -> None:
     if plan.unpaid:
         _remove_releasable(work.result)
     evaluation = replace(evaluation, provenance=_provenance(plan, work, sides))
+    evaluation = publishing.with_numbers(evaluation, publishing.publication(plan, work))
     with whole_file(_whole(work)) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
 
@@ -123,6 +145,9 @@ def _remove_releasable(folder: Path) -> None:
 def _provenance(plan: Plan, work: Work, sides: Split) -> dict[str, Any]:
     outputs = sorted(path for path in work.result.rglob("*") if path.is_file())
     stated = {label: work.stage(label)["statement"] for label in plan.points}
+    if plan.publication is not None:
+        stated[publishing.ALONE] = work.stage(PUBLICATION)["statement"]
+    prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
     said = provenance.Said(
         job=plan.title,
         release=plan.job.release,
@@ -130,10 +155,12 @@ def _provenance(plan: Plan, work: Work, sides: Split) -> dict[str, Any]:
         warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings))),
         ledger=releases(stated),
         sweep=_swept(plan),
+        attempts=count_attempt(prints["table"], attempt=work.attempt, n_tables=len(plan.points)),
+        run_id=work.attempt,
     )
     return provenance.record(
         plan.job.seed,
-        provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key),
+        prints,
         {"job": plan.job_path, "schema": plan.schema_path, "policy": plan.policy_path},
         {str(path.relative_to(work.result)): path for path in outputs},
         said,
@@ -151,13 +178,15 @@ def _swept(plan: Plan) -> dict[str, Any] | None:
     }
 
 
-def _write(outcome: Outcome, folder: Path) -> None:
+def _write(outcome: Outcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
-    for name, path in (("job.toml", plan.job_path), ("schema.toml", plan.schema_path)):
-        with whole_file(folder / name) as beside:
-            shutil.copyfile(path, beside)
-    deliver(outcome.delivery, folder)
     if plan.unpaid:
         _remove_releasable(folder)
-    if (folder / MODELS).is_dir() and not any((folder / MODELS).iterdir()):
-        (folder / MODELS).rmdir()
+    given = {
+        "job.toml": plan.job_path,
+        "schema.toml": plan.schema_path,
+        "policy.toml": plan.policy_path,
+        **({} if plan.waivers_path is None else {"waivers.toml": plan.waivers_path}),
+    }
+    seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
+    write_evidence(Evidence(outcome.delivery, given, seeds), folder, signer)

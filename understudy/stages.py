@@ -81,8 +81,19 @@ def evaluate(
     synthetic: Mapping[str, pd.DataFrame],
     statements: Mapping[str, PrivacyStatement | None],
     progress: Progress,
+    *,
+    self_tested: bool = True,
 ) -> Evaluation:
-    """Every synthetic table measured against train and holdout, each with its generator's specification."""
+    """Every synthetic table measured against train and holdout, each with its generator's specification.
+
+    Args:
+        plan: says what to measure.
+        real: *Sensitive*. The real side.
+        synthetic: the tables, by label.
+        statements: what they promise, by label.
+        progress: told what is being measured.
+        self_tested: whether the self-tests run, too; once is enough for a run.
+    """
     return evaluate_beside(
         real,
         synthetic,
@@ -91,6 +102,7 @@ def evaluate(
         progress=progress,
         statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
+        self_tested=self_tested,
     )
 
 
@@ -153,8 +165,8 @@ def black_box(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate
 
 
 def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
-    """The policy's verdict on every candidate."""
-    return verdicts_on(evaluation, [plan.policy])
+    """The policy's verdict on every candidate, with the waivers that are in force today."""
+    return verdicts_on(evaluation, [plan.policy], waivers=plan.waivers)
 
 
 def _specification(plan: Plan, label: str) -> dict[str, object]:

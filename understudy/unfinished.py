@@ -1,7 +1,7 @@
 """The output of a run while it is worked on: who may, and what is left when that ends badly."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,10 +26,15 @@ def check_free(out: Path) -> None:
     Raises:
         OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
     """
+    tidy(out)
+    check_new_folder(out)
+
+
+def tidy(out: Path) -> None:
+    """Remove what is left of the work that made an output; unfinished work stays."""
     left = work_folder(out)
     if is_taken(out) and left.is_dir() and not (left / "result").exists():
         shutil.rmtree(left, ignore_errors=True)
-    check_new_folder(out)
 
 
 @contextmanager
@@ -46,7 +51,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
     work = Work(work_folder(out), out)
     with _alone(work):
         try:
-            _wait_for_hands(work)
+            wait_for_hands(work.worker_locks, out)
             check_free(out)
             if restart:
                 work.clear()
@@ -86,19 +91,23 @@ def _alone(work: Work) -> Iterator[None]:
         lock.release()
 
 
-def _wait_for_hands(work: Work) -> None:
+def wait_for_hands(places: Sequence[Path], out: Path) -> None:
     """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw.
+
+    Args:
+        places: a lock for each of them; it goes with its process.
+        out: what they work on.
 
     Raises:
         OutputError: one of them is still at work; nothing was changed.
     """
-    for place in work.worker_locks:
+    for place in places:
         try:
             with FileLock(place, timeout=HANDS_WAIT_S):
                 place.unlink()
         except Timeout:
             raise OutputError(
-                f"a process of an earlier start is still at work on --out {str(work.out)!r}; wait for it, or end it"
+                f"a process of an earlier start is still at work on --out {str(out)!r}; wait for it, or end it"
             ) from None
 
 

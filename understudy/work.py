@@ -18,6 +18,7 @@ Everything but journals and the lock is written beside and renamed, so whatever 
 """
 
 import json
+import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -183,6 +184,15 @@ class Work:
     def is_made(self, label: str) -> bool:
         """Whether a generator's fit needs no real row any more: its model is saved, or its table is written."""
         return self.model(label).is_dir() or "statement" in self.stage(label)
+
+    @property
+    def attempt(self) -> str:
+        """What tells this work from others, however often it is taken up again."""
+        known: str | None = self._read("attempt.json", None)
+        if known is None:
+            known = secrets.token_hex(8)
+            self._write("attempt.json", known)
+        return known
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def measure(tables: Tables) -> Measurement:
         names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in names))
     samples = Samples.draw(tables)
-    columns = _columns(samples, Discretizer.by_quantiles(tables.schema, samples.train.rows))
+    columns = compared_columns(tables, samples)
     measured: list[Estimate | Failure] = []
     for kind in KINDS:
         measured += _means(kind, columns, samples.n)
@@ -114,7 +114,9 @@ def measure(tables: Tables) -> Measurement:
     )
 
 
-def _columns(samples: Samples, discretizer: Discretizer) -> list[ColumnCounts]:
+def compared_columns(tables: Tables, samples: Samples) -> list[ColumnCounts]:
+    """Every learned column of the samples, in the bins of the training sample."""
+    discretizer = Discretizer.by_quantiles(tables.schema, samples.train.rows)
     codes = [discretizer.encode(sample.rows) for sample in samples.all]
     made = []
     for index, attribute in enumerate(discretizer.attributes):

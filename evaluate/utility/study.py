@@ -148,14 +148,20 @@ def interval(
     """
     from scipy import special
 
-    value, replicates = float(drawn[0]), drawn[1:][~np.isnan(drawn[1:])]
+    value, (total, freedom) = float(drawn[0]), variance(drawn, halves)
+    half = float(special.stdtrit(freedom, 1 - (1 - LEVEL) / 2 / n_comparisons)) * float(np.sqrt(total))
+    low, high = np.clip([value - half, value + half], *bounds)
+    return min(float(low), value), max(float(high), value)
+
+
+def variance(drawn: np.ndarray, halves: np.ndarray) -> tuple[float, float]:
+    """The variance that `interval` rests on, and its degrees of freedom; arguments as there."""
+    replicates = drawn[1:][~np.isnan(drawn[1:])]
     parts = [float(replicates.var()) if len(replicates) else 0.0, _of_halves(halves)]
     degrees = (max(len(replicates) - 1, 1), max(len(halves), 1))
     total = sum(parts)
     freedom = total**2 / sum(part**2 / n for part, n in zip(parts, degrees, strict=True)) if total > 0 else 1.0
-    half = float(special.stdtrit(freedom, 1 - (1 - LEVEL) / 2 / n_comparisons)) * float(np.sqrt(total))
-    low, high = np.clip([value - half, value + half], *bounds)
-    return min(float(low), value), max(float(high), value)
+    return total, freedom
 
 
 def _of_halves(halves: np.ndarray) -> float:

@@ -1,13 +1,14 @@
 """Curves of the attacks: the ROC on logarithmic axes, and nearest distances by quantile beside the holdout's."""
 
 import math
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from reports.charts import svg
-from reports.text import compact, finite
+from reports.text import compact, finite, percent
 
 WIDTH, LEFT, RIGHT = 320.0, 44.0, 312.0
 
@@ -32,9 +33,11 @@ def roc_curve(figure: Mapping[str, Any]) -> Markup:
         svg.words(root, "tick num", (x, base + 16), name, "end" if power == 0 else "middle")
         svg.words(root, "tick num", (LEFT - 6, y + 4), name, "end")
     svg.line(root, "chance", at(floor, floor), at(1, 1))
-    points = [at(finite(f), finite(t)) for f, t in zip(figure["fpr"], figure["tpr"], strict=True) if finite(f) >= floor]
-    if len(points) > 1:
-        svg.path(root, "line", points)
+    rates = [(finite(f), finite(t)) for f, t in zip(figure["fpr"], figure["tpr"], strict=True) if finite(f) >= floor]
+    if len(rates) > 1:
+        svg.path(root, "line", [at(*rate) for rate in rates])
+    for f, t in _decades(rates):
+        _probe(root, at(f, t), f"at {100 * f:.2g}% outsiders accused, {percent(t)} of members found")
     svg.words(root, "tick", ((LEFT + RIGHT) / 2, 300), "outsiders accused", "middle")
     svg.words(root, "tick", (0, 12), "members found")
     return svg.rendered(root)
@@ -57,5 +60,19 @@ def distance_curve(quantiles: Sequence[float], pair: Mapping[str, Sequence[float
         svg.words(root, "tick num", (LEFT - 6, y + 4), compact(float(f"{share * most:.2g}")), "end")
     svg.path(root, "line faint", [at(finite(q), v) for q, v in zip(quantiles, holdout, strict=True)])
     svg.path(root, "line", [at(finite(q), v) for q, v in zip(quantiles, synthetic, strict=True)])
+    for i in range(0, len(quantiles), max(len(quantiles) // 10, 1)):
+        words = f"{100 * finite(quantiles[i]):.0f}% of rows: synthetic {compact(synthetic[i])}, holdout {compact(holdout[i])}"
+        _probe(root, at(finite(quantiles[i]), synthetic[i]), words)
     svg.words(root, "tick", ((LEFT + RIGHT) / 2, 176), axis, "middle")
     return svg.rendered(root)
+
+
+def _decades(rates: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """A few points of a curve, about three in each power of ten of the false positive rate."""
+    steps = {round(3 * math.log10(f)): (f, t) for f, t in rates if f > 0}
+    return list(steps.values())
+
+
+def _probe(root: ET.Element, at: svg.Point, content: str) -> None:
+    """A place of a line that tells its value, and is not seen."""
+    svg.hint(svg.add(root, "circle", "probe", cx=at[0], cy=at[1], r=7), content)

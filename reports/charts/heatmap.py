@@ -30,6 +30,9 @@ def association_map(
     d = max(len(columns), 1)
     cell = SIDE / d
     root = svg.canvas(WIDTH, SIDE + 4, label, "chart map")
+    cells = (values[i][j] for i in range(d) for j in range(i))
+    root.set("data-cells", ",".join("" if v is None else str(round(100 * finite(v))) for v in cells))
+    root.set("data-side", f"{cell:.3f}")
     shades: dict[str, list[str]] = {}
     for i in range(d):
         for j in range(i):

@@ -13,13 +13,23 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.schema import Schema
+from synth.table.bounded_parquet import arrow_table
 from synth.table.conforming import Outside, conform, names_at_fault
 from synth.table.given import from_arrow
+from synth.table.limits import HEADER_BYTES, NO_MORE, Limits, content_of, opened
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
+_MARKS = {
+    b"\x1f\x8b": "gzip", b"PAR1": "Parquet", b"PK\x03\x04": "zip (a spreadsheet, perhaps)",
+    b"\xd0\xcf\x11\xe0": "old spreadsheet", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstandard", b"%PDF": "PDF",
+    b"SQLite format 3": "SQLite",
+}  # fmt: skip
+"""What other files than CSV begin with."""
 
 
-def read_table(path: str | Path, schema: Schema | None = None, *, outside: Outside = "refuse") -> pd.DataFrame:
+def read_table(
+    path: str | Path, schema: Schema | None = None, *, outside: Outside = "refuse", limits: Limits = NO_MORE
+) -> pd.DataFrame:
     """A table from a file.
 
     Args:
@@ -27,14 +37,16 @@ def read_table(path: str | Path, schema: Schema | None = None, *, outside: Outsi
         schema: gives a table in canonical form; without one a CSV's columns are all text and a Parquet file's as
             they are typed.
         outside: what to do with values that do not fit the schema: "refuse" or "clamp".
+        limits: how large the table may be; for one that is offered by others, `Limits.beside` the training table.
 
     Raises:
-        TableError: the file is not there, is not a table, or does not fit the schema; no cell value is told.
+        TableError: the file is not there, is not a table, is too large, or does not fit the schema; no cell value is
+            told.
     """
     path = Path(path)
     suffix = check_place(path)
     try:
-        frame = _parquet(path) if suffix == ".parquet" else _csv(path, suffix)
+        frame = _parquet(path, limits) if suffix == ".parquet" else _csv(path, suffix, limits)
     except IsADirectoryError:
         raise TableError(f"a table must be a file: path={str(path)!r} is a folder; name a file in it") from None
     except FileNotFoundError:
@@ -76,9 +88,10 @@ def check_suffix(path: Path) -> str:
     raise TableError(f"a table must be a file of {', '.join(SUFFIXES)}: path={str(path)!r} is none; convert it")
 
 
-def _csv(path: Path, suffix: str) -> pd.DataFrame:
-    content = _bytes(path, suffix)
+def _csv(path: Path, suffix: str, limits: Limits) -> pd.DataFrame:
+    content = _bytes(path, suffix, limits)
     place = f"path={str(path)!r}"
+    _refuse_other(content, suffix, place)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
         raise TableError(f"a CSV file must be UTF-8 text: {place} holds NUL bytes; save it as UTF-8")
     content = content.removeprefix(codecs.BOM_UTF8)
@@ -87,7 +100,9 @@ def _csv(path: Path, suffix: str) -> pd.DataFrame:
     if not content.strip():
         raise TableError(f"a CSV file needs a header row: {place} is empty; add one")
     header = _header(content, place)
+    limits.refuse_over("columns", len(header), place)
     table = _parsed(content, len(header), place)
+    limits.refuse_over("rows", table.num_rows - 1, place)
     names = [table.column(i)[0].as_py() or "" for i in range(table.num_columns)]
     _refuse_line_breaks(names, place)
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
@@ -98,20 +113,32 @@ def _csv(path: Path, suffix: str) -> pd.DataFrame:
     return frame
 
 
-def _bytes(path: Path, suffix: str) -> bytes:
-    if suffix != ".csv.gz":
-        return path.read_bytes()
-    try:
-        with gzip.open(path) as stream:
-            return stream.read()
-    except EOFError:
-        raise TableError(f"the gzip file at path={str(path)!r} is cut short; copy it again") from None
-    except (gzip.BadGzipFile, zlib.error):
-        raise TableError(f"a .gz file must be gzip-compressed: path={str(path)!r} is not; rename or copy it") from None
+def _bytes(path: Path, suffix: str, limits: Limits) -> bytes:
+    place = f"path={str(path)!r}"
+    with opened(path, limits) as file:
+        if suffix != ".csv.gz":
+            return content_of(file, limits, place)
+        try:
+            with gzip.GzipFile(fileobj=file) as stream:
+                return content_of(stream, limits, place)
+        except EOFError:
+            raise TableError(f"the gzip file at {place} is cut short; copy it again") from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise TableError(f"a .gz file must be gzip-compressed: {place} is not; rename or copy it") from None
+
+
+def _refuse_other(content: bytes, suffix: str, place: str) -> None:
+    """Refuse a file of another format that was named like a CSV file, or was compressed twice."""
+    for mark, kind in _MARKS.items():
+        if content.startswith(mark):
+            held = "once it is uncompressed" if suffix == ".csv.gz" else "whatever its name says"
+            raise TableError(f"a CSV file must be text: {place} is a {kind} file {held}; convert it")
 
 
 def _header(content: bytes, place: str) -> list[str]:
     """The fields of the first row."""
+    if content.find(b"\n", 0, HEADER_BYTES) < 0 and content.find(b"\r", 0, HEADER_BYTES) < 0:
+        raise no_header(place)
     stream = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
     try:
         return header_names(stream, place)
@@ -206,28 +233,13 @@ def _refuse_open_quote(table: Any, content: bytes, place: str) -> None:
         raise TableError(f"every quote in a CSV file must be closed: {place} ends inside one; close it")
 
 
-def _parquet(path: Path) -> pd.DataFrame:
-    import pyarrow as pa
-    import pyarrow.parquet
-
+def _parquet(path: Path, limits: Limits) -> pd.DataFrame:
     place = f"path={str(path)!r}"
-    content = pa.BufferReader(path.read_bytes())
-    try:
-        table = pa.parquet.ParquetFile(content).read()
-    except (pa.ArrowException, OSError, EOFError):
-        raise TableError(
-            f"a Parquet file must be whole: {place} is cut short or of another format; copy it again"
-        ) from None
+    with opened(path, limits) as file:
+        content = content_of(file, limits, place)
+    table = arrow_table(content, limits, place)
     kept = [i for i, name in enumerate(table.schema.names) if not is_index(name)]
-    columns = {}
-    for i in kept:
-        kind = table.schema.types[i]
-        if pa.types.is_nested(kind):
-            name = table.schema.names[i]
-            raise TableError(
-                f"a column must hold plain values: column={name!r} of {place} is nested; flatten or remove it"
-            )
-        columns[i] = from_arrow(table.column(i))
+    columns = {i: from_arrow(table.column(i)) for i in kept}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows))
     frame.columns = pd.Index([table.schema.names[i] for i in kept], dtype=object)
     return frame

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import accounts, advice, audits, evidence, jobs, ledgers, models, schemas
+from understudy.cli import accounts, advice, audits, batches, bundles, evidence, jobs, ledgers, models, schemas
 from understudy.cli.root import Root
 
 ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
@@ -34,6 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 jobs.add_to(app)
+batches.add_to(app)
 schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)
@@ -41,6 +42,7 @@ evidence.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)
+bundles.add_to(app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,16 +11,20 @@ from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
 if TYPE_CHECKING:
     from evaluate.result import Evaluation
     from evaluate.verdict import Finding, Verdict
+    from evaluate.waiver import Waiver
     from understudy.console import Console
 
 EVALUATE = (
     "Example: understudy evaluate --train parts/train.csv --holdout parts/holdout.csv --synthetic synthetic.csv "
     "--schema patients.schema.toml --model model --out evaluation.json"
 )
-GATE = "Example: understudy gate evaluation.json --policy internal"
+GATE = "Example: understudy gate evaluation.json --policy internal --waivers waivers.toml --junit gate.xml"
 REPORT = "Example: understudy report evaluation.json --policy internal --out report.html"
 
 EvaluationFile = Annotated[Path, typer.Argument(help="What `understudy evaluate` wrote.", show_default=False)]
+WaiverFile = Annotated[
+    Path | None, typer.Option("--waivers", help="Rules that a named person answers for, until a date.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -92,23 +96,34 @@ def gate(
     evaluation: EvaluationFile,
     policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
     candidate: Annotated[str | None, typer.Option(help="Judge this one only; none: the worst verdict counts.")] = None,
+    waivers: WaiverFile = None,
+    junit: Annotated[Path | None, typer.Option(help="A JUnit XML file to write, for continuous integration.")] = None,
 ) -> int:
-    """Judge an evaluation by a policy. Exit code: 0 PASS, 1 FAIL, 3 INCONCLUSIVE."""
+    """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
+    from reports.junit import render_junit
     from synth.errors import JobError, nearest
+    from synth.output import check_writable, whole_file
     from understudy.exit_codes import VERDICTS
     from understudy.offered import read_evaluation, read_policy
     from understudy.verdicts import verdicts_on
 
     console = console_of(ctx)
+    if junit is not None:
+        check_writable(junit)
     rules = read_policy(policy)
+    answers = _waivers(waivers)
     found = read_evaluation(evaluation)
     names = [c.name for c in found.candidates]
     if candidate is not None and candidate not in names:
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
-    verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate])
+    verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
+    if junit is not None:
+        with whole_file(junit) as path:
+            path.write_text(render_junit(verdicts), encoding="utf-8")
+        console.say(f"JUnit: {junit}")
     code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
     console.result({"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said})
@@ -120,6 +135,7 @@ def report(
     evaluation: EvaluationFile,
     out: OutFile,
     policy: Annotated[list[str] | None, typer.Option(help="A policy to judge by; may be repeated.")] = None,
+    waivers: WaiverFile = None,
 ) -> int:
     """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
     from reports import write_html
@@ -130,9 +146,10 @@ def report(
     console = console_of(ctx)
     check_writable(out)
     rules = [read_policy(one) for one in policy or ()]
+    answers = _waivers(waivers)
     found = read_evaluation(evaluation)
     with console.stage("report"):
-        verdicts = verdicts_on(found, rules)
+        verdicts = verdicts_on(found, rules, waivers=answers)
         write_html(found, out, verdicts=verdicts, release=_release(found))
     console.say(f"Report: {out}")
     console.result({"report": str(out)})
@@ -145,19 +162,36 @@ def _release(evaluation: "Evaluation") -> str | None:
     return named if any(c.name == named for c in evaluation.candidates) else None
 
 
+def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
+    from evaluate.waiver import load_waivers
+
+    return () if path is None else load_waivers(path)
+
+
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
-    """The policy table, the reasons of what did not pass, and the verdict last."""
+    """The policy table, the reasons of what did not pass, who answers for it, the self-tests, and the verdict last."""
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
     console.table(("outcome", "rule", "estimate [95%]"), rows)
     for finding in verdict.findings:
         if finding.outcome != "PASS":
-            console.say(f"{finding.rule.measure}: {finding.outcome}. {finding.reason}")
+            console.say(f"{finding.rule.measure}: {finding.outcome}. {finding.reason}{_answer(finding)}")
+    for check in verdict.checks:
+        if check.outcome != "came out":
+            console.say(f"self-test {check.case}: {check.outcome}. {check.reason}")
     console.say(f"{verdict.candidate}: {verdict.verdict} under policy {verdict.policy}, for {verdict.audience}")
 
 
 def outcome_words(finding: "Finding") -> str:
-    """What a rule says, and whether it only warns."""
-    return finding.outcome if finding.rule.severity == "fail" else f"{finding.outcome} (warning)"
+    """What a rule says, and whether it only warns or is waived."""
+    if not finding.binding:
+        return f"{finding.outcome} (warning)"
+    return f"{finding.outcome} (waived)" if finding.waived else finding.outcome
+
+
+def _answer(finding: "Finding") -> str:
+    """Who answers for a rule; empty where nobody does."""
+    waiver = finding.waiver
+    return "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
 
 
 def _rule(finding: "Finding") -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli.bundles import SignKey, signer_of
 from understudy.cli.evidence import outcome_words
 from understudy.cli.options import OutFolder, console_of
 
@@ -34,6 +35,7 @@ def run(
         int | None,
         typer.Option(min=1, help="Candidates made at once, each by a process of its own; none: as the job says."),
     ] = None,
+    sign_key: SignKey = None,
 ) -> int:
     """Split, fit, sample, evaluate, judge, report.
 
@@ -46,10 +48,11 @@ def run(
     from understudy.run import run as carry_out
 
     console = console_of(ctx)
+    signer = signer_of(sign_key, console)
     plan = make_plan(job, out, restart=restart, workers=workers)
     for sentence in plan.warnings:
         console.warn(sentence)
-    outcome = carry_out(plan, console)
+    outcome = carry_out(plan, console, signer)
     _show(outcome, console)
     said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
     console.result({**outcome.delivery.verdict_content(), **said, "exit_code": outcome.exit_code, "out": str(out)})

@@ -1,0 +1,138 @@
+"""Whether the measures that a policy rests on work: what it says of tables of which the answer is known.
+
+A half of the holdout must fail nothing, a copy of train must fail on privacy, columns shuffled one by one must fail on
+what holds between columns. A case speaks only through rules that could show it on this table:
+
+* an interval that holds the limit has too few rows behind it to decide, which is no fault;
+* a rule that a fresh real sample breaks itself (the reference), or that shuffled columns keep (the floor), tells
+  nothing of the table, whose columns are then nearly independent, or of a limit that nothing could break.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from evaluate.finding import STATEMENT, Finding, breaks, finding_of
+from evaluate.policy import Policy, Rule
+from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.result import Candidate, Case, Failure, SelfTest
+
+CAME_OUT: Literal["came out"] = "came out"
+BROKEN: Literal["did not come out"] = "did not come out"
+NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
+
+PRIVACY = ("privacy.",)
+BETWEEN = ("pairs.", "triples.", "joint.")
+"""Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
+UNMEASURED = (STATEMENT, AUDITED)
+"""What no table tells of itself."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether a self-test came out under a policy.
+
+    Attributes:
+        case: which table it was.
+        outcome: "came out", "did not come out", or "not applicable".
+        reason: one sentence that says why.
+    """
+
+    case: Case
+    outcome: Literal["came out", "did not come out", "not applicable"]
+    reason: str
+
+
+def checks_of(self_tests: Iterable[SelfTest], policy: Policy) -> tuple[Check, ...]:
+    """What each case comes to under a policy. One that is not there did not come out.
+
+    Args:
+        self_tests: of one evaluation.
+        policy: whose binding rules are to tell.
+    """
+    there = {one.case: one for one in self_tests}
+    return tuple(_check(case, there.get(case), policy) for case in get_args(Case))
+
+
+def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
+    if test is None:
+        return Check(case, BROKEN, "The evaluation holds no such self-test, so nothing shows that its measures work.")
+    if test.candidate is None:
+        return Check(case, NOT_APPLICABLE, test.absent)
+    rules = [rule for rule in policy.rules if rule.severity == "fail" and not rule.measure.startswith(UNMEASURED)]
+    if case == "honest":
+        return _honest(test.candidate, rules)
+    family, of = (PRIVACY, "privacy") if case == "copy" else (BETWEEN, "what holds between columns")
+    rules = [rule for rule in rules if rule.measure.startswith(family)]
+    if not rules:
+        return Check(case, NOT_APPLICABLE, f"The policy has no binding rule on {of}.")
+    return _spoiled(case, test.candidate, rules)
+
+
+def _honest(candidate: Candidate, rules: list[Rule]) -> Check:
+    """A half of the holdout must break no rule that a fresh real sample keeps."""
+    found = [finding_of(candidate, rule) for rule in _measured(candidate, rules)]
+    told = [finding for finding in found if finding.estimate is not None and not _unreachable(finding)]
+    for finding in told:
+        if finding.outcome == "FAIL":
+            why = f"Held-out real rows break {_named(finding)}, so a table that breaks it may be honest, too."
+            return Check("honest", BROKEN, why)
+    halted = _halted("honest", candidate, [finding.rule for finding in found])
+    if halted is None and not told:
+        return Check("honest", NOT_APPLICABLE, "No measure that a binding rule names says anything of this table.")
+    return halted or Check("honest", CAME_OUT, f"Held-out real rows break none of the {len(told)} rules measured.")
+
+
+def _spoiled(case: Case, candidate: Candidate, rules: list[Rule]) -> Check:
+    """At least one rule has to fail; those that could not on this table are no evidence either way."""
+    found = [finding_of(candidate, rule) for rule in _measured(candidate, rules)]
+    failed = [finding for finding in found if finding.outcome == "FAIL"]
+    what = {"copy": "A copy of the training rows", "shuffled": "Training rows with every column shuffled"}[case]
+    if failed:
+        return Check(case, CAME_OUT, f"{what} breaks {_named(failed[0])}.")
+    passed = [finding for finding in found if finding.outcome == "PASS" and not _untelling(case, finding)]
+    if passed:
+        return Check(case, BROKEN, f"{what} keeps {_named(passed[0])}, which would not have seen it.")
+    halted = _halted(case, candidate, [finding.rule for finding in found])
+    return halted or Check(case, NOT_APPLICABLE, _silent(case, found))
+
+
+def _silent(case: Case, found: list[Finding]) -> str:
+    """Why no rule tells anything of a spoiled table."""
+    if not found:
+        return "What the policy's rules on it rest on is not part of a self-test, or was not asked for."
+    if any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in found):
+        return "The table is too small for any interval to decide."
+    if case == "shuffled":
+        return "The columns are nearly independent, or the table is too small to tell."
+    return "The table is too small, or too many of its rows are alike, to tell."
+
+
+def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
+    return [rule for rule in rules if candidate.find(rule.measure, rule.subject) is not None]
+
+
+def _halted(case: Case, candidate: Candidate, rules: list[Rule]) -> Check | None:
+    """The check of a case in which a measure broke down or did not end; none where all did."""
+    for rule in rules:
+        failure = candidate.find(rule.measure, rule.subject)
+        if isinstance(failure, Failure) and failure.reason != "skipped":
+            return Check(case, BROKEN, f"{rule.measure} gave no number: {failure.message.rstrip('.')}.")
+    return None
+
+
+def _unreachable(finding: Finding) -> bool:
+    """Whether a fresh real sample breaks the rule, too, so that honest rows cannot keep it."""
+    reference = None if finding.estimate is None else finding.estimate.reference
+    return finding.outcome == "FAIL" and reference is not None and breaks(reference, finding.rule)
+
+
+def _untelling(case: Case, finding: Finding) -> bool:
+    """Whether shuffled columns keep the rule, by its own landmark."""
+    floor = None if finding.estimate is None else finding.estimate.floor
+    return case == "shuffled" and floor is not None and not breaks(floor, finding.rule)
+
+
+def _named(finding: Finding) -> str:
+    subject = f" of {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
+    return f"{finding.rule.measure}{subject}"

@@ -1,0 +1,188 @@
+"""What one rule of a policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE, and who answers for it.
+
+A rule compares the *unfavorable* end of a 95% interval with its limit, so that too little evidence never passes.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any, Literal
+
+from evaluate.policy import Rule
+from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.result import Candidate, Estimate, Failure
+from evaluate.waiver import Waiver
+from synth.errors import JobError
+
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+
+STATEMENT = "statement."
+"""How the names of what a privacy statement claims begin."""
+
+HOPELESS = 10_000.0
+"""Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
+
+NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy statement."
+VOID = "The statement is void: its noise was not drawn from a secure source."
+
+NEVER_WAIVED: Mapping[str, str] = {
+    AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",
+    "privacy.personal": "values of real people stand in the table, and nobody can answer in their place; remove them",
+}
+"""Measures whose FAIL no waiver covers, and why. Where they are merely not known, an owner may answer for that."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one rule says of one table.
+
+    Attributes:
+        rule: the rule.
+        outcome: PASS, FAIL or INCONCLUSIVE.
+        reason: one sentence or more that say why.
+        estimate: the number it rests on; none where there is none.
+        n_needed: INCONCLUSIVE: rows that would roughly decide, as the interval narrows with the root of n; else none.
+        waiver: the waiver of this rule for this table, in force or not; none where there is none, or the rule passes.
+        waived: whether that waiver is in force, so that the outcome does not count.
+    """
+
+    rule: Rule
+    outcome: Outcome
+    reason: str
+    estimate: Estimate | None = None
+    n_needed: int | None = None
+    waiver: Waiver | None = None
+    waived: bool = False
+
+    @property
+    def binding(self) -> bool:
+        """Whether the rule can change a verdict."""
+        return self.rule.severity == "fail"
+
+    @property
+    def counts(self) -> bool:
+        """Whether its outcome counts in the verdict."""
+        return self.binding and not self.waived
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        waiver = None if self.waiver is None else self.waiver.model_dump(mode="json")
+        estimate = None if self.estimate is None else asdict(self.estimate)
+        return {
+            "rule": self.rule.model_dump(mode="json"), "outcome": self.outcome, "reason": self.reason,
+            "estimate": estimate, "n_needed": self.n_needed, "waiver": waiver, "waived": self.waived,
+        }  # fmt: skip
+
+
+def finding_of(candidate: Candidate, rule: Rule) -> Finding:
+    """What a rule says of a table, whoever may answer for it.
+
+    Args:
+        candidate: measured.
+        rule: of a policy.
+
+    Raises:
+        JobError: the rule names a measure that says of itself that it only describes; nothing was judged.
+    """
+    if rule.measure.startswith(STATEMENT):
+        return _of_statement(candidate, rule)
+    found = candidate.find(rule.measure, rule.subject)
+    if found is None:
+        return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
+    if isinstance(found, Failure):
+        return Finding(rule, "INCONCLUSIVE", f"It {_did_not(found)}: {found.message.rstrip('.')}.")
+    if found.direction == "none":
+        raise JobError(f"measure={rule.measure!r} only describes and may not be gated; take its rule out of the policy")
+    if found.low is None or found.high is None:
+        return Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
+    return _of_interval(found, rule)
+
+
+def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
+    """The finding with the waiver of its rule, and whether that counts.
+
+    Args:
+        finding: of a rule that the waiver names.
+        waiver: none where nobody answers for the rule.
+        today: the day on which it is judged.
+    """
+    if waiver is None or not finding.binding or finding.outcome == "PASS":
+        return finding
+    why = _never(finding)
+    if why:
+        return replace(finding, waiver=waiver, reason=f"{finding.reason} Its waiver does not count: {why}.")
+    if not waiver.in_force(today):
+        reason = f"{finding.reason} Its waiver ended on {waiver.until}, so it does not count."
+        return replace(finding, waiver=waiver, reason=reason)
+    loud = " Whoever releases the table does so without any formal guarantee." if _unguarded(finding) else ""
+    return replace(finding, waiver=waiver, waived=True, reason=f"{finding.reason} It is waived.{loud}")
+
+
+def breaks(value: float, rule: Rule) -> bool:
+    """Whether a number lies beyond a rule's limit."""
+    sign = 1.0 if rule.direction == "lower" else -1.0
+    return sign * value > sign * rule.limit
+
+
+def _never(finding: Finding) -> str:
+    """Why nobody may waive a finding; empty where an owner may answer for it."""
+    if finding.outcome != "FAIL":
+        return ""
+    if finding.reason == VOID:
+        return "a statement whose noise can be guessed promises nothing; fit again with secure noise"
+    return NEVER_WAIVED.get(finding.rule.measure, "")
+
+
+def _unguarded(finding: Finding) -> bool:
+    return finding.reason == NO_GUARANTEE
+
+
+def _did_not(failure: Failure) -> str:
+    return {"failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured"}[failure.reason]
+
+
+def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
+    """Signs are turned so that lower is better, then the two ends of the interval decide."""
+    assert estimate.low is not None
+    assert estimate.high is not None
+    sign = 1.0 if rule.direction == "lower" else -1.0
+    best, worst = sorted((sign * estimate.low, sign * estimate.high))
+    if worst <= sign * rule.limit:
+        return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
+    if best > sign * rule.limit:
+        counted = f" It is counted: {estimate.note.rstrip('.')}." if best == worst and estimate.note else ""
+        return Finding(rule, "FAIL", f"Even the favorable end of its interval breaks the limit.{counted}", estimate)
+    n_needed = _n_needed(estimate, rule.limit)
+    remedy = "more rows would hardly settle it"
+    if n_needed is not None:
+        remedy = f"about {n_needed:,} rows instead of {estimate.n:,} would decide"
+    return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {remedy}.", estimate, n_needed)
+
+
+def _n_needed(estimate: Estimate, limit: float) -> int | None:
+    """The n at which the interval would just clear the limit, to two digits: its half-width goes as 1 / sqrt(n)."""
+    assert estimate.low is not None
+    assert estimate.high is not None
+    half = estimate.high - estimate.value if estimate.value <= limit else estimate.value - estimate.low
+    distance = abs(estimate.value - limit)
+    if distance * math.sqrt(HOPELESS) <= half or half <= 0:
+        return None
+    n = estimate.n * (half / distance) ** 2
+    step = 10.0 ** max(0, math.floor(math.log10(max(n, 1.0))) - 1)
+    return max(int(math.ceil(round(n / step, 6)) * step), estimate.n + 1)
+
+
+def _of_statement(candidate: Candidate, rule: Rule) -> Finding:
+    if candidate.statement is None:
+        return Finding(rule, "FAIL", NO_GUARANTEE)
+    if not candidate.statement.get("private", False):
+        return Finding(rule, "FAIL", VOID)
+    field = rule.measure.removeprefix(STATEMENT)
+    claim = candidate.statement.get(field)
+    if not isinstance(claim, int | float) or not math.isfinite(claim):
+        return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field}.")
+    estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note="A claim, not measured.")
+    if claim <= rule.limit:
+        return Finding(rule, "PASS", f"The claimed {field} keeps the limit.", estimate)
+    return Finding(rule, "FAIL", f"The claimed {field} is above the limit.", estimate)

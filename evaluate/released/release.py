@@ -1,0 +1,97 @@
+"""The one look at real rows that published numbers take: exact numbers go in, noisy ones come out."""
+
+import numpy as np
+import pandas as pd
+
+from evaluate.released.exact import Yardstick, bounded, half_rows, right_and_wrong
+from evaluate.released.numbers import (
+    COLUMN,
+    COLUMN_MEAN,
+    PAIR_MEAN,
+    Paid,
+    Released,
+    accuracy_of,
+    chance_distance,
+    distance_of,
+    rows_of,
+)
+from evaluate.released.shares import ACCURACY, COLUMNS, PAIRS, ROWS
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.split import Split
+
+
+def release_numbers(
+    sides: Split, synthetic: pd.DataFrame, schema: Schema, budget: Budget, progress: Progress = quiet
+) -> tuple[Released, ...]:
+    """The published numbers about a synthetic table. Draws on the budget come in the order of the schedule.
+
+    Distances are to the whole source table, whichever side a row is on; the accuracy is on the holdout. A row's side is
+    a keyed hash of its unit, so that no other unit moves it.
+
+    Args:
+        sides: *Sensitive*. Of the source table.
+        synthetic: what is released: made under a guarantee.
+        schema: declared.
+        budget: on `released_schedule` of this schema.
+        progress: told the share done.
+
+    Raises:
+        BudgetError: the budget is on another schedule; at most some of its draws were made.
+    """
+    yardstick = Yardstick.of(synthetic, schema)
+    train, holdout = (bounded(side, yardstick) for side in (sides.train, sides.holdout))
+    both = pd.concat([train, holdout], ignore_index=True)
+    rows = _rows(len(both), schema, budget)
+    columns = _columns(both, yardstick, rows, budget)
+    progress("releasing numbers", 0.3)
+    pairs = _pairs(both, yardstick, rows, budget)
+    progress("releasing numbers", 0.7)
+    return (rows, *columns, *pairs, *_accuracy(holdout, yardstick, budget))
+
+
+def _rows(n_rows: int, schema: Schema, budget: Budget) -> Released:
+    paid = Paid.of(budget.schedule, ROWS)
+    assert paid is not None
+    assert schema.n_units is not None
+    (noisy,) = _drawn(budget, np.array([n_rows]), paid.event)
+    return rows_of(noisy, schema.n_units * schema.max_rows_per_unit, paid)
+
+
+def _columns(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: Budget) -> list[Released]:
+    """The distance of every column, then their mean, which costs nothing more."""
+    paid = Paid.of(budget.schedule, COLUMNS)
+    assert paid is not None
+    synthetic, drawn, released = yardstick.column_counts(yardstick.synthetic), [], []
+    for name, c, s in zip(yardstick.columns.columns, yardstick.column_counts(both), synthetic, strict=True):
+        drawn += _drawn(budget, np.array([half_rows([c], [s], int(rows.value))]), paid.event)
+        chance = chance_distance([s], rows.value)
+        released.append(distance_of(COLUMN, (drawn[-1],), rows, paid, chance, (name,)))
+    chance = chance_distance(synthetic, rows.value)
+    return [distance_of(COLUMN_MEAN, tuple(drawn), rows, paid, chance), *released]
+
+
+def _pairs(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: Budget) -> list[Released]:
+    paid = Paid.of(budget.schedule, PAIRS)
+    if paid is None:
+        return []
+    synthetic = yardstick.pair_counts(yardstick.synthetic)
+    exact = half_rows(yardstick.pair_counts(both), synthetic, int(rows.value))
+    noisy = _drawn(budget, np.array([exact]), paid.event)
+    return [distance_of(PAIR_MEAN, tuple(noisy), rows, paid, chance_distance(synthetic, rows.value))]
+
+
+def _accuracy(holdout: pd.DataFrame, yardstick: Yardstick, budget: Budget) -> list[Released]:
+    paid = Paid.of(budget.schedule, ACCURACY)
+    exact = None if paid is None else right_and_wrong(holdout, yardstick)
+    if paid is None or exact is None:
+        return []
+    right, wrong = _drawn(budget, exact, paid.event)
+    found = accuracy_of(right, wrong, paid)
+    return [] if found is None else [found]
+
+
+def _drawn(budget: Budget, exact: np.ndarray, event: GaussianEvent) -> list[int]:
+    return [int(number) for number in budget.release(exact, event)]

@@ -1,0 +1,209 @@
+"""A model card as Markdown, with the front matter of a dataset card; names in it stay text."""
+
+from collections.abc import Iterator
+
+from reports.books import exact
+from reports.markdown import bullets, document, name, table, text
+from reports.model_card.hugging_face import front_matter
+from reports.model_card.shape import InternalCard, Measured, ModelCard, Promise
+from reports.model_card.words import NO_GUARANTEE
+from reports.model_card.yaml import to_yaml
+from reports.text import compact, count, loss, number, percent, room
+
+DASH = "\u2014"
+_FLAGS = {
+    "void": "**VOID: this statement must not be relied on.**",
+    "disputed": "**DISPUTED: an audit disproves this statement.**",
+}
+
+
+def to_markdown(card: ModelCard) -> str:
+    """The card, beginning with its front matter."""
+    return f"---\n{to_yaml(front_matter(card))}---\n\n{document(_lines(card))}"
+
+
+def _lines(card: ModelCard) -> Iterator[str]:
+    yield f"# {text(card.title)}"
+    yield f"\n> {text(card.notice)}\n"
+    yield f"Synthetic table {name(card.name)}, card of {card.made_on.isoformat()}. {_privacy_line(card)}\n"
+    yield from _use(card)
+    yield from _privacy(card)
+    yield from _training(card)
+    if isinstance(card, InternalCard):
+        yield from _measured(card.measured)
+    yield from _origin(card)
+
+
+def _privacy_line(card: ModelCard) -> str:
+    if not isinstance(card.privacy, Promise):
+        return f"Privacy: **{NO_GUARANTEE}**."
+    flag = _FLAGS.get(card.privacy.status)
+    claim = f"epsilon {loss(card.privacy.epsilon)} at delta {loss(card.privacy.delta)}, unit {name(card.privacy.unit)}"
+    return f"Privacy: {claim}. {flag}" if flag else f"Privacy: {claim}."
+
+
+def _use(card: ModelCard) -> Iterator[str]:
+    yield "## Intended use"
+    yield from bullets(card.use.intended)
+    yield "## Prohibited use"
+    yield from bullets(card.use.prohibited)
+    yield "## License and contact"
+    contact = "none stated" if card.use.contact is None else name(card.use.contact)
+    yield f"\nLicense: {text(card.use.license_in_words)}\n\nContact: {contact}\n"
+    if card.use.citation is not None:
+        yield f"Citation: {text(card.use.citation)}\n"
+
+
+def _privacy(card: ModelCard) -> Iterator[str]:
+    said = card.privacy
+    yield "## Privacy"
+    if not isinstance(said, Promise):
+        yield f"\n**{NO_GUARANTEE[:1].upper()}{NO_GUARANTEE[1:]}.**"
+        yield from bullets(said.in_words)
+    else:
+        yield f"\n{_FLAGS.get(said.status, '')}"
+        yield from bullets(said.in_words)
+        yield from table(("what", "value"), _promised(said))
+        yield from _spent(said)
+        yield from _ledger(said)
+    yield "### What the guarantee does not cover" if isinstance(said, Promise) else "### What is not protected"
+    yield from bullets(said.not_covered)
+    if isinstance(said, Promise):
+        yield from _audit(said)
+        yield from (["### Caveats", *bullets(said.caveats)] if said.caveats else [])
+
+
+def _promised(said: Promise) -> Iterator[tuple[str, str]]:
+    yield "mechanism", ", ".join(text(one) for one in said.mechanisms) or "not stated"
+    yield "epsilon", f"{loss(said.epsilon)} (exactly {exact(said.epsilon)})"
+    yield "delta", loss(said.delta)
+    rows = "" if said.max_rows_per_unit == 1 else f", at most {count(said.max_rows_per_unit)} rows of each used"
+    yield "unit of privacy", f"{name(said.unit)}{rows}"
+    yield "neighboring relation", text(said.neighboring_relation)
+    yield "units, as declared", count(said.n_units)
+    yield "accountant", text(said.accountant)
+    second = DASH if said.second_epsilon is None else f"epsilon {loss(said.second_epsilon)}"
+    yield "second accountant", f"{text(said.second_accountant)}: {second}"
+    if said.dp_sgd is not None:
+        clipped = said.dp_sgd.clipping_norm
+        yield "clipping norm", "not stated" if clipped is None else compact(clipped)
+        yield "noise multiplier", exact(said.dp_sgd.noise_multiplier)
+        yield "sampling rate", exact(said.dp_sgd.sampling_rate)
+        yield "steps", count(said.dp_sgd.steps)
+    if said.together is not None:
+        both = said.together
+        promised = f"epsilon {loss(both.epsilon)} at delta {loss(both.delta)}"
+        yield "all that was drawn", f"{promised}, by {count(both.fits)} private fits or releases of one run"
+
+
+def _spent(said: Promise) -> Iterator[str]:
+    if not said.spending:
+        return
+    yield "### What was spent on what"
+    rows = (
+        (
+            text(line.what),
+            ", ".join((text(line.mechanism), *(text(one) for one in line.noise))),
+            DASH if line.times is None else count(line.times),
+            exact(line.rho),
+            DASH if line.share is None else percent(line.share),
+            exact(line.delta) if line.delta else "none",
+        )
+        for line in said.spending
+    )
+    yield from table(("what was read", "mechanism", "times", "rho", "share", "own delta"), rows)
+
+
+def _ledger(said: Promise) -> Iterator[str]:
+    yield "### Ledger"
+    yield f"\n{text(said.ledger_in_words)}\n"
+    held = said.ledger
+    if held is None:
+        return
+    rows = [
+        ("dataset", name(held.dataset)),
+        ("unit", name(held.unit)),
+        ("epsilon of this release", _loss(held.epsilon)),
+        ("spent after it", _loss(held.spent_epsilon)),
+        ("left", DASH if held.left_epsilon is None else room(held.left_epsilon)),
+        ("total", f"{_loss(held.total_epsilon)} at delta {_loss(held.total_delta)}"),
+    ]
+    rows += [(what, name(value)) for what, value in (("reservation", held.reservation), ("entry", held.entry)) if value]
+    yield from table(("what", "value"), rows)
+
+
+def _audit(said: Promise) -> Iterator[str]:
+    yield "### Audit"
+    audit = said.audit
+    if audit.lower_bound is not None and audit.strongest is not None:
+        outcome = f"Lower bound {audit.lower_bound:.2f}, claim {exact(said.epsilon)}: {audit.outcome}."
+        yield f"\n{outcome} An attacker who never errs would have shown {audit.strongest:.2f}."
+    yield from bullets((*audit.in_words, audit.cannot_see))
+
+
+def _training(card: ModelCard) -> Iterator[str]:
+    yield "## Data"
+    trained, made = card.trained, card.table
+    rows = [
+        ("source", DASH if trained.dataset is None else name(trained.dataset)),
+        ("fitted to", DASH if trained.n is None else f"{count(trained.n)} {text(trained.counted_in)}"),
+        ("held out", DASH if trained.holdout_share is None else percent(trained.holdout_share)),
+        ("synthetic rows", DASH if made.n_rows is None else count(made.n_rows)),
+        ("columns", DASH if made.n_columns is None else count(made.n_columns)),
+        ("file", DASH if made.file is None else name(made.file)),
+    ]
+    yield from table(("what", "value"), rows)
+    if card.expected is not None:
+        yield from _expected(card)
+    yield f"{text(card.evaluations_in_words)}\n"
+
+
+def _expected(card: ModelCard) -> Iterator[str]:
+    assert card.expected is not None
+    found = card.expected
+    pairs = (("a small pair of columns", found.pair), ("a typical pair", found.typical_pair))
+    parts = (("a column", found.column), *pairs)
+    said = ", ".join(f"{what} {number(value)}" for what, value in parts if value is not None)
+    if said:
+        yield f"Error to expect by public facts alone (mean total variation that noise adds): {said}.\n"
+
+
+def _measured(found: Measured) -> Iterator[str]:
+    yield "## Evaluation (internal)"
+    if found.verdicts:
+        ruled = [(name(v.policy), f"{v.version}", text(v.audience), f"{v.verdict}: {v.words}") for v in found.verdicts]
+        yield from table(("policy", "version", "for", "verdict"), ruled)
+    rows = [
+        (text(one.title), name(one.measure), number(one.value), _interval(one.low, one.high), number(one.fresh_sample))
+        for one in found.figures
+    ]  # fmt: skip
+    yield from table(("figure", "measure", "value", "95% interval", "fresh real sample"), rows)
+    if found.not_measured:
+        yield f"Without a result: {', '.join(name(one) for one in found.not_measured)}.\n"
+    yield "### Limits of the evaluation"
+    yield from bullets(found.limits)
+    yield from (["### Warnings of the run", *bullets(found.warnings)] if found.warnings else [])
+
+
+def _origin(card: ModelCard) -> Iterator[str]:
+    made = card.made
+    yield "## Origin"
+    settings = ", ".join(name(f"{key} = {value}") for key, value in made.parameters.items())
+    seed = text(made.seed_in_words) if made.seed is None else f"{made.seed}. {text(made.seed_in_words)}"
+    rows = [
+        ("generator", name(made.generator)),
+        ("parameters", settings or "none stated"),
+        ("seed", seed),
+        ("run", DASH if made.run_id is None else name(made.run_id)),
+        ("versions", ", ".join(f"{text(what)} {text(version)}" for what, version in made.versions.items()) or DASH),
+        ("card", f"version {card.card_version}, {card.form}"),
+    ]
+    yield from table(("what", "value"), rows)
+
+
+def _loss(value: float | None) -> str:
+    return DASH if value is None else loss(value)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return DASH if low is None or high is None else f"{number(low)} to {number(high)}"

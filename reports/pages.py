@@ -1,0 +1,80 @@
+"""What pages are rendered with: templates that escape everything, and styles and scripts that a page allows by hash."""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.result import Estimate, Failure
+from reports import charts, text
+from reports.attack_figures import crowds, exposed, splits, ways
+from reports.attacks import MOST_COLUMNS
+from reports.books import OUTSIDE, exact
+from reports.criteria import NOT_COVERED
+from reports.glossary import METRICS, TERMS, entry, evidence
+from reports.limits import NOT_RUN, audit_failed
+from reports.readings import reading, shown
+from reports.rulings import WORDS, bound_of
+from reports.utilities import subgroups, utility_absent, utility_rows
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SYMBOLS = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """A style or a script as it stands in a page, and the source that the page's policy allows for it."""
+
+    content: Markup
+    source: str
+
+
+def inlined(*names: str) -> Inlined:
+    """Files of the templates' folder one after the other, exactly as they are; no template is rendered in them."""
+    found = environment()
+    assert found.loader is not None
+    content = "\n".join(found.loader.get_source(found, name)[0] for name in names)
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    return Inlined(Markup(content), f"sha256-{digest}")  # noqa: S704 - files of this package, without any data
+
+
+@cache
+def environment() -> "Environment":
+    """The templates of this package with their filters; every name is escaped, and none may be undefined."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (
+        text.plain,
+        text.sentence,
+        text.short,
+        text.number,
+        text.compact,
+        text.loss,
+        text.room,
+        text.one_in,
+        text.count,
+        text.percent,
+    ):
+        made.filters[function.__name__] = function
+    made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of)
+    made.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
+    made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
+    made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED)
+    made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
+    made.globals.update(ways=ways, exposed=exposed, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS)
+    made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
+    made.tests["failure"] = lambda cell: isinstance(cell, Failure)
+    return made

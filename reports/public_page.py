@@ -1,0 +1,166 @@
+"""The public report as a page shows it: words, rows and pictures made of public facts alone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from evaluate.released.numbers import COLUMN, N_ROWS, RIGHT, Released
+from evaluate.result import Candidate
+from reports.audits import AuditNote, audit_note
+from reports.books import Books, books_of
+from reports.criteria import CRITERIA
+from reports.glossary import Entry, entry
+from reports.public import PublicFacts
+from reports.public_pictures import column_chart, released_strip
+from reports.public_table import PublicColumn
+from reports.public_verdict import PublicVerdict, public_verdict
+from reports.text import count, plain
+
+ALL_HOLD, SHOWN_HOLD = "RELEASE", "WHAT CAN BE SHOWN HOLDS"
+BROKEN, OPEN, NO_VERDICT = "DO NOT RELEASE", "NOT SETTLED", "NO PUBLIC VERDICT"
+STANDING = (
+    "No attack on the table is reported. How well an attack does can depend on a single row as much as it likes, so "
+    "that no noise of reasonable size would allow it to be published. What stands for it in public is epsilon, which "
+    "holds against every attack, and the audit of the mechanism. Without an epsilon nothing stands for it.",
+    "No comparison with models trained on real rows, no test that tells synthetic rows from real ones, and no worst "
+    "column or group is reported, for the same reason.",
+    "The guarantee is for the source table as a whole. Whoever releases more about it, or about another extract of it, "
+    "adds to epsilon.",
+)
+"""What is not in a public report, and why."""
+OF_NUMBERS = (
+    "The interval beside a released number is that of its noise, which is known exactly. It says where the number of "
+    "these two tables lies, not how another sample of people would differ.",
+    "Distances are taken on bins of about equal synthetic mass, at most 20 of a column and 10 in a pair; finer "
+    "differences are not seen. Two samples of one population differ too: the mark says by how much, about.",
+    "A distance that the noise pushed beyond its range is shown at the end of the range. released.json holds the noisy "
+    "whole numbers as they were drawn.",
+)
+"""What a reader of released numbers has to know."""
+ANSWERS: Mapping[str, str] = {
+    "Privacy parameters and unit of privacy": "See the privacy statement: epsilon, delta, unit and relation.",
+    "Algorithms and correctness": "See the audit beside the privacy statement.",
+    "Utility and bias": "See the released numbers; nothing is said of single groups.",
+    "Trust model, access and collection": "The real table was read in the clear by whoever made this table.",
+    "Context (clause 6)": "The audience is that of the policy.",
+    "Governance (clause 9)": "See the sign-off of the bundle that this report lies in.",
+}
+"""What the public report answers to a criterion; to all others it answers that nothing is shown."""
+NOT_SHOWN = "Measured inside, if at all, and not shown: see the limits."
+
+
+@dataclass(frozen=True)
+class NumberRow:
+    """A released number as a line of a table; a count has no picture."""
+
+    title: str
+    number: Released
+    picture: Markup | None
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is a number of rows."""
+        return self.number.measure == N_ROWS
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise, on the scale of the number, about."""
+        return self.number.sigma / (self.number.denominator or 1)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A privacy statement with its books."""
+
+    statement: Mapping[str, Any]
+    books: Books
+
+
+@dataclass(frozen=True)
+class PublicPage:
+    """Everything that the template needs; all of it follows from the facts."""
+
+    facts: PublicFacts
+    verdict: PublicVerdict
+    words: str
+    symbol: str
+    table: Shown | None
+    numbers: Shown | None
+    audit: AuditNote | None
+    summary: tuple[NumberRow, ...]
+    by_column: tuple[NumberRow, ...]
+    pictures: tuple[tuple[PublicColumn, Markup], ...]
+    limits: tuple[str, ...]
+    parameters: tuple[tuple[str, str], ...]
+    criteria: tuple[tuple[str, str, str, str], ...]
+    hidden: tuple[tuple[Entry, Any], ...]
+
+
+def page_of(facts: PublicFacts) -> PublicPage:
+    """The page that public facts make."""
+    verdict = public_verdict(facts)
+    released = () if facts.publication is None else facts.publication.numbers
+    return PublicPage(
+        facts=facts,
+        verdict=verdict,
+        words=_words(verdict),
+        symbol={"PASS": "pass", "FAIL": "fail"}.get(verdict.outcome or "", "open"),
+        table=_shown(facts.table, facts.statement),
+        numbers=None if facts.publication is None else _shown("published numbers", facts.publication.statement),
+        audit=audit_note(Candidate(facts.table, (), statement=facts.statement, audit=facts.audit)),
+        summary=_rows(number for number in released if number.measure != COLUMN),
+        by_column=_rows(number for number in released if number.measure == COLUMN),
+        pictures=tuple((column, column_chart(column)) for column in facts.columns),
+        limits=(_chosen(facts), *STANDING, *(OF_NUMBERS if released else ())),
+        parameters=tuple((str(key), _written(value)) for key, value in facts.generator.items()),
+        criteria=tuple((c.source, c.title, c.asks, ANSWERS.get(c.title, NOT_SHOWN)) for c in CRITERIA),
+        hidden=tuple((entry(rule.measure), rule) for rule in verdict.hidden),
+    )
+
+
+def _words(verdict: PublicVerdict) -> str:
+    if verdict.outcome == "PASS":
+        return SHOWN_HOLD if verdict.n_binding_hidden else ALL_HOLD
+    if verdict.outcome is None:
+        return NO_VERDICT
+    return BROKEN if verdict.outcome == "FAIL" else OPEN
+
+
+def _shown(name: str, statement: Mapping[str, Any] | None) -> Shown | None:
+    return None if statement is None else Shown(statement, books_of(name, statement))
+
+
+def _rows(numbers: Any) -> tuple[NumberRow, ...]:
+    found = tuple(numbers)
+    ends = [end for one in found if one.measure not in (N_ROWS, RIGHT) for end in (one.high, one.expected or 0.0)]
+    top = max([*ends, 1e-6])
+    return tuple(NumberRow(_title(one), one, _picture(one, top)) for one in found)
+
+
+def _title(number: Released) -> str:
+    return entry(number.measure).title.removesuffix(", released")
+
+
+def _picture(number: Released, top: float) -> Markup | None:
+    if number.measure == N_ROWS:
+        return None
+    return released_strip(number, 1.0 if number.measure == RIGHT else top)
+
+
+def _chosen(facts: PublicFacts) -> str:
+    counted = "How many evaluations were run before is not known."
+    if facts.attempts is not None:
+        counted = "It was the first evaluation of its real table that was counted."
+        if facts.attempts > 1:
+            counted = f"{count(facts.attempts)} evaluations of its real table were counted, this one included."
+    return (
+        "Somebody chose to publish this table, and may have done so because measures on real rows came out well. That "
+        f"choice is itself a release, and no epsilon covers it. {counted}"
+    )
+
+
+def _written(value: Any) -> str:
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

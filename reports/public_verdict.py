@@ -1,0 +1,83 @@
+"""The verdict that may be said in public: of the rules that rest on public or released numbers, and of no other.
+
+A policy has rules that only real rows can answer. Their answers stay inside, whatever they are; here they are counted
+as not shown, so that no word of this verdict speaks for them.
+"""
+
+from dataclasses import dataclass
+
+from evaluate.finding import Finding, Outcome
+from evaluate.policy import Rule
+from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.privacy.audit.result import Audit, AuditError
+from evaluate.released.numbers import MEASURES
+from evaluate.result import Candidate, Estimate
+from evaluate.verdict import judge
+from reports.public import PublicFacts
+
+STATEMENT = "statement."
+
+
+@dataclass(frozen=True)
+class PublicVerdict:
+    """What the rules say that can be shown.
+
+    Attributes:
+        outcome: of the binding rules among them; none where there is none.
+        findings: of every rule that can be shown.
+        hidden: rules that rest on numbers that stay inside.
+    """
+
+    outcome: Outcome | None
+    findings: tuple[Finding, ...]
+    hidden: tuple[Rule, ...]
+
+    @property
+    def n_binding_hidden(self) -> int:
+        """Binding rules that cannot be shown."""
+        return sum(rule.severity == "fail" for rule in self.hidden)
+
+    @property
+    def n_binding(self) -> int:
+        """Binding rules that can be shown."""
+        return sum(finding.rule.severity == "fail" for finding in self.findings)
+
+
+def public_verdict(facts: PublicFacts) -> PublicVerdict:
+    """The verdict on what is public; the claim is that of everything that is published together."""
+    candidate = _public_candidate(facts)
+    known = {(e.measure, e.subject) for e in candidate.estimates}
+    shown = [rule for rule in facts.policy.rules if _is_public(rule, known)]
+    hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
+    if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
+        hidden = [rule for rule in hidden if rule.measure != AUDITED]
+    verdict = judge(candidate, facts.policy.model_copy(update={"rules": tuple(shown)}))
+    binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
+    return PublicVerdict(verdict.verdict if binding else None, verdict.findings, tuple(hidden))
+
+
+def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
+    return rule.measure.startswith(STATEMENT) or (rule.measure, rule.subject) in known
+
+
+def _public_candidate(facts: PublicFacts) -> Candidate:
+    statement = None if facts.statement is None else dict(facts.statement)
+    if statement is not None and facts.claim is not None:
+        statement |= dict(zip(("epsilon", "delta"), facts.claim, strict=True))
+    if statement is not None and facts.publication is not None:
+        statement["private"] = facts.publication.together.get("private", False)
+    found = [] if facts.valid is None else [facts.valid]
+    found += _audited(facts)
+    if facts.publication is not None:
+        found += [number.estimate for number in facts.publication.numbers if MEASURES[number.measure] != "none"]
+    return Candidate(facts.table, tuple(found), statement=statement)
+
+
+def _audited(facts: PublicFacts) -> list[Estimate]:
+    """What the audit says; nothing of one that is damaged."""
+    if facts.audit is None:
+        return []
+    try:
+        return [Audit.from_dict(facts.audit).estimate]
+    except AuditError:
+        return []

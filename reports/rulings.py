@@ -1,0 +1,130 @@
+"""What policies say, as the report shows it: one line for each table, the reasons, and whether self-tests came out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.result import Case, Evaluation
+from evaluate.verdict import Check, Finding, Outcome, Verdict
+
+WORDS: Mapping[Outcome, str] = {
+    "PASS": "RELEASE", "FAIL": "DO NOT RELEASE", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
+}  # fmt: skip
+CASES: Mapping[Case, str] = {
+    "honest": "Half of the holdout must not fail",
+    "copy": "A copy of the training table must fail on privacy",
+    "shuffled": "Columns shuffled on their own must fail on fidelity",
+}
+"""The self-tests in plain words."""
+MOST_REASONS = 5
+
+Kind = Literal["upper end", "lower end", "bound", "claim"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The number that a rule's limit was compared with.
+
+    Attributes:
+        value: of that number.
+        kind: which end of the 95% interval it is; or a bound by itself, or a claim.
+        favorable: whether it is the end that speaks for the table, which decides a FAIL.
+    """
+
+    value: float
+    kind: Kind
+    favorable: bool
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """One policy's verdict on one candidate, with its strongest reasons first.
+
+    Attributes:
+        verdict: what the policy says.
+        words: the same for an officer.
+        reasons: what decided, most weighty first; of a PASS, the calls that were closest.
+        waived: findings that a waiver in force sets aside.
+        lapsed: findings whose waiver is not in force.
+        broken: self-tests that did not come out.
+    """
+
+    verdict: Verdict
+    words: str
+    reasons: tuple[Finding, ...]
+    waived: tuple[Finding, ...]
+    lapsed: tuple[Finding, ...]
+    broken: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """What one self-test came to under each policy that was applied, in their order."""
+
+    case: Case
+    title: str
+    checks: tuple[Check, ...]
+    absent: str
+
+
+def ruling_of(verdict: Verdict) -> Ruling:
+    """A verdict with what an officer reads first."""
+    return Ruling(
+        verdict=verdict,
+        words=WORDS[verdict.verdict],
+        reasons=_reasons(verdict),
+        waived=tuple(f for f in verdict.findings if f.waived),
+        lapsed=tuple(f for f in verdict.findings if f.waiver is not None and not f.waived),
+        broken=tuple(check for check in verdict.checks if check.outcome == "did not come out"),
+    )
+
+
+def bound_of(finding: Finding) -> Bound | None:
+    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it.
+
+    None where there is no number, or one without an interval.
+    """
+    estimate = finding.estimate
+    if estimate is None:
+        return None
+    if finding.rule.measure.startswith("statement."):
+        return Bound(estimate.value, "claim", favorable=False)
+    if estimate.low is None or estimate.high is None:
+        return None
+    favorable = finding.outcome == "FAIL"
+    upper = (finding.rule.direction == "lower") != favorable
+    end = estimate.high if upper else estimate.low
+    if finding.rule.measure == AUDITED:
+        return Bound(end, "bound", favorable)
+    return Bound(end, "upper end" if upper else "lower end", favorable)
+
+
+def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[SelfCheck, ...]:
+    """Every self-test that was tried, with what each policy makes of it."""
+    policies = {(v.policy, v.version): v for v in verdicts}.values()
+    absent = {test.case: test.absent for test in evaluation.self_tests}
+    cases = [case for case in CASES if case in absent or any(c.case == case for v in policies for c in v.checks)]
+    checks = {case: tuple(c for v in policies for c in v.checks if c.case == case) for case in cases}
+    return tuple(SelfCheck(case, CASES[case], checks[case], absent.get(case, "")) for case in cases)
+
+
+def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
+    if verdict.verdict == "PASS":
+        passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
+        return tuple(sorted(passed, key=_slack)[:MOST_REASONS])
+    weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
+    against = [f for f in verdict.findings if f.outcome != "PASS"]
+    return tuple(sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity]))[:MOST_REASONS])
+
+
+def _slack(finding: Finding) -> float:
+    """How much room a rule had left, as a share of the way from a fresh real sample to the limit."""
+    assert finding.estimate is not None
+    estimate, limit = finding.estimate, finding.rule.limit
+    worst = estimate.high if finding.rule.direction == "lower" else estimate.low
+    room = abs(limit - (estimate.reference or 0.0))
+    if room == 0.0:  # a limit that leaves none, kept to the letter, was no close call
+        return math.inf
+    return abs(limit - (estimate.value if worst is None else worst)) / room

@@ -1,0 +1,120 @@
+"""How large a file may be before it is read as a table: whoever offers one may mean harm, or have erred by a zero."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import pandas as pd
+
+from synth.errors import TableError
+
+MAX_BYTES = 8 << 30
+"""Of any table, uncompressed."""
+MAX_ROWS = 1 << 31
+MAX_COLUMNS = 20_000
+HEADER_BYTES = 16 << 20
+"""Of a CSV file's first line."""
+
+TIMES = 20
+"""How many times what the training table needs a table beside it may need."""
+LEAST_BYTES, LEAST_ROWS, LEAST_COLUMNS = 64 << 20, 1_000_000, 2_000
+"""What a table may need however small the training table is."""
+
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a table may come to.
+
+    Attributes:
+        n_bytes: once it is uncompressed, and of a Parquet file once its values are written out.
+        n_rows: rows.
+        n_columns: columns.
+    """
+
+    n_bytes: int = MAX_BYTES
+    n_rows: int = MAX_ROWS
+    n_columns: int = MAX_COLUMNS
+
+    @classmethod
+    def beside(cls, train: pd.DataFrame) -> Self:
+        """For a table that claims to be like this one: `TIMES` what it needs, and no less than the least.
+
+        Args:
+            train: *Sensitive*. Its size alone is looked at.
+        """
+        n_bytes = TIMES * int(train.memory_usage(index=False, deep=True).sum())
+        return cls(
+            min(MAX_BYTES, max(LEAST_BYTES, n_bytes)),
+            min(MAX_ROWS, max(LEAST_ROWS, TIMES * len(train))),
+            min(MAX_COLUMNS, max(LEAST_COLUMNS, TIMES * train.shape[1])),
+        )
+
+    def refuse_over(self, what: str, n: int, place: str) -> None:
+        """Refuse a table that is too large.
+
+        Args:
+            what: "bytes", "rows" or "columns".
+            n: of them.
+            place: of the file, for the message.
+
+        Raises:
+            TableError: it is over the limit; nothing of the table was kept.
+        """
+        limit = {"bytes": self.n_bytes, "rows": self.n_rows, "columns": self.n_columns}[what]
+        if n <= limit:
+            return
+        unit = "bytes once it is uncompressed" if what == "bytes" else what
+        remedy = "leave out columns that the schema does not name" if what == "columns" else "offer fewer rows"
+        raise TableError(f"a table may have {limit:,} {unit} here: {place} has more; {remedy}")
+
+
+NO_MORE = Limits()
+"""For a table whose owner is trusted."""
+
+
+@contextmanager
+def opened(path: Path, limits: Limits) -> Iterator[BinaryIO]:
+    """A file that is one, open for reading from its start, which did not change until the block ended.
+
+    Raises:
+        IsADirectoryError: it is a folder.
+        TableError: it is none (a pipe, a device), is too large, or changed while it was read; nothing was kept.
+    """
+    place = f"path={str(path)!r}"
+    # A pipe without a writer must not be waited for.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    before = os.fstat(handle)
+    if not stat.S_ISREG(before.st_mode):
+        os.close(handle)
+        if stat.S_ISDIR(before.st_mode):
+            raise IsADirectoryError
+        raise TableError(f"a table must be a file on a disk: {place} is a pipe or a device; save it as a file")
+    with os.fdopen(handle, "rb") as file:
+        limits.refuse_over("bytes", before.st_size, place)
+        yield file
+        if _state(before) != _state(os.fstat(handle)):
+            raise TableError(f"a table must stay as it is while it is read: {place} changed; wait until it is written")
+
+
+def content_of(stream: Any, limits: Limits, place: str) -> bytes:
+    """All that a stream holds, read in parts, so that one that never ends is given up in time.
+
+    Raises:
+        TableError: it holds more than the limit; nothing was kept.
+    """
+    parts, n = [], 0
+    while part := stream.read(CHUNK):
+        n += len(part)
+        limits.refuse_over("bytes", n, place)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _state(found: os.stat_result) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns

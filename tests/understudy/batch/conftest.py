@@ -1,0 +1,131 @@
+"""A folder with a table, a schema, a ledger and several small jobs, and the process that runs batches of them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+
+from synth.dp.accounting import rdp_curve
+from synth.dp.curve import ORDERS, RdpCurve
+from synth.dp.events import Event, GaussianEvent, SelectionEvent
+from synth.dp.ledger import open_ledger
+
+DRIVER = Path(__file__).parent / "driver.py"
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Jobs in a folder, and what became of them."""
+
+    folder: Path
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "all"
+
+    def write(self, name: str, epsilon: float | None = 0.5, **changes: Any) -> Path:
+        """One small job; with an epsilon it is paid for by the folder's ledger."""
+        content: dict[str, Any] = {
+            "table": {"path": "table.csv", "schema": "schema.toml"},
+            "split": {"holdout_share": 0.4},
+            "generators": {"independent": {} if epsilon is None else {"epsilon": epsilon}},
+            "evaluation": {"audit": False, "measures": ["validity"]},
+            **({} if epsilon is None else {"ledger": {"url": "ledger.db"}}),
+            **changes,
+        }
+        path = self.folder / f"{name}.toml"
+        path.write_text(tomli_w.dumps(content), encoding="utf-8")
+        return path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.out / "summary.json").read_text())
+        return content
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {job["job"]: job["state"] for job in self.summary["jobs"]}
+
+    @property
+    def draws(self) -> list[Event]:
+        """Everything that any job drew, whoever died after it."""
+        path = self.folder / "draws.log"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [
+            GaussianEvent("a draw", sigma=scale) if name == "gaussian" else SelectionEvent("one", epsilon=2 / scale)
+            for name, scale in lines
+        ]
+
+    @property
+    def charged(self) -> RdpCurve:
+        (holding,) = open_ledger(self.folder / "ledger.db").holdings()
+        return holding.curve
+
+    def assert_paid(self) -> None:
+        """At every order, the ledger holds at least what all draws together cost."""
+        paid, cost = self.charged.divergences, rdp_curve(self.draws).divergences
+        short = [order for order, p, c in zip(ORDERS, paid, cost, strict=True) if p < c * (1 - 1e-9)]
+        assert not short, f"{len(self.draws)} draws are not paid for"
+
+    def assert_paid_exactly(self) -> None:
+        """The ledger holds what all draws together cost, no more and no less."""
+        np.testing.assert_allclose(self.charged.divergences, rdp_curve(self.draws).divergences, rtol=1e-9)
+
+    def assert_whole_or_absent(self, names: list[str]) -> None:
+        """Every job's output is not there, or is all there."""
+        for name in names:
+            out = self.out / name
+            if out.exists():
+                evaluation = json.loads((out / "evaluation.json").read_text())
+                made = evaluation["provenance"]["files_sha256"]
+                assert {"synthetic/independent.csv", "models/independent/model.json"} <= set(made)
+                missing = [n for n in ("report.html", "verdict.json", "job.toml", *made) if not (out / n).is_file()]
+                assert not missing
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The process that runs batches and kills them."""
+
+    process: "subprocess.Popen[str]"
+
+    def run(self, jobs: Jobs, *arguments: object, plan: dict[str, Any] | None = None) -> int:
+        """The exit status of one batch, minus the signal where it was killed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        given = ["batch", *map(str, arguments), "--out", "all"]
+        self.process.stdin.write(json.dumps({"folder": str(jobs.folder), "arguments": given, "plan": plan}) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="session")
+def batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batches]:
+    environment = {k: v for k, v in os.environ.items() if k != "UNDERSTUDY_LEDGER"}
+    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
+    process = subprocess.Popen(
+        [sys.executable, DRIVER, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**environment, "UNDERSTUDY_KEY_FILE": str(key)},
+    )  # fmt: skip
+    yield Batches(process)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    process.wait(timeout=60)
+    process.stdout.close()
+
+
+@pytest.fixture
+def jobs(workspace: Any) -> Jobs:
+    (workspace.folder / "job.toml").unlink()
+    workspace.write_schema(dataset="patients")
+    open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=30.0, n_units=900)
+    return Jobs(workspace.folder)

@@ -1,0 +1,164 @@
+"""Batches whose draws are logged, and whose jobs die at planned moments.
+
+A script, since what is tested is the death of processes. As `serve` it loads everything once and forks for each batch
+and each job, which takes tenths of a second; as `batch` it is the real command with real processes, and only logs.
+"""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from understudy.batch import child, crew
+from understudy.cli import main
+
+FOLDER = "UNDERSTUDY_TEST_FOLDER"
+
+
+def beside(name: str) -> ModuleType:
+    """The driver of single runs, which is no module of a package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent.parent / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Forked:
+    """A job's process by its number alone."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def forked(single: ModuleType, folder: Path, plan: dict[str, Any]) -> Any:
+    """What takes the place of starting a process anew."""
+
+    def started(command: list[str], log: Path, lifeline: int, threads: dict[str, str]) -> Forked:
+        pid = os.fork()
+        if pid:
+            return Forked(pid)
+        code = 4
+        try:
+            os.setsid()
+            os.dup2(lifeline, 0)
+            said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(said, 1)
+            os.dup2(said, 2)
+            os.closerange(3, 256)  # the lifeline's other end and the locks are the batch's
+            os.environ.update(threads)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            name = Path(command[2]).stem
+            moments = Moments(single, folder, name, plan)
+            single.install(moments)
+            sys.argv = ["child", *command]
+            child.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            os._exit(code)
+
+    return started
+
+
+def Moments(single: ModuleType, folder: Path, name: str, plan: dict[str, Any]) -> Any:
+    """Moments of one job; at the planned one it, its batch, or both are killed."""
+
+    class Planned(single.Moments):  # type: ignore[misc,name-defined]
+        def pass_by(self, moment: str) -> None:
+            if plan.get("job") != name or plan.get("moment") not in (moment, None):
+                return
+            if self._n == plan["nth"]:
+                if "batch" in plan["kill"]:
+                    os.kill(os.getppid(), signal.SIGKILL)
+                if "job" in plan["kill"]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            self._n += 1
+
+    return Planned(folder, None)
+
+
+def serve() -> None:
+    """Batches as standard input asks for them, each forked; the answer is its exit status."""
+    import evaluate  # noqa: F401  - loaded once, before the forks
+    import reports  # noqa: F401
+    import sqlalchemy.dialects.sqlite  # noqa: F401
+    import understudy.run  # noqa: F401
+
+    single = beside("driver")
+    single.remember_schedules()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        folder = Path(asked["folder"])
+        for path in sorted(folder.glob("*.toml")):
+            if path.name != "schema.toml":
+                warm_up(path)
+        pid = os.fork()
+        if pid == 0:
+            os.chdir(folder)
+            with (folder / "said.txt").open("a") as said:
+                os.dup2(said.fileno(), 1)
+                os.dup2(said.fileno(), 2)
+            crew.started = forked(single, folder, asked.get("plan") or {})
+            sys.argv = ["understudy", *asked["arguments"]]
+            code = 4
+            try:
+                main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+            finally:
+                os._exit(code)
+        sys.stdout.write(f"{Forked(pid).wait()}\n")
+        sys.stdout.flush()
+
+
+WARM: set[tuple[str, ...]] = set()
+
+
+def warm_up(path: Path) -> None:
+    """Calibrating takes most of a short run; a fork's findings die with it."""
+    from synth.errors import BadInput
+    from understudy.plan import make_plan
+
+    content = (path.read_text(), (path.parent / "schema.toml").read_text())
+    if content not in WARM:
+        WARM.add(content)
+        try:
+            make_plan(path, path.parent / "not there")
+        except BadInput:
+            return
+
+
+def watched(command: list[str], log: Path, lifeline: int, threads: dict[str, str]) -> Any:
+    """A real process for a job, which logs what it draws."""
+    with log.open("wb") as said:
+        return subprocess.Popen(
+            [sys.executable, __file__, "job", *command],
+            stdin=lifeline,
+            stdout=said,
+            stderr=said,
+            env={**os.environ, **threads},
+            start_new_session=True,
+        )
+
+
+if __name__ == "__main__":
+    what, sys.argv = sys.argv[1], ["understudy", *sys.argv[2:]]
+    if what == "serve":
+        serve()
+    elif what == "batch":
+        crew.started = watched
+        main()
+    else:
+        driver = beside("driver")
+        driver.install(driver.Moments(Path(os.environ[FOLDER]), None))
+        child.main()

@@ -1,0 +1,76 @@
+"""The jobs of a batch are named after their files, and none may write where another does."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synth.errors import JobError
+from understudy.batch.listing import listed
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [job.name for job in listed(paths, Path("all"))]
+
+
+def test_a_job_is_called_what_its_file_is_called_spaces_and_all(jobs: Any) -> None:
+    paths = [jobs.write("nightly"), jobs.write("with space"), jobs.write("städte (1)"), jobs.write("v1.2")]
+    assert names(paths) == ["nightly", "with space", "städte (1)", "v1.2"]
+
+
+def test_a_file_that_is_named_twice_is_one_job(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = jobs.write("once")
+    monkeypatch.chdir(jobs.folder)
+    assert names([path, Path("once.toml"), Path("./once.toml"), jobs.folder / ".." / jobs.folder.name / path.name]) == [
+        "once"
+    ]
+
+
+def test_jobs_of_one_name_are_refused_upper_case_or_not(jobs: Any) -> None:
+    (jobs.folder / "more").mkdir()
+    first, second = jobs.write("same"), jobs.folder / "more" / "SAME.toml"
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(JobError, match="would write 'same'"):
+        names([first, second])
+
+
+@pytest.mark.parametrize("pair", [("a", "a.log"), ("summary.json",), ("Summary.CSV",), ("x", "X.LOG")])
+def test_no_output_takes_the_place_of_a_log_or_of_the_summary(jobs: Any, pair: tuple[str, ...]) -> None:
+    with pytest.raises(JobError, match="would write"):
+        names([jobs.write(name) for name in pair])
+
+
+@pytest.mark.parametrize("name", [".hidden", "-rf", "a\nb", "a\x1b[31m", "n" * 101, " a", "a ", "\udcff"])
+def test_a_name_that_cannot_name_a_folder_is_refused_in_one_sentence(jobs: Any, name: str) -> None:
+    path = jobs.folder / f"{name}.toml"
+    path.write_text("")
+    with pytest.raises(JobError, match="a job's file names its output") as refused:
+        names([path])
+    assert "\n" not in str(refused.value)
+    assert "\x1b" not in str(refused.value)
+    str(refused.value).encode()
+
+
+def test_a_path_without_a_name_is_refused() -> None:
+    with pytest.raises(JobError, match="names its output"):
+        names([Path("/")])
+
+
+def test_a_pattern_that_matched_nothing_is_refused(jobs: Any) -> None:
+    with pytest.raises(JobError, match=r"no job file is called so: path='.*\*\.toml'; name files that are there"):
+        names([jobs.folder / "jobs" / "*.toml"])
+
+
+def test_a_job_that_cannot_be_used_is_listed_with_its_fault(jobs: Any) -> None:
+    (jobs.folder / "bad.toml").write_text("seed = 'x'")
+    (jobs.folder / "folder.toml").mkdir()
+    os.mkfifo(jobs.folder / "pipe.toml")
+    found = {
+        job.name: job.fault
+        for job in listed([jobs.folder / f"{n}.toml" for n in ("bad", "gone", "folder", "pipe")], jobs.out)
+    }
+    assert "seed='x'" in found["bad"]
+    assert "there is no job" in found["gone"]
+    assert found["folder"]
+    assert found["pipe"]

@@ -1,0 +1,143 @@
+"""A job's outcome never looks better than it is."""
+
+import csv
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.batch.listing import listed
+from understudy.batch.outcome import Ended, Outcome, exit_code, outcome_of
+from understudy.batch.summary import accounts, content_of, rows_of, write_summary
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        (["PASS", "no verdict"], 0),
+        (["PASS", "INCONCLUSIVE"], 3),
+        (["INCONCLUSIVE", "FAIL", "PASS"], 1),
+        (["FAIL", "bad input", "INCONCLUSIVE"], 2),
+        (["FAIL", "bad input", "timed out"], 4),
+        (["PASS", "killed by signal 9"], 4),
+        (["PASS", "internal error"], 4),
+        (["PASS", "interrupted"], 4),
+        (["FAIL", "not started"], 1),
+        (["PASS", "not started"], 4),
+        (["PASS", "a state nobody knows"], 4),
+    ],
+)
+def test_the_worst_job_is_the_batch_and_no_answer_is_worse_than_any(states: list[str], code: int) -> None:
+    assert exit_code([Outcome(str(n), state) for n, state in enumerate(states)]) == code
+
+
+def ended(jobs: Any, status: int, *, log: str | bytes = "", stopped: str = "") -> Outcome:
+    (job,) = listed([jobs.write("one")], jobs.out)
+    jobs.out.mkdir(exist_ok=True)
+    job.log.write_bytes(log.encode() if isinstance(log, str) else log)
+    return outcome_of(Ended(job, status, 1.5, stopped))
+
+
+@pytest.mark.parametrize(
+    ("status", "stopped", "state", "said"),
+    [
+        (-9, "", "killed by signal 9", "as a system does that runs out of memory"),
+        (-11, "", "killed by signal 11", "Segmentation fault"),
+        (143, "", "killed by signal 15", "Terminated"),
+        (-15, "timed out", "timed out", "--timeout-s"),
+        (143, "interrupted", "interrupted", "the same command goes on"),
+        (2, "", "bad input", "its log does not say why"),
+        (4, "", "internal error", "exit code 4"),
+        (77, "", "internal error", "exit code 77"),
+        (0, "", "internal error", "without an output that agrees"),
+        (1, "", "internal error", "without an output that agrees"),
+    ],
+)
+def test_how_a_process_ended_says_what_its_job_came_to(
+    jobs: Any, status: int, stopped: str, state: str, said: str
+) -> None:
+    found = ended(jobs, status, stopped=stopped)
+    assert found.state == state
+    assert said in found.error
+    assert found.exit_code != 0
+    assert found.out is None
+
+
+def test_an_output_whose_verdict_disagrees_with_the_exit_code_is_an_internal_error(jobs: Any) -> None:
+    place(jobs, verdict="FAIL")
+    assert ended(jobs, 0).state == "internal error"
+    assert ended(jobs, 1).state == "FAIL"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"verdict": "pass"}', '{"verdict": 1}', "\udc00"])
+def test_a_verdict_that_cannot_be_read_is_no_pass(jobs: Any, content: str) -> None:
+    place(jobs, verdict="PASS")
+    (jobs.out / "one" / "verdict.json").write_text(content, errors="surrogatepass")
+    assert ended(jobs, 0).exit_code == 4
+
+
+def place(jobs: Any, *, verdict: str | None) -> None:
+    (jobs.out / "one").mkdir(parents=True)
+    statements = [{"epsilon": 0.5}, None, {"epsilon": 0.25}]
+    evaluation = {"provenance": {}, "candidates": [{"statement": stated} for stated in statements]}
+    (jobs.out / "one" / "evaluation.json").write_text(json.dumps(evaluation))
+    (jobs.out / "one" / "verdict.json").write_text(json.dumps({"verdict": verdict}))
+
+
+def test_a_job_that_names_no_table_to_release_has_no_verdict_and_its_epsilons_add_up(jobs: Any) -> None:
+    place(jobs, verdict=None)
+    found = ended(jobs, 0)
+    assert found.state == "no verdict"
+    assert found.epsilon == 0.75
+
+
+def test_the_last_error_of_a_long_and_hostile_log_is_one_printable_sentence(jobs: Any) -> None:
+    hostile = b"Error: too early.\n" + b"x" * 3_000_000 + b"\n\xff\xfe\nError: \x1b[2Jbad \xff input" + b"y" * 9_000 + b".\n"
+    error = ended(jobs, 2, log=hostile).error
+    assert "bad" in error
+    assert "too early" not in error
+    assert error.isprintable()
+    assert len(error) <= 500
+
+
+def test_what_an_unfinished_job_has_reserved_is_shown_as_its_epsilon(jobs: Any) -> None:
+    reservations = jobs.out / ".one.unfinished" / "reservations"
+    reservations.mkdir(parents=True)
+    (reservations / "independent.json").write_text("{}")
+    assert ended(jobs, -9).epsilon == 0.5
+
+
+def test_the_summary_holds_every_job_and_no_formula(tmp_path: Path) -> None:
+    outcomes = [
+        Outcome("=cmd|' /C calc'!A0", "PASS", epsilon=0.5, seconds=1.0, out=tmp_path / "x"),
+        Outcome("@sum", "bad input", error="-1, \"quoted\" and\ttabs; is no seed"),
+        Outcome("+1", "killed by signal 9", exit_status=-9),
+    ]  # fmt: skip
+    content = {**content_of(outcomes, 4, datetime.now().astimezone()), "ledgers": []}
+    write_summary(content, tmp_path)
+    with (tmp_path / "summary.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[0] for row in rows] == ["job", "'=cmd|' /C calc'!A0", "'@sum", "'+1"]
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@", "\t"))]
+    assert rows[2][6].startswith("'-1, ")
+    read = json.loads((tmp_path / "summary.json").read_text())
+    assert [job["exit_code"] for job in read["jobs"]] == [0, 2, 4]
+    assert read["states"] == {"PASS": 1, "bad input": 1, "killed by signal 9": 1}
+
+
+def test_a_long_error_is_cut_in_the_table_only() -> None:
+    (row,) = rows_of([Outcome("a", "bad input", error="e" * 400)])
+    assert len(row[-1]) == 90
+    assert row[-1].endswith("…")
+
+
+def test_each_ledger_is_shown_once_and_one_that_is_gone_is_told(jobs: Any) -> None:
+    one, two = jobs.write("one"), jobs.write("two", epsilon=0.1)
+    free, lost = jobs.write("free", epsilon=None), jobs.write("lost", ledger={"url": "nowhere.db"})
+    (account,) = accounts(listed([one, two, free], jobs.out))
+    assert (account["dataset"], account["total_epsilon"], account["spent_epsilon"]) == ("patients", 30.0, 0.0)
+    (told,) = accounts(listed([lost], jobs.out))
+    assert "nowhere.db" in told["error"]
+    assert not (jobs.folder / "nowhere.db").exists()

@@ -1,0 +1,43 @@
+"""A bundle small enough to be changed in every way there is."""
+
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from understudy.bundle.keys import Signer
+from understudy.bundle.manifest import About, Rules, moment
+from understudy.bundle.sealing import seal
+
+RULES = Rules(name="internal", version=1, audience="the team")
+
+
+def about(kind: str = "internal", **changes: object) -> About:
+    said = {
+        "kind": kind, "made_at": moment(datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC)), "title": "Small",
+        "policy": RULES.model_dump(), "release": "mst", "valid_until": date(2999, 1, 31),
+    }  # fmt: skip
+    if kind == "internal":
+        said |= {"verdict": "PASS", "verdicts": {"mst": "PASS"}, "seeds": {"job": 3}, "versions": {"python": "3.11"}}
+    return About.model_validate({**said, **changes})
+
+
+def fill(folder: Path, *, waiver_until: str | None = None) -> Path:
+    waiver = {
+        "policy": "internal", "version": 1, "candidate": "mst", "measure": "pairs.tvd.excess", "subject": [],
+        "owner": "A. Lind", "reason": "known", "until": waiver_until,
+    }  # fmt: skip
+    waived = {"waived": True, "waiver": waiver}
+    findings = [{"waived": False, "waiver": None}, *([] if waiver_until is None else [waived])]
+    (folder / "synthetic").mkdir(parents=True)
+    (folder / "public").mkdir()
+    (folder / "synthetic" / "mst.csv").write_text("a,b\n1,x\n2,y\n")
+    (folder / "report.html").write_text("<p>A report</p>\n")
+    (folder / "verdict.json").write_text(json.dumps({"candidates": [{"candidate": "mst", "findings": findings}]}))
+    (folder / "public" / "mst.csv").write_text("a,b\n1,x\n2,y\n")
+    return folder
+
+
+def seal_both(folder: Path, signer: Signer | None, **changes: object) -> Path:
+    seal(folder / "public", about("public"), signer)
+    seal(folder, about(**changes), signer)
+    return folder

@@ -1,0 +1,284 @@
+"""What verification sees: every byte that is changed, everything that is added or removed, and who signed."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.understudy.bundle.small_bundle import about, fill, seal_both
+from understudy.bundle.documents import canonical, digest_line, write_document
+from understudy.bundle.errors import BundleError
+from understudy.bundle.keys import Signer, load_signer
+from understudy.bundle.manifest import MANIFEST, Manifest
+from understudy.bundle.sealing import seal
+from understudy.bundle.verification import Demand, verify
+
+NOW = date(2026, 11, 22)
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+"""One bundle for all examples: each puts back what it changed."""
+
+
+def demand(**changes: object) -> Demand:
+    return Demand(**{"today": NOW, "register": {}, **changes})  # type: ignore[arg-type]
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def named(folder: Path, **changes: object) -> set[str]:
+    """The paths of everything that is wrong with a bundle."""
+    return {path for problem in verify(folder, demand(**changes)).problems for path in problem.paths}
+
+
+def kinds(folder: Path, **changes: object) -> set[str]:
+    return {problem.kind for problem in verify(folder, demand(**changes)).problems}
+
+
+def rewrite(folder: Path, change: Callable[[str], str]) -> None:
+    """Change the manifest as somebody would who also writes its digest anew."""
+    content = change((folder / MANIFEST).read_text()).encode()
+    (folder / MANIFEST).write_bytes(content)
+    (folder / f"{MANIFEST}.sha256").write_bytes(digest_line(MANIFEST, hashlib.sha256(content).hexdigest()))
+
+
+@pytest.mark.parametrize("bundle", ["signed_bundle", "unsigned_bundle"])
+def test_an_untouched_bundle_verifies(bundle: str, request: pytest.FixtureRequest) -> None:
+    found = verify(request.getfixturevalue(bundle), demand())
+    assert found.problems == ()
+    assert found.public is not None
+    assert found.public.problems == ()
+
+
+@pytest.mark.parametrize("bundle", ["signed_bundle", "unsigned_bundle"])
+def test_any_flipped_byte_is_seen_and_its_file_is_named(bundle: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(bundle)
+    names = files(folder)
+
+    @SHARED
+    @given(st.data())
+    def flip(data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(names))
+        path = folder / name
+        content = path.read_bytes()
+        at = data.draw(st.integers(0, len(content) - 1))
+        bits = data.draw(st.integers(1, 255))
+        path.write_bytes(content[:at] + bytes([content[at] ^ bits]) + content[at + 1 :])
+        try:
+            assert name in named(folder)
+        finally:
+            path.write_bytes(content)
+
+    flip()
+    assert verify(folder, demand()).is_sound
+
+
+@pytest.mark.parametrize("bundle", ["signed_bundle", "unsigned_bundle"])
+def test_bytes_all_over_what_seals_a_bundle_are_bound(bundle: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(bundle)
+    for name in [name for name in files(folder) if name.startswith(MANIFEST)]:
+        content = (folder / name).read_bytes()
+        for at in range(0, len(content), 7 if len(content) < 500 else 41):
+            (folder / name).write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+            assert name in named(folder), at
+        (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("bundle", ["signed_bundle", "unsigned_bundle"])
+def test_any_file_that_is_removed_or_cut_short_is_named(bundle: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(bundle)
+    for name in files(folder):
+        content = (folder / name).read_bytes()
+        for rest in (content[:-1], b""):
+            (folder / name).write_bytes(rest)
+            assert name in named(folder)
+        (folder / name).unlink()
+        assert name in named(folder)
+        (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "name", ["new.csv", ".hidden", "synthetic/.DS_Store", "public/extra.txt", "new/folder/file", "sign-off.json.sig",
+             "withdrawal.json.sha256", "line\nbreak", "public/manifest.json.bak"],
+)  # fmt: skip
+def test_any_file_that_is_added_is_named(name: str, signed_bundle: Path) -> None:
+    (signed_bundle / name).parent.mkdir(parents=True, exist_ok=True)
+    (signed_bundle / name).write_text("x")
+    assert (name.replace("\n", r"\n")) in named(signed_bundle)
+
+
+def test_a_name_that_is_no_text_is_shown_all_the_same(signed_bundle: Path) -> None:
+    (signed_bundle / os.fsdecode(b"bad\xff")).write_text("x")
+    (problem,) = verify(signed_bundle, demand()).problems
+    assert problem.sentence.encode("utf-8") == rb"bad\udcff was added"
+
+
+def test_an_empty_folder_a_link_and_a_pipe_are_named(signed_bundle: Path, tmp_path: Path) -> None:
+    (signed_bundle / "empty").mkdir()
+    (signed_bundle / "link").symlink_to(tmp_path)
+    os.mkfifo(signed_bundle / "pipe")
+    assert named(signed_bundle) == {"empty", "link", "pipe"}
+
+
+def test_a_file_replaced_by_a_folder_or_a_link_is_named(signed_bundle: Path, tmp_path: Path) -> None:
+    report, table = signed_bundle / "report.html", signed_bundle / "synthetic" / "mst.csv"
+    report.unlink()
+    report.mkdir()
+    shutil.move(table, tmp_path / "same.csv")
+    table.symlink_to(tmp_path / "same.csv")
+    assert named(signed_bundle) == {"report.html", "synthetic/mst.csv"}
+    assert kinds(signed_bundle) == {"changed"}
+
+
+def test_a_manifest_that_is_a_link_or_a_pipe_is_not_read(signed_bundle: Path, tmp_path: Path) -> None:
+    shutil.move(signed_bundle / MANIFEST, tmp_path / MANIFEST)
+    (signed_bundle / MANIFEST).symlink_to(tmp_path / MANIFEST)
+    assert named(signed_bundle) == {MANIFEST}
+    (signed_bundle / MANIFEST).unlink()
+    os.mkfifo(signed_bundle / MANIFEST)
+    assert named(signed_bundle) == {MANIFEST}
+
+
+def test_links_in_a_circle_are_not_followed(signed_bundle: Path) -> None:
+    (signed_bundle / "a").symlink_to(signed_bundle)
+    (signed_bundle / "b").symlink_to("b")
+    assert named(signed_bundle) == {"a", "b"}
+
+
+def test_a_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(BundleError, match="bundle"):
+            verify(place, demand())
+
+
+def test_a_bundle_that_lost_its_manifest_is_a_bundle_still(signed_bundle: Path) -> None:
+    (signed_bundle / MANIFEST).unlink()
+    assert [problem.sentence for problem in verify(signed_bundle, demand()).problems] == ["manifest.json is missing"]
+
+
+def test_a_signature_cannot_be_left_out_added_or_exchanged(
+    signed_bundle: Path, unsigned_bundle: Path, other_key: Path
+) -> None:
+    beside = f"{MANIFEST}.sig"
+    shutil.copy(signed_bundle / beside, unsigned_bundle / beside)
+    assert kinds(unsigned_bundle) == {"added"}
+    (signed_bundle / beside).unlink()
+    assert kinds(signed_bundle) == {"missing"}
+    other = seal_both(fill(signed_bundle.parent / "other"), load_signer(other_key, {}))
+    shutil.copy(other / beside, signed_bundle / beside)
+    assert kinds(signed_bundle) == {"another key"}
+
+
+def test_whoever_writes_manifest_and_digest_anew_does_not_fit_the_signature(signed_bundle: Path) -> None:
+    rewrite(signed_bundle, lambda text: text.replace('"PASS"', '"FAIL"'))
+    assert named(signed_bundle) == {MANIFEST, f"{MANIFEST}.sig"}
+
+
+def test_a_key_that_is_demanded_must_have_signed(
+    signed_bundle: Path, unsigned_bundle: Path, signer: Signer, other_key: Path
+) -> None:
+    mine, others = frozenset([signer.fingerprint]), frozenset([load_signer(other_key, {}).fingerprint])
+    assert verify(signed_bundle, demand(keys=mine | others)).is_sound
+    assert kinds(signed_bundle, keys=others) == {"another key"}
+    assert kinds(unsigned_bundle, keys=mine) == {"unsigned"}
+
+
+def test_everything_sealed_anew_by_another_is_seen_by_the_key_alone(
+    signed_bundle: Path, signer: Signer, other_key: Path
+) -> None:
+    (signed_bundle / "report.html").write_text("<p>All is well</p>")
+    seal(signed_bundle / "public", about("public"), load_signer(other_key, {}))
+    seal(signed_bundle, about(), load_signer(other_key, {}))
+    assert verify(signed_bundle, demand()).is_sound
+    assert kinds(signed_bundle, keys=frozenset([signer.fingerprint])) == {"another key"}
+
+
+def test_what_a_signature_does_not_prove_is_said(signed_bundle: Path, unsigned_bundle: Path, signer: Signer) -> None:
+    (said,) = verify(signed_bundle, demand()).notes
+    assert "nobody says whose key it is" in said
+    assert signer.fingerprint in said
+    assert verify(signed_bundle, demand(keys=frozenset([signer.fingerprint]))).notes == ()
+    assert "not signed" in verify(unsigned_bundle, demand()).notes[0]
+    assert "register" in verify(signed_bundle, demand(register=None)).notes[-1]
+
+
+def test_a_public_bundle_verifies_by_itself_and_is_checked_within(signed_bundle: Path, tmp_path: Path) -> None:
+    alone = Path(shutil.copytree(signed_bundle / "public", tmp_path / "alone"))
+    assert verify(alone, demand()).is_sound
+    (alone / "mst.csv").write_text("a,b\n")
+    assert named(alone) == {"mst.csv"}
+    seal(signed_bundle / "public", about("public", valid_until="2020-01-01"), None)
+    found = verify(signed_bundle, demand())
+    assert "public/manifest.json" in {path for problem in found.problems for path in problem.paths}
+    assert found.public is not None
+    assert {problem.kind for problem in found.public.problems} == {"expired"}
+
+
+def test_after_the_last_day_it_does_not_verify(tmp_path: Path, signer: Signer) -> None:
+    folder = seal_both(fill(tmp_path / "b"), signer, valid_until="2026-11-22")
+    assert verify(folder, demand()).is_sound
+    assert kinds(folder, today=date(2026, 11, 23)) == {"expired"}
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "", "a//b", "./a", "C:/x", "a\\\\b"])
+def test_a_manifest_that_names_what_is_outside_is_not_believed(path: str, unsigned_bundle: Path) -> None:
+    rewrite(unsigned_bundle, lambda text: text.replace('"report.html"', f'"{path}"'))
+    (problem,) = verify(unsigned_bundle, demand()).problems
+    assert problem.paths == (MANIFEST,)
+    assert "path" in problem.sentence
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace('"title": "Small"', '"title": "Small",\n  "title": "Other"'),
+        lambda text: re.sub(r'"size": \d+', f'"size": {"9" * 5000}', text, count=1),
+        lambda text: re.sub(r'"size": (\d+)', r'"size": \1.0', text, count=1),
+        lambda text: re.sub(r'"size": \d+', '"size": -1', text, count=1),
+        lambda text: re.sub(r'"size": \d+', '"size": NaN', text, count=1),
+        lambda text: text.replace('"files": {', '"files": ' + "[" * 100_000),
+        lambda text: text.replace('"manifest_version": 1', '"manifest_version": 2'),
+        lambda text: text.replace('"kind": "internal"', '"kind": "\\ud800"'),
+        lambda text: text.replace('"title"', '"\\u001b[2J"'),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text + "\n",
+        lambda text: json.dumps(json.loads(text)),
+        lambda text: "[]",
+        lambda text: "",
+    ],
+)
+def test_a_hostile_manifest_ends_in_one_short_sentence(change: Callable[[str], str], unsigned_bundle: Path) -> None:
+    rewrite(unsigned_bundle, change)
+    (problem,) = verify(unsigned_bundle, demand()).problems
+    assert problem.kind == "changed"
+    assert len(problem.sentence) < 500
+    assert problem.sentence.isprintable()
+
+
+def test_a_manifest_of_a_gigabyte_is_refused_unread(unsigned_bundle: Path) -> None:
+    with (unsigned_bundle / MANIFEST).open("r+b") as file:
+        file.truncate(2**30)
+    (problem,) = verify(unsigned_bundle, demand()).problems
+    assert "larger" in problem.sentence
+
+
+def test_a_manifest_may_not_hold_another_public_bundle_than_one_of_kind_public(unsigned_bundle: Path) -> None:
+    seal(unsigned_bundle / "public", about("internal"), None)
+    seal(unsigned_bundle, about(), None)
+    assert kinds(unsigned_bundle) == {"not fit"}
+
+
+def test_the_form_of_a_manifest_is_the_same_whatever_order_it_was_made_in(unsigned_bundle: Path) -> None:
+    manifest = Manifest.model_validate_json((unsigned_bundle / MANIFEST).read_bytes())
+    turned = manifest.model_copy(update={"files": dict(reversed(manifest.files.items()))})
+    assert canonical(turned) == canonical(manifest) == (unsigned_bundle / MANIFEST).read_bytes()
+    write_document(unsigned_bundle, MANIFEST, turned, None)
+    assert verify(unsigned_bundle, demand()).is_sound

@@ -1,0 +1,101 @@
+"""How often a real table was measured against on this machine: every evaluation that is published answers a query.
+
+Whoever may ask for numbers about tables of their own making, again and again, gets the real table out of the numbers.
+Nothing here stops that; it is counted, so that a report can say how often it was done.
+
+The count is kept beside the key of fingerprints: one line for each evaluation, only ever added to, with the keyed
+fingerprint of the table and nothing else of it. Another machine, another key or another schema counts anew.
+
+Source: Ganev & De Cristofaro 2023, arXiv:2312.05114 (ReconSyn: reconstruction from metrics that are open to queries).
+"""
+
+import datetime as dt
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from synth.errors import OutputError
+from understudy.provenance import key_path
+
+FILE_VARIABLE = "UNDERSTUDY_ATTEMPTS_FILE"
+PATIENCE_S = 10.0
+"""How long another process that counts is waited for."""
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """How often one real table was measured against.
+
+    Attributes:
+        evaluations: runs, evaluations and comparisons, this one included.
+        tables: synthetic tables that were measured in them.
+        since: the day of the first, as ISO 8601 has it.
+    """
+
+    evaluations: int
+    tables: int
+    since: str
+
+
+def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where attempts are counted.
+
+    Raises:
+        OutputError: there is no home folder to count them in.
+    """
+    if environment.get(FILE_VARIABLE):
+        return Path(environment[FILE_VARIABLE])
+    return key_path(environment).with_name("attempts.jsonl")
+
+
+def count_attempt(print_of_table: str, *, attempt: str, n_tables: int) -> dict[str, Any] | None:
+    """The attempts on a table with this one among them, as plain data; none where they cannot be counted.
+
+    Args:
+        print_of_table: its keyed fingerprint; see `understudy.provenance.fingerprint`.
+        attempt: what tells this attempt from others: one that is counted again, as it was resumed, counts once.
+        n_tables: synthetic tables that it measures.
+    """
+    try:
+        path = attempts_path()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
+            found = [line for line in _lines(path) if line["table"] == print_of_table]
+            if not any(line["attempt"] == attempt for line in found):
+                found.append(_added(path, print_of_table, attempt, n_tables))
+    except (OSError, OutputError, Timeout):
+        return None
+    first = min(str(line["at"]) for line in found)
+    return asdict(Attempts(len(found), sum(int(line["tables"]) for line in found), first))
+
+
+def _added(path: Path, table: str, attempt: str, n_tables: int) -> dict[str, Any]:
+    """A line written at the end and flushed to the disk; a line that was cut off by a crash stays by itself."""
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    line = {"table": table, "attempt": attempt, "tables": n_tables, "at": today}
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(handle, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        file.write((b"\n" if torn else b"") + json.dumps(line).encode() + b"\n")
+        file.flush()
+        os.fsync(handle)
+    return line
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines; one that a crash cut off counts for nothing."""
+    if not path.exists():
+        return
+    for text in path.read_bytes().split(b"\n"):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(line, dict) and {"table", "attempt", "tables", "at"} <= line.keys():
+            yield line

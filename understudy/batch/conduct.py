@@ -1,0 +1,211 @@
+"""A batch: its jobs checked, those that are finished left alone, the others run, and every one accounted for."""
+
+import signal
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from synth.errors import OutputError
+from understudy.batch import earlier
+from understudy.batch.crew import HANDS, LOOK_EVERY_S, Crew
+from understudy.batch.listing import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
+from understudy.batch.outcome import BAD, BROKEN, NOT_STARTED, Outcome, exit_code, finished, outcome_of
+from understudy.console import Console, Tell, duration
+from understudy.exit_codes import DONE, INTERRUPTED, TERMINATED
+from understudy.unfinished import tidy, wait_for_hands
+
+
+@dataclass(frozen=True)
+class Orders:
+    """How a batch is to be run.
+
+    Attributes:
+        folder: of the batch.
+        workers: jobs at once.
+        timeout_s: seconds that a job may take; none: any.
+        fail_fast: whether no job is begun after the first that does not end well.
+        options: of every job's command.
+    """
+
+    folder: Path
+    workers: int = 1
+    timeout_s: float | None = None
+    fail_fast: bool = False
+    options: Sequence[str] = ()
+
+
+@dataclass
+class Report:
+    """What a batch came to.
+
+    Attributes:
+        outcomes: one for each job, in the order of jobs.
+        cut: what ended the batch before its jobs; none where nothing did.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    cut: BaseException | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What the batch ends with."""
+        if self.cut is None:
+            return exit_code(self.outcomes)
+        return TERMINATED if isinstance(self.cut, SystemExit) else INTERRUPTED
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many jobs came to what."""
+        return Counter(outcome.state for outcome in self.outcomes)
+
+
+@dataclass
+class _Course:
+    """What is known while a batch is at work."""
+
+    jobs: Sequence[BatchJob]
+    console: Console
+    found: dict[str, Outcome] = field(default_factory=dict)
+    took: list[float] = field(default_factory=list)
+    reached: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep what a job came to, and say it."""
+        self.found[outcome.name] = outcome
+        took = "" if outcome.seconds is None else f" after {duration(outcome.seconds)}"
+        why = f": {outcome.error}" if outcome.error else ""
+        self.say(f"{outcome.name}: {outcome.shown_state}{took}{why}")
+
+    def say(self, text: str) -> None:
+        """A line with how many jobs are done, and when."""
+        now = datetime.now().astimezone().strftime("%H:%M:%S")
+        self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {now} {text}")
+
+    def show(self, crew: Crew, tell: Tell) -> None:
+        """Move the bar; a job under way counts as far as jobs before it tell how long one takes."""
+        names = ", ".join(one.job.name for one in crew.at_work)
+        if not self.took:
+            tell(names, None)
+            return
+        mean = sum(self.took) / len(self.took)
+        under_way = sum(min((time.monotonic() - one.started) / mean, 0.95) for one in crew.at_work if mean > 0)
+        # A long job must not move the bar back.
+        self.reached = max(self.reached, (len(self.found) + under_way) / len(self.jobs))
+        tell(names, min(self.reached, 1.0))
+
+
+def conduct(jobs: Sequence[BatchJob], orders: Orders, console: Console) -> Report:
+    """Run all jobs that are not finished, each in a process of its own, from where an earlier start left them.
+
+    Args:
+        jobs: as listed.
+        orders: how.
+        console: says what begins and ends.
+
+    Returns:
+        What every job came to, also when the batch is told to end; then the jobs under way were ended, resumable.
+
+    Raises:
+        OutputError: the folder cannot be written, or another batch is at work there; nothing was run.
+    """
+    with _alone(orders.folder):
+        wait_for_hands(sorted((orders.folder / OWN / HANDS).glob("*")), orders.folder)
+        for name in (SUMMARY_JSON, SUMMARY_CSV):  # an old one must not pass for this start's
+            (orders.folder / name).unlink(missing_ok=True)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it never learns how a process ended
+        course = _Course(jobs, console)
+        waiting = deque(job for job in jobs if not _settled(job, course))
+        cut = _run(waiting, course, orders) if waiting else None
+    left = [Outcome(job.name, NOT_STARTED) for job in jobs if job.name not in course.found]
+    course.found |= {outcome.name: outcome for outcome in left}
+    return Report(tuple(course.found[job.name] for job in jobs), cut)
+
+
+def _settled(job: BatchJob, course: _Course) -> bool:
+    """Whether nothing is to be run for a job: it cannot run, or it is finished."""
+    if job.spec is None:
+        course.add(Outcome(job.name, BAD, error=job.fault))
+        return True
+    other = earlier.difference(job)
+    if other is None:
+        return False
+    found = finished(job, earlier=True) if not other else None
+    if found is not None:
+        tidy(job.out)
+        course.add(found)
+        return True
+    error = f"an output folder must be new: {str(job.out)!r} is there, {other}; remove it, or name another --out"
+    course.add(Outcome(job.name, BAD, error=error))
+    return True
+
+
+def _run(waiting: deque[BatchJob], course: _Course, orders: Orders) -> BaseException | None:
+    """Jobs begun and ended, until none is left or the batch is told to end."""
+    with (
+        Crew(orders.folder, orders.workers, orders.options, orders.timeout_s) as crew,
+        course.console.stage("batch") as tell,
+    ):
+        try:
+            while waiting or crew.at_work:
+                while waiting and not crew.is_full:
+                    _begin(waiting.popleft(), crew, course)
+                for ended in crew.ended():
+                    course.took.append(ended.seconds)
+                    course.add(outcome_of(ended))
+                if orders.fail_fast and any(outcome.exit_code != DONE for outcome in course.found.values()):
+                    waiting.clear()
+                course.show(crew, tell)
+                time.sleep(LOOK_EVERY_S)
+        except (KeyboardInterrupt, SystemExit) as cut:
+            for ended in crew.stop():
+                course.add(outcome_of(ended))
+            return cut
+    return None
+
+
+def _begin(job: BatchJob, crew: Crew, course: _Course) -> None:
+    try:
+        earlier.write_mark(job)
+        crew.start(job)
+    except (OSError, OutputError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
+        course.add(Outcome(job.name, BROKEN, error=f"the system did not let it begin: {why}"))
+    else:
+        course.say(f"{job.name}: begun")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """This process has the batch's folder to itself; it is made where it is not there.
+
+    Raises:
+        OutputError: another batch has it, or it cannot be written.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+        own = folder / OWN
+        own.mkdir(mode=0o700, exist_ok=True)
+        (own / HANDS).mkdir(exist_ok=True)
+        lock = FileLock(own / "lock")
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise OutputError(
+            f"another batch is at work on --out {str(folder)!r}; wait for it to end, or name another --out"
+        ) from None
+    except OSError as error:
+        raise OutputError(
+            f"--out {str(folder)!r} cannot be written ({error.strerror}); choose a folder, or one beside which there "
+            "is room"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,194 @@
+"""What one job of a batch came to, read from how its process ended and from what it left."""
+
+import json
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.batch.listing import BatchJob
+from understudy.exit_codes import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED
+from understudy.unfinished import requested
+
+PASSED, FAIL, OPEN, NO_VERDICT = "PASS", "FAIL", "INCONCLUSIVE", "no verdict"
+BAD, BROKEN, KILLED, TIMED_OUT = "bad input", "internal error", "killed by signal", "timed out"
+CUT, NOT_STARTED = "interrupted", "not started"
+
+CODES = {PASSED: DONE, NO_VERDICT: DONE, FAIL: FAILED, BAD: BAD_INPUT, OPEN: INCONCLUSIVE}
+"""The exit code of a state; of every other it is that of an internal error."""
+WORST_FIRST = (INTERNAL_ERROR, BAD_INPUT, FAILED, INCONCLUSIVE)
+"""What a batch says of itself: jobs without an answer outrank answers, since the answers are not all there."""
+
+GO_ON = "the same command goes on from its unfinished work"
+TAIL_BYTES = 64 * 1024
+MOST_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job came to.
+
+    Attributes:
+        name: of the job.
+        state: one of this module's.
+        earlier: whether an earlier start of the batch finished it.
+        epsilon: that its private fits promise together, or have reserved where they are not finished; none: no such.
+        seconds: that its process took in this start; none where there was no process.
+        out: the output's folder; none where there is none.
+        error: one sentence without full stop; empty where nothing went wrong.
+        exit_status: of its process, minus a signal's number; none where there was no process.
+    """
+
+    name: str
+    state: str
+    earlier: bool = False
+    epsilon: float | None = None
+    seconds: float | None = None
+    out: Path | None = None
+    error: str = ""
+    exit_status: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What the job adds to the exit code of its batch."""
+        return CODES.get(self.state, INTERNAL_ERROR)
+
+    @property
+    def shown_state(self) -> str:
+        """The state, and when it was reached where that was earlier."""
+        return f"{self.state} (finished earlier)" if self.earlier else self.state
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job's process ended.
+
+    Attributes:
+        job: what it was to do.
+        status: exit status, or minus the signal that ended it.
+        seconds: from its start to its end.
+        stopped: why the batch ended it: `TIMED_OUT` or `CUT`; empty where it did not.
+    """
+
+    job: BatchJob
+    status: int
+    seconds: float
+    stopped: str = ""
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    """What a batch says of itself: the worst of its jobs, those first that gave no answer.
+
+    >>> exit_code([Outcome("a", "FAIL"), Outcome("b", "PASS"), Outcome("c", "bad input")])
+    2
+    """
+    found = list(outcomes)
+    codes = {outcome.exit_code for outcome in found if outcome.state != NOT_STARTED}
+    worst = next((code for code in WORST_FIRST if code in codes), DONE)
+    missing = any(outcome.state == NOT_STARTED for outcome in found)
+    return INTERNAL_ERROR if missing and worst == DONE else worst
+
+
+def outcome_of(ended: Ended) -> Outcome:
+    """What a job came to whose process has ended; a verdict counts only where it is on the disk."""
+    job, status = ended.job, ended.status
+    if status in (DONE, FAILED, INCONCLUSIVE):
+        found = finished(job, earlier=False)
+        if found is not None and found.exit_code == status:
+            return Outcome(**{**found.__dict__, "seconds": ended.seconds, "exit_status": status})
+    state, error = _state(ended)
+    return Outcome(
+        job.name,
+        state,
+        epsilon=_reserved(job),
+        seconds=ended.seconds,
+        error=error,
+        exit_status=status,
+    )
+
+
+def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
+    """What a job came to whose output is there; none where that does not say."""
+    evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
+    if evaluation is None or verdict is None:
+        return None
+    state = verdict.get("verdict") or NO_VERDICT
+    return Outcome(job.name, state, earlier=earlier, epsilon=_promised(evaluation), out=job.out)
+
+
+def finished_files(out: Path, evaluation: Mapping[str, Any]) -> bool:
+    """Whether every file is there that an evaluation says was made with it."""
+    names = ("verdict.json", "report.html", *(provenance_of(evaluation).get("files_sha256") or {}))
+    return all((out / name).is_file() for name in names)
+
+
+def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where an evaluation came from, as far as it says so."""
+    found = evaluation.get("provenance")
+    return found if isinstance(found, dict) else {}
+
+
+def read_content(path: Path) -> dict[str, Any] | None:
+    """What a JSON file holds; none where it is not there, or is not what a run writes."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _state(ended: Ended) -> tuple[str, str]:
+    """The state of a job without an answer, and why there is none."""
+    said = _last_error(ended.job.log)
+    if ended.stopped == TIMED_OUT:
+        return TIMED_OUT, f"it took longer than --timeout-s allows; {GO_ON}"
+    if ended.stopped == CUT:
+        return CUT, f"the batch was ended while it was at work; {GO_ON}"
+    if ended.status == BAD_INPUT:
+        return BAD, said or "it ended as bad input does, and its log does not say why"
+    if ended.status < 0 or ended.status in (INTERRUPTED, TERMINATED):
+        number = int(_SIGNALS.get(ended.status, -ended.status))
+        return f"{KILLED} {number}", _death(number)
+    if ended.status == INTERNAL_ERROR and said:
+        return BROKEN, said
+    return BROKEN, f"its process ended with exit code {ended.status} and without an output that agrees; see its log"
+
+
+_SIGNALS = {INTERRUPTED: signal.SIGINT, TERMINATED: signal.SIGTERM}
+
+
+def _death(number: int) -> str:
+    if number == signal.SIGKILL:
+        return f"its process was killed, as a system does that runs out of memory; {GO_ON}"
+    return f"its process was ended from outside or by a fault ({signal.strsignal(number) or number}); {GO_ON}"
+
+
+def _last_error(log: Path) -> str:
+    """The sentence of the last error in a log; empty where there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    found = next((line for line in reversed(lines) if line.startswith("Error: ")), "")
+    words = "".join(sign if sign.isprintable() else " " for sign in found.removeprefix("Error: "))
+    return words[:MOST_CHARACTERS].rstrip(". ")
+
+
+def _promised(evaluation: Mapping[str, Any]) -> float | None:
+    """What the private fits of a finished job promise together: composed in a sweep, else added up."""
+    swept = provenance_of(evaluation).get("sweep")
+    if swept and swept.get("composed"):
+        return float(swept["composed"]["epsilon"])
+    stated = [one["statement"]["epsilon"] for one in evaluation.get("candidates", ()) if one.get("statement")]
+    return float(sum(stated)) if stated else None
+
+
+def _reserved(job: BatchJob) -> float | None:
+    """What the private fits of an unfinished job may have reserved, added up as the job asks for it."""
+    points = {} if job.spec is None else job.spec.points
+    asked = [points[label].epsilon for label in requested(job.out) if label in points]
+    known = [float(epsilon) for epsilon in asked if isinstance(epsilon, int | float)]
+    return sum(known) if known else None

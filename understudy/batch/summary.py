@@ -1,0 +1,157 @@
+"""What a batch came to, for people, spreadsheets and programs."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from synth.errors import UnderstudyError
+from synth.output import whole_file
+from synth.schema_file import read_schema
+from understudy.batch.listing import SUMMARY_CSV, SUMMARY_JSON, BatchJob
+from understudy.batch.outcome import Outcome
+
+FIELDS = ("job", "state", "finished_earlier", "epsilon", "seconds", "out", "error", "exit_code", "exit_status")
+HEADINGS = ("job", "state", "epsilon", "seconds", "output", "error")
+MOST_SHOWN = 90
+"""Characters of an error in a table on a terminal; the rest is in the files."""
+
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What begins a cell that a spreadsheet would compute."""
+
+
+def content_of(outcomes: Sequence[Outcome], code: int, began: datetime) -> dict[str, Any]:
+    """A batch as plain data.
+
+    Args:
+        outcomes: of its jobs.
+        code: that the command ends with.
+        began: when it was started, with its time zone.
+    """
+    now = datetime.now().astimezone()
+    return {
+        "exit_code": code,
+        "began": began.isoformat(timespec="seconds"),
+        "ended": now.isoformat(timespec="seconds"),
+        "states": dict(Counter(outcome.state for outcome in outcomes)),
+        "jobs": [_entry(outcome) for outcome in outcomes],
+    }
+
+
+def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """The table of a batch for a terminal, under `HEADINGS`."""
+    return [
+        (
+            outcome.name,
+            outcome.shown_state,
+            "" if outcome.epsilon is None else f"{outcome.epsilon:.3g}",
+            "" if outcome.seconds is None else f"{outcome.seconds:.1f}",
+            "" if outcome.out is None else shown(outcome.out),
+            _brief(outcome.error),
+        )
+        for outcome in outcomes
+    ]
+
+
+def write_summary(content: dict[str, Any], folder: Path) -> None:
+    """Write `summary.json` and `summary.csv`, each whole or not at all.
+
+    Args:
+        content: as `content_of` gives it.
+        folder: of the batch.
+
+    Raises:
+        OSError: there is no room for them.
+    """
+    with whole_file(folder / SUMMARY_CSV) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(FIELDS)
+        for job in content["jobs"]:
+            writer.writerow([cell(job[name]) for name in FIELDS])
+    with whole_file(folder / SUMMARY_JSON) as beside:
+        beside.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def cell(value: object) -> str:
+    """A value as a cell that no spreadsheet takes for a formula.
+
+    >>> cell("=1+1"), cell(0.5), cell(-9), cell(None)
+    ("'=1+1", '0.5', '-9', '')
+    """
+    text = "" if value is None else str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA_SIGNS) else text
+
+
+def accounts(jobs: Sequence[BatchJob]) -> list[dict[str, Any]]:
+    """How the totals stand that private fits of these jobs are paid from, each once.
+
+    A ledger that cannot be read now is told as such: what was spent is in it all the same.
+    """
+    payers: dict[tuple[str | None, Path], BatchJob] = {}
+    for job in jobs:
+        if job.spec is not None and any(point.epsilon is not None for point in job.spec.points.values()):
+            ledger = None if job.spec.ledger is None else str(job.path.parent / job.spec.ledger.url)
+            payers.setdefault((ledger, job.path.parent / job.spec.table.schema_path), job)
+    found = [account for job in payers.values() if (account := _account(job)) is not None]
+    return list({(account["ledger"], account["dataset"]): account for account in found}.values())
+
+
+def account_line(account: dict[str, Any]) -> str:
+    """One total, in one line."""
+    if "error" in account:
+        return f"Ledger {account['ledger']}: {account['error']}"
+    return (
+        f"Ledger {account['ledger']!r}: dataset {account['dataset']!r}, unit {account['unit']}: epsilon "
+        f"{account['spent_epsilon']:.3g} of {account['total_epsilon']:g} is spent, at delta "
+        f"{account['total_delta']:.3g}"
+    )
+
+
+def shown(path: Path) -> str:
+    """A path as text that can be written anywhere."""
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _brief(error: str) -> str:
+    return error if len(error) <= MOST_SHOWN else f"{error[: MOST_SHOWN - 1].rstrip()}…"
+
+
+def _entry(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "job": outcome.name,
+        "state": outcome.state,
+        "finished_earlier": outcome.earlier,
+        "epsilon": outcome.epsilon,
+        "seconds": None if outcome.seconds is None else round(outcome.seconds, 3),
+        "out": None if outcome.out is None else shown(outcome.out),
+        "error": outcome.error or None,
+        "exit_code": outcome.exit_code,
+        "exit_status": outcome.exit_status,
+    }
+
+
+def _account(job: BatchJob) -> dict[str, Any] | None:
+    """The total that pays for one job; none where nobody pays."""
+    from understudy.funds import open_fund
+    from understudy.payment import ledger_of
+
+    assert job.spec is not None
+    try:
+        url = ledger_of(job.spec, job.path.parent)
+        if url is None:
+            return None
+        fund = open_fund(url, read_schema(job.path.parent / job.spec.table.schema_path))
+    except UnderstudyError as error:
+        return {"ledger": f"of job {job.name}", "dataset": None, "error": str(error).rstrip(".")}
+    held = fund.holding
+    return {
+        "ledger": fund.place,
+        "dataset": held.dataset,
+        "unit": held.unit,
+        "spent_epsilon": held.spent_epsilon,
+        "total_epsilon": held.epsilon,
+        "total_delta": held.delta,
+    }

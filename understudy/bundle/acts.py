@@ -1,0 +1,224 @@
+"""What people do to a sealed bundle: sign it off, withdraw it."""
+
+import json
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from understudy.bundle.documents import (
+    LIMIT_BYTES,
+    SIGNATURE,
+    Signature,
+    is_there,
+    open_document,
+    parsed,
+    write_document,
+)
+from understudy.bundle.errors import BundleError
+from understudy.bundle.folder import read_plain
+from understudy.bundle.keys import Signer
+from understudy.bundle.manifest import MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Manifest, moment
+from understudy.bundle.register import Entry, add_to_register, check_register, read_register
+from understudy.bundle.sign_off import Accepted, Person, SignOff
+from understudy.bundle.verification import Demand, Verification, check_bundle, verify
+from understudy.bundle.withdrawal import Withdrawal
+
+VERDICT = "verdict.json"
+
+
+@dataclass(frozen=True)
+class Release:
+    """What two people answer for.
+
+    Attributes:
+        by: who signs off.
+        second: another person who has looked at it.
+        expires: the last day on which it counts; none: as long as the bundle and every waiver do.
+    """
+
+    by: Person
+    second: Person
+    expires: date | None = None
+
+
+def sign_off(folder: Path, release: Release, demand: Demand, signer: Signer | None) -> SignOff:
+    """Sign a bundle off.
+
+    Args:
+        folder: an internal bundle.
+        release: who, and until when.
+        demand: what must hold of the bundle.
+        signer: signs the sign-off; none: nobody does.
+
+    Raises:
+        BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, the two people are
+            one, or the last day is past or later than what it rests on; nothing was written.
+    """
+    _check_people(release)
+    found = verify(folder, demand)
+    if is_there(folder / SIGN_OFF) and found.sign_off is not None:
+        raise BundleError(f"it is signed off already, by {found.sign_off.by.name!r}; a new release needs a new bundle")
+    _check_sound(found)
+    assert found.manifest is not None
+    about = found.manifest.about
+    waivers = _waivers(folder, _released(found.manifest))
+    document = SignOff(
+        signer=None if signer is None else signer.fingerprint,
+        manifest_sha256=found.sha256,
+        signed_at=moment(datetime.now(UTC)),
+        by=release.by,
+        second=release.second,
+        expires=_expiry(release.expires, [about.valid_until, *(waiver.until for waiver in waivers)], demand.today),
+        release=_released(found.manifest),
+        policy=about.policy,
+        waivers=waivers,
+    )
+    write_document(folder, SIGN_OFF, document, signer)
+    return document
+
+
+def withdraw(
+    folder: Path, by: Person, reason: str, signer: Signer | None, register: Path | None
+) -> tuple[Withdrawal, ...]:
+    """Withdraw a bundle, and the public bundle in it, for good.
+
+    What was withdrawn already is only added to the register. Other changes to a bundle are no obstacle: whatever came
+    of it is not to be relied on.
+
+    Args:
+        folder: a bundle.
+        by: who withdraws it.
+        reason: why; it is published with the register.
+        signer: signs the withdrawal; none: nobody does.
+        register: a file of withdrawals to add it to; none: it is added to none.
+
+    Returns:
+        Its withdrawal, and that of the public bundle in it.
+
+    Raises:
+        BundleError: its manifest is not as it was sealed, so that nobody can say what is withdrawn, or it was withdrawn
+            already and no register lacks it; nothing was written.
+        OutputError: the register cannot be written; nothing was written.
+    """
+    check_bundle(folder)
+    if register is not None:
+        check_register(register)
+    places = _withdrawable(folder)
+    before = {place: _withdrawal(place, sha256) for place, sha256 in places.items()}
+    known = {} if register is None or not register.exists() else read_register(register)
+    mine = before[folder]
+    if all(before.values()) and (register is None or set(places.values()) <= known.keys()):
+        assert mine is not None
+        raise BundleError(f"it is withdrawn already and for good: {mine.sentence}; nothing is left to do")
+    made = Withdrawal(
+        signer=None if signer is None else signer.fingerprint,
+        manifest_sha256=places[folder],
+        withdrawn_at=moment(datetime.now(UTC)),
+        by=by,
+        reason=reason,
+    )
+    entries = []
+    for place, sha256 in reversed(places.items()):  # the public one first: as long as the outer is not, it is not done
+        withdrawal = before[place]
+        if withdrawal is None:
+            withdrawal = made.model_copy(update={"manifest_sha256": sha256})
+            write_document(place, WITHDRAWAL, withdrawal, signer)
+        entries.append(Entry(withdrawal=withdrawal, signature=_signature(place, withdrawal)))
+    if register is not None:
+        add_to_register(register, entries)
+    return tuple(entry.withdrawal for entry in reversed(entries))
+
+
+def _check_people(release: Release) -> None:
+    """Refuse one person in two roles."""
+    names = {
+        " ".join(unicodedata.normalize("NFKC", one.name).casefold().split()) for one in (release.by, release.second)
+    }
+    if len(names) == 1:
+        raise BundleError(
+            f"one person cannot check what they sign themselves: name={release.by.name!r} is named twice; "
+            "name a second person"
+        )
+
+
+def _check_sound(found: Verification) -> None:
+    if found.is_sound:
+        return
+    more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+    raise BundleError(
+        f"only what verifies can be signed off: {found.problems[0].sentence}{more}; see `understudy verify`"
+    )
+
+
+def _released(manifest: Manifest) -> str:
+    """The candidate to release, on which the verdict is PASS."""
+    about = manifest.about
+    if about.kind == "public":
+        raise BundleError("a public bundle holds no verdict to sign off; sign off the internal one that it came from")
+    if about.release is None:
+        raise BundleError("the bundle names no table to release; let the job name one under `release`, and run it")
+    if about.verdict != "PASS":
+        raise BundleError(
+            f"only a table that passes is signed off: release={about.release!r} has verdict={about.verdict!r}; "
+            "a waiver, with an owner and a reason, is the way around a rule"
+        )
+    return about.release
+
+
+def _waivers(folder: Path, release: str) -> tuple[Accepted, ...]:
+    """The waivers in force for a table, as the verified file of verdicts names them."""
+    try:
+        content = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
+        (findings,) = (one["findings"] for one in content["candidates"] if one["candidate"] == release)
+        return tuple(_accepted(finding) for finding in findings if finding["waived"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BundleError(f"{VERDICT} does not say what the verdict rests on; make the bundle again") from None
+
+
+def _accepted(finding: Any) -> Accepted:
+    waiver = finding["waiver"]
+    return Accepted(**{name: waiver[name] for name in Accepted.model_fields})
+
+
+def _expiry(asked: date | None, ends: list[date | None], today: date) -> date | None:
+    """The last day on which a sign-off counts."""
+    last = min((end for end in ends if end is not None), default=None)
+    if last is not None and last < today:
+        raise BundleError(f"a waiver that the verdict rests on counted until {last}; judge the table again")
+    if asked is None:
+        return last
+    if asked < today:
+        raise BundleError(f"expires={asked} is past; name a day to come")
+    if last is not None and asked > last:
+        raise BundleError(f"expires={asked} is later than what it rests on counts, {last}; name that day or an earlier")
+    return asked
+
+
+def _withdrawable(folder: Path) -> dict[Path, str]:
+    """The bundle, and the public one in it, each with the digest of its manifest."""
+    opened = open_document(folder, MANIFEST, Manifest)
+    if opened.document is None or opened.problems:
+        raise BundleError(
+            f"nobody can say what would be withdrawn: {opened.problems[0].sentence}; withdraw an intact copy"
+        )
+    places, public = {folder: opened.sha256}, folder / PUBLIC
+    if opened.document.holds_public and public.is_dir() and not public.is_symlink():
+        places[public] = opened.document.files[f"{PUBLIC}/{MANIFEST}"].sha256
+    return places
+
+
+def _withdrawal(folder: Path, sha256: str) -> Withdrawal | None:
+    """The intact withdrawal that is there already; none where none is."""
+    opened = open_document(folder, WITHDRAWAL, Withdrawal)
+    found = None if opened.problems else opened.document
+    return found if found is not None and found.manifest_sha256 == sha256 else None
+
+
+def _signature(folder: Path, withdrawal: Withdrawal) -> Signature | None:
+    """The signature that lies beside a withdrawal."""
+    if withdrawal.signer is None:
+        return None
+    name = f"{WITHDRAWAL}{SIGNATURE}"
+    return parsed(name, read_plain(folder / name, LIMIT_BYTES), Signature)

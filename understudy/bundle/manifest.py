@@ -1,0 +1,146 @@
+"""The manifest: what is in a bundle, byte for byte, and in brief what it is the evidence of."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from evaluate.policy import Policy
+from synth.validation import Frozen
+from understudy.bundle.documents import DIGEST, SIGNATURE, Document
+from understudy.bundle.errors import BundleError
+
+MANIFEST, SIGN_OFF, WITHDRAWAL = "manifest.json", "sign-off.json", "withdrawal.json"
+LATER = (SIGN_OFF, WITHDRAWAL)
+"""What may be put into a bundle after it was sealed."""
+PUBLIC = "public"
+"""The folder of an internal bundle that is a public bundle, whole by itself."""
+
+Moment = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC.")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 in hexadecimal.")]
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+
+
+class File(Frozen):
+    """One file of a bundle."""
+
+    sha256: Digest
+    size: int = Field(ge=0, le=2**62, description="Bytes.")
+
+
+class Rules(Frozen):
+    """Which policy was applied."""
+
+    name: str
+    version: int
+    audience: str
+
+
+class About(Frozen):
+    """What a bundle is the evidence of, in brief.
+
+    A public one holds nothing that was read off real rows: no verdict, since it rests on them, and no seed, since
+    whoever knows all rows but one and can fit again from the same seed can try guesses of that row.
+    """
+
+    kind: Literal["internal", "public"]
+    made_at: Moment
+    valid_until: date | None = Field(default=None, description="The last day on which it may be relied on.")
+    run_id: str | None = None
+    title: str
+    dataset: str | None = Field(default=None, description="Its declared name.")
+    unit: str | None = Field(default=None, description="The unit of privacy.")
+    policy: Rules
+    release: str | None = Field(default=None, description="The candidate named for release.")
+    releasable: bool = Field(default=True, description="False for a sweep whose private fits nobody pays for.")
+    verdict: Outcome | None = Field(default=None, description="On the candidate named for release.")
+    verdicts: dict[str, Outcome] = Field(default_factory=dict, description="On every candidate.")
+    seeds: dict[str, int] = Field(default_factory=dict, description="Of every draw but private noise.")
+    versions: dict[str, str] = Field(default_factory=dict, description="Of everything installed that matters.")
+
+
+class Manifest(Document):
+    """Every file of a bundle with its digest; what it does not name does not belong there."""
+
+    manifest_version: Literal[1] = 1
+    about: About
+    files: dict[str, File] = Field(description="By path from the bundle's folder, with / between the parts.")
+
+    @field_validator("files")
+    @classmethod
+    def _inside(cls, files: dict[str, File]) -> dict[str, File]:
+        for path in files:
+            check_path(path)
+        return files
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The folders that its files lie in."""
+        return frozenset(parent for path in self.files for parent in _parents(path))
+
+    @property
+    def holds_public(self) -> bool:
+        """Whether a public bundle lies in it."""
+        return f"{PUBLIC}/{MANIFEST}" in self.files
+
+    def expired(self, today: date) -> bool:
+        """Whether its last day is over."""
+        return self.about.valid_until is not None and today > self.about.valid_until
+
+
+class Later(Document):
+    """What every document says that is put into a bundle after it was sealed."""
+
+    manifest_sha256: Digest = Field(description="Which bundle it is about: SHA-256 of its manifest.")
+
+
+def check_path(path: str) -> None:
+    """Refuse a path that leaves the folder, cannot travel to every system, or is the manifest's own.
+
+    Raises:
+        BundleError: it does.
+    """
+    if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
+        raise BundleError(
+            f"a path leads out of the folder, or is not plain: path={path!r}; no bundle holds such a file"
+        )
+    if "\\" in path or ":" in path.partition("/")[0][1:2] or not path.isprintable():
+        raise BundleError(
+            f"a file's name holds a backslash, a drive, or what does not print: path={path!r}; name the file otherwise"
+        )
+    if path in RESERVED:
+        raise BundleError(f"a bundle's own files are in no manifest: path={path!r}; remove it there")
+
+
+RESERVED = frozenset(f"{name}{suffix}" for name in (MANIFEST, *LATER) for suffix in ("", DIGEST, SIGNATURE))
+"""Names at the top of a bundle that are the bundle's own."""
+
+
+def moment(at: datetime) -> str:
+    """A moment as manifests write it.
+
+    >>> moment(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    '2026-01-02T03:04:05Z'
+    """
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def last_day(policy: Policy, made_at: str) -> date | None:
+    """The last day on which what was judged by a policy may be relied on; none where the policy sets no end.
+
+    Args:
+        policy: may say for how many days.
+        made_at: the moment, as manifests write it.
+    """
+    days: int | None = getattr(policy, "valid_days", None)
+    return None if days is None else date.fromisoformat(made_at[:10]) + timedelta(days=days)
+
+
+def manifest_json() -> dict[str, Any]:
+    """The JSON Schema of a manifest."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Manifest.model_json_schema()}
+
+
+def _parents(path: str) -> tuple[str, ...]:
+    parts = path.split("/")[:-1]
+    return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))

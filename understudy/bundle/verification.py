@@ -1,0 +1,247 @@
+"""Verification: what of a bundle is not as it was sealed, who signed it, and whether it may still be relied on."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there, open_document, printable
+from understudy.bundle.errors import BundleError
+from understudy.bundle.folder import Contents, contents, digest
+from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
+from understudy.bundle.sign_off import SignOff
+from understudy.bundle.withdrawal import Withdrawal
+
+_D = TypeVar("_D", bound=Document)
+_L = TypeVar("_L", bound=Later)
+SUFFIXES = ("", DIGEST, SIGNATURE)
+UNSIGNED = (
+    "it is not signed: what changed by accident is seen, but whoever changes it on purpose can write the manifest anew"
+)
+NO_REGISTER = "no register of withdrawals was asked: a copy from before a withdrawal does not know of it"
+
+
+def today() -> date:
+    """The day it is, in UTC, as manifests count."""
+    return datetime.now(UTC).date()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What must hold of a bundle beyond that nothing was changed.
+
+    Attributes:
+        keys: fingerprints, of which one must sign the manifest, and the sign-off where there is one; none: any may.
+        signed_off: whether a sign-off must be there.
+        register: withdrawals by the digest of the manifest; none: no register was asked.
+        today: the day on which it is to be relied on.
+    """
+
+    keys: frozenset[str] = frozenset()
+    signed_off: bool = False
+    register: Mapping[str, Withdrawal] | None = None
+    today: date = field(default_factory=today)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found of a bundle.
+
+    Attributes:
+        manifest: none where it cannot be understood.
+        sha256: of the manifest.
+        signer: fingerprint of the key whose signature of the manifest is intact; none where there is none.
+        problems: everything that speaks against relying on it; empty where nothing does.
+        notes: what this cannot say, one sentence each.
+        sign_off: of this manifest; none where there is none, or it cannot be understood.
+        withdrawal: from the folder or from the register; none where there is none.
+        public: of the public bundle in it; none where there is none.
+    """
+
+    manifest: Manifest | None
+    sha256: str
+    signer: str | None
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    sign_off: SignOff | None = None
+    withdrawal: Withdrawal | None = None
+    public: "Verification | None" = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing speaks against relying on it."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found, as plain data."""
+        about = None if self.manifest is None else self.manifest.about.model_dump(mode="json")
+        return {
+            "verified": self.is_sound,
+            "about": about,
+            "n_files": 0 if self.manifest is None else len(self.manifest.files),
+            "manifest_sha256": self.sha256,
+            "signer": self.signer,
+            "problems": [asdict(problem) for problem in self.problems],
+            "notes": list(self.notes),
+            "sign_off": None if self.sign_off is None else self.sign_off.model_dump(mode="json"),
+            "withdrawal": None if self.withdrawal is None else self.withdrawal.model_dump(mode="json"),
+            "public": None if self.public is None else self.public.to_dict(),
+        }
+
+
+def check_bundle(folder: Path) -> None:
+    """Refuse a folder that is no bundle.
+
+    Raises:
+        BundleError: it is no folder, or nothing in it is a manifest's.
+    """
+    if not folder.is_dir():
+        raise BundleError(f"there is no bundle at path={str(folder)!r}; name the folder that holds {MANIFEST}")
+    if not any(is_there(folder / f"{MANIFEST}{suffix}") for suffix in SUFFIXES):
+        raise BundleError(
+            f"this folder is no evidence bundle: path={str(folder)!r} holds no {MANIFEST}; name one that does"
+        )
+
+
+def verify(folder: Path, demand: Demand) -> Verification:
+    """Everything that can be found out about a bundle; nothing in it is believed before it is checked.
+
+    Raises:
+        BundleError: the folder is no bundle.
+    """
+    check_bundle(folder)
+    opened = open_document(folder, MANIFEST, Manifest)
+    if opened.document is None:
+        return Verification(None, opened.sha256, None, opened.problems)
+    manifest = opened.document
+    public = _nested(folder, manifest, demand)
+    sign_off = _later(folder, SIGN_OFF, SignOff, opened.sha256)
+    withdrawn = _later(folder, WITHDRAWAL, Withdrawal, opened.sha256)
+    withdrawal = withdrawn.document or (demand.register or {}).get(opened.sha256)
+    problems = (
+        *opened.problems,
+        *_key_problems(opened, MANIFEST, demand),
+        *_file_problems(manifest, contents(folder), _apart(folder, manifest)),
+        *sign_off.problems,
+        *_sign_off_problems(sign_off, manifest, demand),
+        *withdrawn.problems,
+        *_end_problems(manifest, withdrawal, demand),
+    )
+    if public is not None:
+        problems = (*problems, *_below(public.problems, problems))
+    return Verification(
+        manifest=manifest,
+        sha256=opened.sha256,
+        signer=opened.signer,
+        problems=tuple(dict.fromkeys(problems)),
+        notes=tuple(_notes(opened, demand)),
+        sign_off=sign_off.document,
+        withdrawal=withdrawal,
+        public=public,
+    )
+
+
+def _nested(folder: Path, manifest: Manifest, demand: Demand) -> Verification | None:
+    """The public bundle inside an internal one; it holds no other."""
+    inside = folder / PUBLIC
+    if manifest.about.kind != "internal" or not manifest.holds_public or inside.is_symlink():
+        return None
+    if not (inside / MANIFEST).exists():
+        return None  # that its manifest is missing, the outer one says
+    found = replace(verify(inside, replace(demand, signed_off=False)), notes=())
+    if found.manifest is None or found.manifest.about.kind == "public":
+        return found
+    other = Problem("not fit", (MANIFEST,), f"{MANIFEST} is not that of a public bundle")
+    return replace(found, problems=(*found.problems, other))
+
+
+def _below(inner: tuple[Problem, ...], outer: tuple[Problem, ...]) -> Iterator[Problem]:
+    """What is wrong with the public bundle beyond what the outer manifest has seen of the same files."""
+    seen = {path for problem in outer for path in problem.paths}
+    for problem in inner:
+        paths = tuple(f"{PUBLIC}/{path}" for path in problem.paths)
+        if not seen.issuperset(paths):
+            yield replace(problem, paths=paths, sentence=f"in {PUBLIC}/: {problem.sentence}")
+
+
+def _later(folder: Path, name: str, model: type[_L], sha256: str) -> Opened[_L]:
+    """A document that was put into the bundle after it was sealed; one of another bundle says nothing of this one."""
+    if not is_there(folder / name):
+        return Opened(None, "", ())
+    opened = open_document(folder, name, model)
+    if opened.document is None or opened.document.manifest_sha256 == sha256:
+        return opened
+    other = Problem("not fit", (name,), f"{name} is of another bundle: it names another manifest")
+    return Opened(None, opened.sha256, (*opened.problems, other))
+
+
+def _key_problems(opened: Opened[_D], name: str, demand: Demand) -> Iterator[Problem]:
+    document = opened.document
+    if not demand.keys or document is None:
+        return
+    if document.signer is None:
+        yield Problem("unsigned", (name,), f"{name} is not signed, and a key was named that must sign it")
+    elif opened.signer is not None and opened.signer not in demand.keys:
+        yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {opened.signer}")
+
+
+def _file_problems(manifest: Manifest, found: Contents, apart: frozenset[str]) -> Iterator[Problem]:
+    for path, file in sorted(manifest.files.items()):
+        shown = printable(path)
+        if path in found.files:
+            try:
+                if digest(found.files[path]) != (file.sha256, file.size):
+                    yield Problem("changed", (shown,), f"{shown} was changed")
+            except BundleError as error:
+                yield Problem("damaged", (shown,), f"{shown} cannot be checked: {error}")
+        elif path in found.odd or path in found.folders:
+            yield Problem("changed", (shown,), f"{shown} was replaced: it is {found.odd.get(path, 'a folder')}")
+        else:
+            yield Problem("missing", (shown,), f"{shown} is missing")
+    for path in sorted(found.files.keys() - manifest.files.keys() - apart):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added")
+    for path in sorted(found.odd.keys() - manifest.files.keys() - apart):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is {found.odd[path]}")
+    for path in sorted(found.folders - manifest.folders - manifest.files.keys()):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is a folder")
+
+
+def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
+    """Files that the manifest does not name and that are checked by themselves."""
+    held = [MANIFEST, *(name for name in LATER if is_there(folder / name))]
+    if manifest.about.kind == "internal" and manifest.holds_public:
+        held += [f"{PUBLIC}/{name}" for name in LATER if is_there(folder / PUBLIC / name)]
+    return frozenset(f"{name}{suffix}" for name in held for suffix in SUFFIXES)
+
+
+def _sign_off_problems(opened: Opened[SignOff], manifest: Manifest, demand: Demand) -> Iterator[Problem]:
+    found, about = opened.document, manifest.about
+    if found is None:
+        if demand.signed_off and not opened.sha256:
+            yield Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
+        return
+    yield from _key_problems(opened, SIGN_OFF, demand)
+    if (found.release, found.verdict, found.policy) != (about.release, about.verdict, about.policy):
+        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
+    if found.expired(demand.today):
+        yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {found.expires}")
+
+
+def _end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
+    if withdrawal is not None:
+        yield Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}")
+    if manifest.expired(demand.today):
+        yield Problem("expired", (MANIFEST,), f"it was valid until {manifest.about.valid_until}")
+
+
+def _notes(opened: Opened[Manifest], demand: Demand) -> Iterator[str]:
+    if opened.document is not None and opened.document.signer is None:
+        yield UNSIGNED
+    elif opened.signer is not None and not demand.keys:
+        yield (
+            f"the signature is intact, but nobody says whose key it is: fingerprint={opened.signer}; compare it with "
+            "one that you have from the signer, or pass --public-key"
+        )
+    if demand.register is None:
+        yield NO_REGISTER

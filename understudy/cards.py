@@ -1,0 +1,137 @@
+"""The model cards of what is handed on: an internal one of every table, a public one of the one that is released."""
+
+import csv
+import gzip
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evaluate.result import Evaluation
+from evaluate.verdict import Verdict
+from reports.model_card import CardFacts, Together, internal_card, public_card, write_card
+from synth.terms import Terms
+from understudy.job import LABEL
+
+if TYPE_CHECKING:
+    from understudy.plan import Plan
+
+CARDS = "cards"
+PUBLIC_YAML, PUBLIC_MARKDOWN = "model-card.yaml", "README.md"
+
+
+@dataclass(frozen=True)
+class Handing:
+    """What a job says about handing its tables on.
+
+    Attributes:
+        terms: of use.
+        holdout_share: of the units; none where no job says so.
+        together: what the table for release and all that was drawn with it promise together; none where that is all.
+    """
+
+    terms: Terms = field(default_factory=Terms)
+    holdout_share: float | None = None
+    together: Together | None = None
+
+    @classmethod
+    def of(cls, plan: "Plan") -> "Handing":
+        """What a plan's job says."""
+        found = plan.together
+        together = None if found is None else Together(fits=found.n_fits, epsilon=found.epsilon, delta=found.delta)
+        return cls(plan.job.card, plan.job.split.holdout_share, together)
+
+    def facts(self, table: Path | None, file: str | None, today: date | None = None) -> CardFacts:
+        """What a card says of a synthetic table that no evaluation knows.
+
+        Args:
+            table: the file; none where none is kept.
+            file: what the card calls it, relative to itself.
+            today: the card's day; none: the day that it is, in UTC.
+        """
+        n_rows, n_columns = (None, None) if table is None else size_of(table)
+        made_on = datetime.now(UTC).date() if today is None else today
+        return CardFacts(made_on, self.terms, file, n_rows, n_columns, self.holdout_share)
+
+
+def write_cards(
+    evaluation: Evaluation,
+    verdicts: Iterable[Verdict],
+    tables: Mapping[str, Path],
+    handing: Handing,
+    folder: Path,
+) -> None:
+    """An internal card of every candidate, as `cards/LABEL.yaml` and `cards/LABEL.md`.
+
+    Of a sweep that nobody pays for there are none: none of its tables was kept.
+
+    Args:
+        evaluation: *Sensitive*: it was measured on real rows.
+        verdicts: on its candidates.
+        tables: the synthetic table of each, as files within the folder.
+        handing: what the job says.
+        folder: is there.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    swept = evaluation.provenance.get("sweep")
+    if isinstance(swept, Mapping) and swept.get("releasable") is not True:
+        return
+    ruled, cards = tuple(verdicts), folder / CARDS
+    cards.mkdir(exist_ok=True)
+    for index, candidate in enumerate(evaluation.candidates, start=1):
+        table = tables.get(candidate.name)
+        file = None if table is None else f"../{table.as_posix()}"
+        facts = handing.facts(None if table is None else folder / table, file)
+        name = file_name(candidate.name, index)
+        # What the numbers of a public report add is of the table that they are about.
+        released = candidate.name == evaluation.provenance.get("release")
+        facts = replace(facts, together=handing.together if released else None)
+        card = internal_card(evaluation, candidate.name, facts, ruled)
+        write_card(card, cards / f"{name}.yaml", cards / f"{name}.md")
+
+
+def write_public_card(evaluation: Evaluation, name: str, handing: Handing, folder: Path, file: str) -> None:
+    """The card of a release, as `model-card.yaml` and as `README.md` with a dataset card's front matter.
+
+    Args:
+        evaluation: of it, only what was said before any real row was read is shown.
+        name: of the candidate that is released.
+        handing: what the job says.
+        folder: is there, and holds the table.
+        file: the synthetic table, relative to the folder.
+
+    Raises:
+        CardError: no candidate goes by that name; nothing was written.
+        OutputError: a file cannot be written.
+    """
+    facts = replace(handing.facts(folder / file, file), together=handing.together)
+    write_card(public_card(evaluation, name, facts), folder / PUBLIC_YAML, folder / PUBLIC_MARKDOWN)
+
+
+def file_name(name: str, index: int) -> str:
+    """A candidate's name where it may name a file, else its place among them.
+
+    >>> file_name("mst", 1), file_name("../etc/passwd", 2)
+    ('mst', 'table-2')
+    """
+    return name if LABEL.fullmatch(name) is not None else f"table-{index}"
+
+
+def size_of(table: Path) -> tuple[int | None, int | None]:
+    """Rows and columns of a synthetic table's file; none where they cannot be counted."""
+    if table.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        known = pq.read_metadata(table)
+        return int(known.num_rows), int(known.num_columns)
+    opener = gzip.open if table.suffix == ".gz" else open
+    with opener(table, "rt", encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file)
+        try:
+            n_columns = len(next(lines, []))
+            return sum(1 for _ in lines), n_columns
+        except csv.Error:  # a field that is larger than any of ours
+            return None, None

@@ -1,0 +1,70 @@
+"""`understudy batch`: many jobs, each for itself."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from understudy.cli.options import console_of
+
+if TYPE_CHECKING:
+    from understudy.batch.conduct import Report
+    from understudy.console import Console
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("batch", epilog="Example: understudy batch jobs/*.toml --workers 4 --out out/nightly")(batch)
+
+
+def batch(
+    ctx: typer.Context,
+    jobs: Annotated[list[Path], typer.Argument(help="Job files (docs/job.md).", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="A folder for all outputs, new or not.", show_default=False)],
+    workers: Annotated[int, typer.Option(min=1, help="Jobs at once, each in a process of its own.")] = 1,
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout-s", min=0.001, help="Seconds that each job may take; none: any.")
+    ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Begin no job after the first that does not end with exit code 0.")
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Remove unfinished work of these outputs; what was drawn stays spent.")
+    ] = False,
+) -> int:
+    """Run many jobs, each in a process of its own, and sum up what they came to.
+
+    Job NAME.toml leaves the folder OUT/NAME, and what it said in OUT/NAME.log. Whatever befalls one job, the others go
+    on. The same command given again leaves finished jobs alone, goes on with those that were cut short and tries those
+    again that failed. Exit code: 4 if a job was killed, timed out or met an internal error; else 2 if one was bad
+    input, 1 if one FAILs, 3 if one is INCONCLUSIVE; 0 if all are done and none of these (docs/batch.md).
+    """
+    from datetime import datetime
+
+    from understudy.batch.conduct import Orders, conduct
+    from understudy.batch.listing import listed
+    from understudy.batch.summary import accounts, content_of, write_summary
+
+    console, began = console_of(ctx), datetime.now().astimezone()
+    found = listed(jobs, out)
+    options = [*(["--restart"] if restart else []), *(["--debug"] if console.debug else [])]
+    report = conduct(found, Orders(out.absolute(), workers, timeout_s, fail_fast, options), console)
+    content = {**content_of(report.outcomes, report.exit_code, began), "ledgers": accounts(found)}
+    _show(report, content["ledgers"], console)
+    write_summary(content, out)
+    if report.cut is not None:
+        report.cut.add_note("the jobs under way were ended, and the same command goes on from there")
+        raise report.cut
+    console.result(content)
+    return report.exit_code
+
+
+def _show(report: "Report", ledgers: "list[dict[str, Any]]", console: "Console") -> None:
+    """What became of every job, what was spent in all, and where that is written."""
+    from understudy.batch.summary import HEADINGS, account_line, rows_of
+
+    console.table(HEADINGS, rows_of(report.outcomes))
+    for account in ledgers:
+        console.say(account_line(account))
+    counts = ", ".join(f"{state} {n}" for state, n in report.states.items())
+    console.say(f"Jobs: {counts}; exit code {report.exit_code}")

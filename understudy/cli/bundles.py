@@ -1,0 +1,280 @@
+"""`understudy verify`, `sign-off`, `withdraw`, `keys`: what people do with an evidence bundle."""
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import console_of
+from understudy.exit_codes import DONE, FAILED
+
+if TYPE_CHECKING:
+    from understudy.bundle.keys import Signer
+    from understudy.bundle.sign_off import Person
+    from understudy.bundle.verification import Demand, Verification
+    from understudy.console import Console
+
+VERIFY = "Example: understudy verify out/fair --public-key release.key.pub"
+SIGN_OFF = (
+    'Example: understudy sign-off out/fair --name "A. Lind" --role "data release officer" '
+    '--second-name "B. Ode" --second-role "data protection officer" --key lind.key'
+)
+WITHDRAW = (
+    'Example: understudy withdraw out/fair --name "A. Lind" --role "data release officer" '
+    '--reason "a column was misdeclared" --register withdrawn.jsonl'
+)
+NEW = "Example: understudy keys new release.key"
+SHOW = "Example: understudy keys show release.key.pub"
+N_SHOWN = 50
+
+Bundle = Annotated[Path, typer.Argument(help="The folder that holds manifest.json.", show_default=False)]
+Register = Annotated[
+    Path | None, typer.Option(envvar="UNDERSTUDY_REGISTER", help="Register of withdrawals.", show_default=False)
+]
+PublicKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--public-key", help="One of these must have signed; may be repeated.", show_default=False),
+]
+Signers = Annotated[
+    list[str] | None,
+    typer.Option("--signer", help="Fingerprint of a key that may have signed; may be repeated.", show_default=False),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option(envvar="UNDERSTUDY_SIGN_KEY", help="Private key that signs it.", show_default=False),
+]
+SignKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign-key", envvar="UNDERSTUDY_SIGN_KEY", help="Private key that signs the manifest.", show_default=False
+    ),
+]
+Name = Annotated[str, typer.Option(help="Who you are.", show_default=False)]
+Role = Annotated[str, typer.Option(help="In which role.", show_default=False)]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("verify", epilog=VERIFY)(verify)
+    app.command("sign-off", epilog=SIGN_OFF)(sign_off)
+    app.command("withdraw", epilog=WITHDRAW)(withdraw)
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ed25519 keys that sign evidence.")
+    group.command("new", epilog=NEW)(new)
+    group.command("show", epilog=SHOW)(show)
+    app.add_typer(group, name="keys", epilog=NEW)
+
+
+def signer_of(key: Path | None, console: "Console") -> "Signer | None":
+    """Who signs, checked before any work; none where no key is named.
+
+    Raises:
+        BundleError: the key cannot be used; nothing was done.
+    """
+    if key is None:
+        return None
+    from understudy.bundle.keys import exposed, load_signer
+
+    signer = load_signer(key)
+    if (warning := exposed(key)) is not None:
+        console.warn(warning)
+    return signer
+
+
+def verify(
+    ctx: typer.Context,
+    bundle: Bundle,
+    public_key: PublicKeys = None,
+    signer: Signers = None,
+    register: Register = None,
+    signed_off: Annotated[
+        bool, typer.Option("--require-sign-off", help="A bundle that nobody has signed off does not verify.")
+    ] = False,
+) -> int:
+    """Check that a bundle is as it was sealed, who signed it, and that it may still be relied on.
+
+    Exit code: 0 nothing speaks against it, 1 something does, 2 this is no bundle.
+    """
+    from understudy.bundle.verification import verify as check
+
+    console = console_of(ctx)
+    found = check(bundle, _demand(public_key, signer, register, signed_off=signed_off))
+    _show(found, console)
+    code = DONE if found.is_sound else FAILED
+    console.result({"bundle": str(bundle), **found.to_dict(), "exit_code": code})
+    return code
+
+
+def sign_off(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    bundle: Bundle,
+    name: Name,
+    role: Role,
+    second_name: Annotated[str, typer.Option(help="Another person who has looked at it.", show_default=False)],
+    second_role: Annotated[str, typer.Option(help="In which role.", show_default=False)],
+    expires: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="Last day; none: as long as what it rests on.")
+    ] = None,
+    key: Key = None,
+    public_key: PublicKeys = None,
+    register: Register = None,
+) -> int:
+    """Sign off the release of a table whose verdict is PASS. The bundle must verify."""
+    from understudy.bundle.acts import Release
+    from understudy.bundle.acts import sign_off as sign
+
+    console = console_of(ctx)
+    signer = signer_of(key, console)
+    release = Release(_person(name, role), _person(second_name, second_role), _day(expires))
+    document = sign(bundle, release, _demand(public_key, None, register), signer)
+    until = "" if document.expires is None else f", until {document.expires}"
+    console.say(f"{document.release}: signed off by {name!r} with {second_name!r}{until}")
+    if signer is None:
+        console.warn("the sign-off is not signed, so that anybody could have written it; pass --key")
+    console.result({"bundle": str(bundle), "sign_off": document.model_dump(mode="json"), "exit_code": DONE})
+    return DONE
+
+
+def withdraw(
+    ctx: typer.Context,
+    bundle: Bundle,
+    name: Name,
+    role: Role,
+    reason: Annotated[str, typer.Option(help="Why; it is published with the register.", show_default=False)],
+    key: Key = None,
+    register: Register = None,
+) -> int:
+    """Withdraw a bundle, and the public bundle in it, for good. A register tells those who hold a copy."""
+    from understudy.bundle.acts import withdraw as take_back
+
+    console = console_of(ctx)
+    signer = signer_of(key, console)
+    made = take_back(bundle, _person(name, role), _text("reason", reason, 2000), signer, register)
+    console.say(f"Withdrawn for good: {bundle}")
+    if register is None:
+        console.warn("copies of it do not know: publish a register, and add it there with --register")
+    if made[0].signer is None:
+        console.warn("the withdrawal is not signed, so that anybody could have written it; pass --key")
+    said = [withdrawal.model_dump(mode="json") for withdrawal in made]
+    console.result({"bundle": str(bundle), "withdrawals": said, "exit_code": DONE})
+    return DONE
+
+
+def new(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The private key; FILE.pub is the public one.", show_default=False)],
+) -> int:
+    """Make a key pair. A passphrase in UNDERSTUDY_SIGN_KEY_PASSPHRASE locks it."""
+    from understudy.bundle.keys import PUBLIC_SUFFIX, make_keys
+
+    console, signer = console_of(ctx), make_keys(file)
+    console.say(f"Private key, for you only: {file}")
+    console.say(f"Public key, to give away: {file}{PUBLIC_SUFFIX}")
+    console.say(f"Fingerprint: {signer.fingerprint}")
+    console.result({"key": str(file), "public_key": f"{file}{PUBLIC_SUFFIX}", "fingerprint": signer.fingerprint})
+    return DONE
+
+
+def show(
+    ctx: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(envvar="UNDERSTUDY_SIGN_KEY", help="A private or a public key.", show_default=False),
+    ],
+) -> int:
+    """Show a key's fingerprint and its public half."""
+    from understudy.bundle.keys import fingerprint, load_public, public_pem
+
+    console, key = console_of(ctx), load_public(file)
+    console.say(f"Fingerprint: {fingerprint(key)}")
+    console.say(public_pem(key).rstrip())
+    console.result({"key": str(file), "fingerprint": fingerprint(key), "public_key": public_pem(key)})
+    return DONE
+
+
+def _demand(
+    public_keys: list[Path] | None, signers: list[str] | None, register: Path | None, *, signed_off: bool = False
+) -> "Demand":
+    """What must hold of a bundle, from options."""
+    import re
+
+    from understudy.bundle.errors import BundleError
+    from understudy.bundle.keys import fingerprint, load_public
+    from understudy.bundle.register import read_register
+    from understudy.bundle.verification import Demand
+
+    named = [one.lower() for one in signers or ()]
+    for one in named:
+        if re.fullmatch("[0-9a-f]{64}", one) is None:
+            raise BundleError(f"a fingerprint is 64 hexadecimal digits, whole: signer={one!r}; see `keys show`")
+    keys = frozenset((*named, *(fingerprint(load_public(path)) for path in public_keys or ())))
+    return Demand(keys, signed_off, None if register is None else read_register(register))
+
+
+def _person(name: str, role: str) -> "Person":
+    from understudy.bundle.sign_off import Person
+
+    return Person(name=_text("name", name, 200), role=_text("role", role, 200))
+
+
+def _text(what: str, text: str, longest: int) -> str:
+    """What somebody says of themselves, as it may be shown on any terminal."""
+    from understudy.bundle.errors import BundleError
+
+    said = text.strip()
+    if not said or len(said) > longest or not said.isprintable():
+        raise BundleError(f"{what} is empty, holds what does not print, or is longer than {longest}; write it in words")
+    return said
+
+
+def _day(text: str | None) -> date | None:
+    """A day.
+
+    Raises:
+        BundleError: it is none.
+    """
+    from understudy.bundle.errors import BundleError
+
+    try:
+        return None if text is None else datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise BundleError(f"expires={text!r} is not a day; write one such as 2027-01-31") from None
+
+
+def _show(found: "Verification", console: "Console") -> None:
+    """What the bundle is, who stands behind it, what speaks against it, and the conclusion last."""
+    from understudy.bundle.documents import printable
+
+    for line in _description(found):
+        console.say(printable(line))
+    for sentence in found.notes:
+        console.note(f"Note: {sentence}.")
+    for problem in found.problems[:N_SHOWN]:
+        console.say(printable(f"{problem.kind.upper()}: {problem.sentence}"))
+    if len(found.problems) > N_SHOWN:
+        console.say(f"... and {len(found.problems) - N_SHOWN} more; --json names all")
+    n_files = 0 if found.manifest is None else len(found.manifest.files)
+    console.say(
+        f"VERIFIED: all {n_files} files are as they were sealed, and nothing else is there"
+        if found.is_sound
+        else "NOT VERIFIED: do not rely on this bundle"
+    )
+
+
+def _description(found: "Verification") -> Iterator[str]:
+    """What a bundle says of itself, and who stands behind it."""
+    if found.manifest is not None:
+        about = found.manifest.about
+        yield f"Evidence bundle, {about.kind}, of {about.title!r}, made at {about.made_at}"
+        if about.verdict is not None:
+            yield f"{about.release}: {about.verdict} under policy {about.policy.name}, for {about.policy.audience}"
+        yield f"Signed by: {found.signer or 'nobody'}"
+    if found.sign_off is not None:
+        signed = found.sign_off
+        people = " and ".join(f"{one.name!r} ({one.role!r})" for one in (signed.by, signed.second))
+        until = "" if signed.expires is None else f", until {signed.expires}"
+        by = "not signed" if signed.signer is None else f"signed by {signed.signer}"
+        yield f"Signed off by {people} at {signed.signed_at}{until}; the sign-off is {by}"
+        for waiver in signed.waivers:
+            yield f"Waived until {waiver.until} by {waiver.owner!r}: {waiver.measure}: {waiver.reason!r}"

@@ -1,0 +1,237 @@
+"""A comparison from files to an evaluation with its ranking: one unusable table never stops the others."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from evaluate.engine import aimed, evaluate_beside, isolated, measure_candidate
+from evaluate.finding import Finding
+from evaluate.policy import Policy
+from evaluate.ranking import Figures, ranked
+from evaluate.result import Candidate, Evaluation
+from evaluate.tables import Measurement, Real
+from evaluate.verdict import Verdict
+from synth.progress import Progress
+from synth.schema import Schema
+from synth.schema_file import read_schema
+from synth.table import conform, read_table
+from synth.table.limits import Limits
+from understudy import provenance
+from understudy.attempts import count_attempt
+from understudy.offered import read_policy
+from understudy.plan import check_measures
+from understudy.vendors.asked import Asked, read_claims
+from understudy.vendors.offers import Offered, compared_rows, look_at, sampled
+from understudy.vendors.rules import barring, beyond_policy, lacking_columns
+from understudy.vendors.standing import Vendor, picture
+from understudy.verdicts import verdicts_on
+
+PERSONAL = "privacy.personal"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison came to.
+
+    Attributes:
+        evaluation: *Sensitive*: of every table that could be measured, with its ranking.
+        verdicts: of the policy, on each of them.
+        policy: what they rest on.
+        vendors: how each came out, those that could not be measured included.
+    """
+
+    evaluation: Evaluation
+    verdicts: tuple[Verdict, ...]
+    policy: Policy
+    vendors: tuple[Vendor, ...]
+
+
+@dataclass
+class _Bench:
+    """What is the same for all tables. *Sensitive*."""
+
+    asked: Asked
+    schema: Schema
+    policy: Policy
+    train: pd.DataFrame
+    holdout: pd.DataFrame
+    limits: Limits
+    real: Real
+    progress: Progress
+    reals: dict[tuple[str, ...], Real] = field(default_factory=dict)
+
+    def beside(self, offered: Offered) -> Real:
+        """The real rows by the columns that a table has; without all of them, they serve that table alone."""
+        return self.real if not offered.lacking else self.prepared(offered.schema)
+
+    def prepared(self, schema: Schema) -> Real:
+        return Real.prepare(
+            self.train, self.holdout, schema, seed=self.asked.seed, n_targets=self.asked.n_targets
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One table, measured."""
+
+    candidate: Candidate
+    figures: Figures | None
+    barred: list[Finding]
+    open: list[Finding]
+    own: list[Finding]
+
+
+def compare(asked: Asked, progress: Progress) -> Comparison:
+    """Every table measured on the same terms, those that break a rule set apart, the others ranked.
+
+    Args:
+        asked: files and terms.
+        progress: told what is being done.
+
+    Raises:
+        BadInput: a real table, the schema, the policy or an option cannot be used, or no table can; nothing was
+            measured.
+    """
+    named, policy = asked.named(), read_policy(asked.policy)
+    check_measures(asked.measures or ())
+    claims = {} if asked.claims is None else read_claims(asked.claims, named)
+    schema = read_schema(asked.schema)
+    schema = schema if asked.target is None else aimed(schema, asked.target)
+    key = provenance.fingerprint_key(provenance.key_path())
+    train, holdout = (conform(read_table(path), schema, part=True) for path in (asked.train, asked.holdout))
+    real = Real.prepare(train, holdout, schema, seed=asked.seed, n_targets=asked.n_targets)
+    bench = _Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress)
+
+    offers, unusable = _looked_at(bench, named)
+    n_rows, few = compared_rows(list(offers.values()), len(train), asked.rows)
+    measured: dict[str, _Measured] = {}
+    for name in (name for name in offers if name not in few):
+        got = _tried(lambda name=name: _measure(bench, offers[name], n_rows))  # type: ignore[misc]
+        if isinstance(got, str):
+            unusable[name] = got
+        else:
+            measured[name] = got
+    vendors = tuple(
+        _vendor(name, named[name].name, offers, measured.get(name), few | unusable, claims, n_rows) for name in named
+    )
+    ranking = _ranking(bench, vendors, measured, n_rows)
+    base = evaluate_beside(real, {}, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=progress)
+    evaluation = replace(
+        base,
+        candidates=tuple(one.candidate for one in measured.values()),
+        ranking=ranking,
+        provenance=_provenance(bench, {name: named[name] for name in measured}, key),
+    )
+    return Comparison(evaluation, verdicts_on(evaluation, [policy]), policy, vendors)
+
+
+def _tried(work: Callable[[], Any]) -> Any:
+    """What some work gives, or as a sentence why it gave nothing: what one vendor delivered stops no other."""
+    kept = []
+
+    def run() -> Measurement:
+        kept.append(work())
+        return Measurement()
+
+    measurement, _ = isolated("comparison", run, None)
+    return measurement.failures[0].message if measurement.failures else kept[0]
+
+
+def _looked_at(bench: _Bench, named: Mapping[str, Any]) -> tuple[dict[str, Offered], dict[str, str]]:
+    """The tables that can be read, and why the others cannot."""
+    offers, unusable = {}, {}
+    for index, (name, path) in enumerate(named.items()):
+        bench.progress(f"read {name}", index / len(named))
+        got = _tried(lambda name=name, path=path: look_at(name, path, bench.schema, bench.limits))  # type: ignore[misc]
+        if isinstance(got, str):
+            unusable[name] = got
+        else:
+            offers[name] = got
+    return offers, unusable
+
+
+def _measure(bench: _Bench, offered: Offered, n_rows: int) -> _Measured:
+    """One table, on as many rows as all others, with what bars it."""
+    asked, real = bench.asked, bench.beside(offered)
+    delivered = offered.read(bench.limits)
+    tables = real.beside(sampled(delivered, offered.schema, n_rows, asked.seed))
+    candidate = measure_candidate(
+        offered.name, tables, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=bench.progress,
+        generator={"vendor": offered.name},
+    )  # fmt: skip
+    whole = real.beside(delivered) if len(delivered) > n_rows else None
+    own = beyond_policy(tables, candidate, None if whole is None else whole.synthetic)
+    if whole is not None:
+        in_all = measure_candidate(offered.name, whole, measures=[PERSONAL])
+        own += [f for f in _judged(in_all, bench.policy) if f.rule.measure.startswith(PERSONAL)]
+    barred, left_open = barring(candidate, bench.policy, own)
+    figures = None if barred or offered.lacking else Figures.of(tables, asked.time_limit_s)
+    tables.kept.clear()
+    return _Measured(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
+
+
+def _judged(candidate: Candidate, policy: Policy) -> list[Finding]:
+    return barring(candidate, policy, [])[0]
+
+
+def _vendor(
+    name: str,
+    file: str,
+    offers: Mapping[str, Offered],
+    measured: _Measured | None,
+    unusable: Mapping[str, str],
+    claims: Mapping[str, Mapping[str, Any]],
+    n_rows: int,
+) -> Vendor:
+    offered, claim = offers.get(name), claims.get(name)
+    if measured is None:
+        return Vendor(name, file, "not evaluated", unusable[name], offered, claim=claim)
+    assert offered is not None
+    same = next((o.name for o in offers.values() if o.name != name and o.content == offered.content), None)
+    made = Vendor(
+        name, file, "ranked", "", offered, n_rows, claim, same, measured.barred, measured.open, measured.own
+    )  # fmt: skip
+    if measured.barred:
+        return replace(made, standing="disqualified", reason=_why(measured.barred))
+    if offered.lacking:
+        names = ", ".join(map(repr, offered.lacking[:5]))
+        return replace(made, standing="incomplete", reason=f"it lacks {len(offered.lacking)} columns, such as {names}")
+    return made
+
+
+def _why(barred: list[Finding]) -> str:
+    """The rules that were broken, each once."""
+    return ", ".join(dict.fromkeys(finding.rule.measure for finding in barred))
+
+
+def _ranking(
+    bench: _Bench, vendors: tuple[Vendor, ...], measured: Mapping[str, _Measured], n_rows: int
+) -> dict[str, Any]:
+    """The ranking as plain data: what is the same for all, how each came out, and the order of those that are left."""
+    left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
+    order = ranked({name: figures for name, figures in left.items() if figures is not None})
+    standings = {vendor.name: vendor.standing for vendor in vendors}
+    return {
+        "terms": {
+            "rows": n_rows,
+            "rows_asked": bench.asked.rows,
+            "train_rows": len(bench.train),
+            "seed": bench.asked.seed,
+            "policy": bench.policy.name,
+            "policy_version": bench.policy.version,
+        },
+        "vendors": [vendor.content() for vendor in vendors],
+        **order,
+        "picture": picture([one.candidate for one in measured.values()], standings),
+    }
+
+
+def _provenance(bench: _Bench, files: Mapping[str, Any], key: bytes) -> dict[str, Any]:
+    prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
+    attempts = count_attempt(prints["table"], attempt=secrets.token_hex(8), n_tables=len(files))
+    inputs = {"schema": bench.asked.schema}
+    named = {f"vendors/{name}/{path.name}": path for name, path in files.items()}
+    return provenance.record(bench.asked.seed, prints, inputs, named, provenance.Said(attempts=attempts))

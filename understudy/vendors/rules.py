@@ -1,0 +1,157 @@
+"""What bars a table from the ranking: privacy and validity alarms of the policy, and copying of any kind.
+
+What a policy tolerates in a table that somebody made in good faith is too much in a vendor's: a table of which a
+twentieth is real rows would look all the better for it. So a comparison has rules of its own beside the policy's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.finding import Finding, finding_of
+from evaluate.intervals import clustered, newcombe
+from evaluate.policy import Policy, Rule
+from evaluate.privacy import copies
+from evaluate.result import Candidate, Estimate
+from evaluate.sampling import entity_codes, learned_keys
+from evaluate.tables import Tables
+from evaluate.verdict import Verdict, judge
+
+BARRING = ("privacy.", "validity.")
+"""How the measures begin whose rules bar a table. What a privacy statement claims is not among them: a vendor's claim
+is not verified, whatever it says."""
+COPIED = "privacy.copies.unique.excess"
+LIMIT = 0.01
+COPYING = Rule(
+    measure=COPIED,
+    limit=LIMIT,
+    why="A vendor was paid for synthetic rows. One row in a hundred that is a training row, beyond what a fresh real "
+    "sample shows by chance, was copied, and raises every other figure.",
+)
+RETURNING = Rule(
+    measure=COPIED,
+    limit=LIMIT,
+    why="All that a vendor delivered leaves the house, not the rows alone that are compared: one training row in a "
+    "hundred that stands somewhere in it, beyond chance, was copied, however many rows surround it.",
+)
+LEAKING = Rule(
+    measure=COPIED,
+    limit=LIMIT,
+    why="No vendor was given the holdout. One row in a hundred that stands there, beyond chance, says that it got out, "
+    "and every figure that is measured on it is void.",
+)
+
+
+def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame | None) -> list[Finding]:
+    """What the comparison's own rules say of a table.
+
+    Args:
+        tables: *Sensitive*. The rows that are compared, beside the real ones.
+        candidate: what was measured of them.
+        delivered: all rows of the delivery in canonical form; none where all of them are compared.
+    """
+    found = candidate.find(COPIED)
+    if not isinstance(found, Estimate):
+        found = next(one for one in copies.measure(tables).estimates if one.measure == COPIED)
+    # A candidate's estimate is found by name: so is this one, under a rule that says what it is of.
+    said = [_finding(found, COPYING), _finding(_leaked(tables), LEAKING)]
+    return said if delivered is None else [*said, _finding(_returned(tables, delivered), RETURNING)]
+
+
+def _finding(estimate: Estimate, rule: Rule) -> Finding:
+    return finding_of(Candidate("", (estimate,)), rule)
+
+
+def _leaked(tables: Tables) -> Estimate:
+    """Rows of the table that stand in the holdout, beside how many rows of train do."""
+    held = _once(learned_keys(tables.holdout, tables.schema))
+    share, chance = (
+        clustered(np.isin(learned_keys(frame, tables.schema), held), entity_codes(frame, tables.schema))
+        for frame in (tables.synthetic, tables.train)
+    )
+    value, low, high = newcombe(share, chance)
+    note = (
+        "share of rows equal to a row of the holdout, which no vendor was given, less the same share of training rows"
+    )
+    return Estimate(COPIED, value, len(tables.synthetic), "lower", low=low, high=high, reference=0.0, note=note)
+
+
+def _returned(tables: Tables, delivered: pd.DataFrame) -> Estimate:
+    """Rows of train that stand somewhere in the delivery, beside how many rows of the holdout do."""
+    there = learned_keys(delivered, tables.schema)
+    shares = []
+    for frame in (tables.train, tables.holdout):
+        keys = learned_keys(frame, tables.schema)
+        alone = np.isin(keys, _once(keys))
+        units = pd.factorize(entity_codes(frame, tables.schema)[alone])[0]
+        shares.append(clustered(np.isin(keys[alone], there), units) if alone.any() else (0.0, 0.0, 0.0))
+    value, low, high = newcombe(*shares)
+    note = (
+        f"share of training rows that stand in the {len(delivered):,} rows of the delivery, less that of held-out rows"
+    )
+    return Estimate(COPIED, value, len(tables.train), "lower", low=low, high=high, reference=0.0, note=note)
+
+
+def _once(keys: np.ndarray) -> np.ndarray:
+    distinct, counts = np.unique(keys, return_counts=True)
+    return np.asarray(distinct[counts == 1])
+
+
+def barring(candidate: Candidate, policy: Policy, own: list[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """The findings that bar a table, and those that leave open whether they would.
+
+    Args:
+        candidate: what was measured of the columns that it has.
+        policy: its binding rules on privacy and validity count.
+        own: what the comparison's own rules say.
+    """
+    findings = [f for f in judge(candidate, policy).findings if f.binding and f.rule.measure.startswith(BARRING)]
+    said = [*own, *findings]
+    return [f for f in said if f.outcome == "FAIL"], [f for f in said if f.outcome == "INCONCLUSIVE"]
+
+
+def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate:
+    """The candidate as a policy has to see it: without a column no row is valid, and no mean over all columns is known.
+
+    What was measured of the columns that are there stays, but nothing that a missing column could have improved.
+    """
+    from evaluate.result import Failure
+
+    if not lacking:
+        return candidate
+    shown = ", ".join(map(repr, lacking[:5])) + (f" and {len(lacking) - 5} more" if len(lacking) > 5 else "")
+    why = f"the table lacks {shown}, so that nothing is known of all columns together"
+    whole = ("columns.", "pairs.", "triples.", "joint.")
+    kept, failures = [], [*candidate.failures]
+    for one in candidate.estimates:
+        if one.measure == "validity.rows":
+            note = f"No row is valid: the table lacks {shown}."
+            kept.append(replace(one, value=0.0, low=0.0, high=0.0, note=note))
+        elif one.measure.startswith(whole) and not one.subject:
+            failures.append(Failure(one.measure, "failed", why))
+        else:
+            kept.append(one)
+    failures += [Failure("validity.column", "failed", "the table lacks the column", (name,)) for name in lacking]
+    return replace(candidate, estimates=tuple(kept), failures=tuple(failures))
+
+
+def convicted(verdict: Verdict, ranking: Mapping[str, Any] | None) -> Verdict:
+    """The verdict with what the comparison's own rules found, so that no gate passes what a comparison has barred.
+
+    Args:
+        verdict: of a policy.
+        ranking: as an evaluation holds it; none where nothing was compared.
+    """
+    vendors = (ranking or {}).get("vendors", [])
+    own = [e for v in vendors if v["name"] == verdict.candidate for e in v["evidence"] if e["beyond_policy"]]
+    findings = tuple(_restored(evidence) for evidence in own)
+    return replace(verdict, verdict="FAIL", findings=(*findings, *verdict.findings)) if findings else verdict
+
+
+def _restored(evidence: Mapping[str, Any]) -> Finding:
+    estimate = evidence["estimate"]
+    found = None if estimate is None else Estimate(**{**estimate, "subject": tuple(estimate["subject"])})
+    return Finding(Rule.model_validate(evidence["rule"]), evidence["outcome"], evidence["reason"], found)
