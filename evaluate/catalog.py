@@ -18,8 +18,8 @@ class Number:
     """What is known of a number before it is measured.
 
     Attributes:
-        by: the measure that gives it, by its name in the engine; "statement", "privacy.audit" and "released" are none
-            of these.
+        by: the measure that gives it, by its name in the engine; "statement", "privacy.audit", "released" and
+            "training" are none of these.
         direction: which way is better.
         describes: why no rule may rest on it, and what to name instead; empty where one may.
     """
@@ -205,9 +205,17 @@ _RELEASED = {
 """What is published under a budget of its own (`evaluate.released`): its interval is that of the noise, which is known.
 It is there only where a job asks for it."""
 
+CLIPPED = "training.clip_fraction"
+_TRAINING = {
+    CLIPPED: Number(
+        "training", "none", "it is of how a network was trained, not of its table; name 'privacy.membership.auc'"
+    )
+}
+"""What the fit of a network notes beside its log; it is there only of a fit by DP-SGD."""
+
 CATALOG: Mapping[str, Number] = {
     **_VALIDITY, **_COLUMNS, **_PAIRS, **_TRIPLES, **_JOINT, **_UTILITY, **_FAIRNESS, **_PERSONAL, **_PRIVACY,
-    **_RELEASED,
+    **_RELEASED, **_TRAINING,
 }  # fmt: skip
 """Every number by name."""
 

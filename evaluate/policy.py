@@ -5,7 +5,7 @@ What a rule may rest on is in `evaluate.catalog`; what a policy says of a table 
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -18,8 +18,10 @@ from synth.validation import Frozen, read_toml, sentence
 class Rule(Frozen):
     """One limit on one measure, and the reason for it."""
 
-    measure: str
-    limit: float
+    measure: str = Field(
+        description="Name of a number that a rule may rest on.", json_schema_extra={"enum": [*sorted(GATEABLE)]}
+    )
+    limit: float = Field(description="The unfavorable end of the 95% interval has to keep it.")
     why: str = Field(min_length=1, description="The reason for this limit, for the one who has to defend it.")
     severity: Literal["fail", "warn"] = Field(default="fail", description="A warning never changes the verdict.")
     subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
@@ -42,11 +44,16 @@ class Rule(Frozen):
 class Policy(Frozen):
     """What must hold before a table may go to an audience."""
 
-    name: str = Field(min_length=1)
-    version: int = Field(ge=1)
-    audience: str = Field(min_length=1)
-    description: str = ""
-    rules: tuple[Rule, ...] = ()
+    name: str = Field(min_length=1, description="What verdicts and waivers call it.")
+    version: int = Field(ge=1, description="Raised with every change; a waiver is for one version only.")
+    audience: str = Field(min_length=1, description="Who may have a table that passes.")
+    description: str = Field(default="", description="What it is for, and what it rests on.")
+    valid_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = Field(
+        default=None,
+        description="Days for which evidence made under it may be relied upon, unless a sign-off says otherwise; none: "
+        "until it is withdrawn.",
+    )
+    rules: tuple[Rule, ...] = Field(default=(), description="Without a binding one, nothing passes.")
 
     @model_validator(mode="after")
     def _once(self) -> Self:
@@ -78,3 +85,8 @@ def build_policy(content: Mapping[str, Any]) -> Policy:
         return Policy.model_validate(dict(content))
     except ValidationError as error:
         raise JobError(f"the policy cannot be used: {sentence(error, Policy)}") from None
+
+
+def policy_json() -> dict[str, Any]:
+    """The JSON Schema of a policy file."""
+    return Policy.model_json_schema()

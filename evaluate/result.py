@@ -67,7 +67,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Failure:
-    """A measure that did not give a number, and why. A rule about it is INCONCLUSIVE."""
+    """A measure that did not give a number, and why. A rule about it is INCONCLUSIVE.
+
+    Attributes:
+        measure: name of the number, or of the measure that would have given several.
+        reason: "failed", "timed out", or "skipped" where it does not apply or was not asked for.
+        message: why, in a sentence that holds no value of a table.
+        subject: the columns it is about; empty for the whole table, or for all columns.
+    """
 
     measure: str
     reason: Reason

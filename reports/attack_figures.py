@@ -1,6 +1,6 @@
 """What attacks drew, read from a file that may hold anything: what is not as it should be is left out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,36 @@ class Crowd:
     matched: float | None
     control: float
     control_matched: float | None
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Attribute inference of one column, or by a model; rates in [0, 1], none where a figure holds no number.
+
+    Attributes:
+        column: the secret.
+        members: success on training rows.
+        controls: success on other rows.
+        own: success on training rows with the attacker's own sample in the place of the synthetic table.
+        usual: success of guessing the most frequent value.
+        advantage: with the interval that allows for all columns.
+        rare: advantage on the rarest values, likewise; none where there are too few.
+        quasi: advantage of an attacker who knows the quasi-identifiers only, likewise.
+    """
+
+    column: str
+    members: float
+    controls: float
+    own: float | None
+    usual: float | None
+    advantage: Interval
+    rare: Interval | None = None
+    quasi: Interval | None = None
+
+    @property
+    def alarms(self) -> bool:
+        """Whether its interval lies above none."""
+        return self.advantage[1] > 0
 
 
 def interval(found: object) -> Interval | None:
@@ -129,3 +159,27 @@ def crowds(candidate: Candidate) -> tuple[str, tuple[Crowd, ...]]:
         shares = matched / train if train else None, others / control if control else None
         found.append(Crowd(str(one.get("k", "")), train, shares[0], control, shares[1]))
     return ", ".join(listed(drawn.get("columns"))), tuple(found)
+
+
+def success(drawn: object) -> tuple[float | None, float | None, float | None]:
+    """Success on members, on others, and without a synthetic row; none where a figure holds no such rate."""
+    if not isinstance(drawn, Mapping):
+        return None, None, None
+    attack, control = (interval(drawn.get(name)) for name in ("attack", "control"))
+    baseline = amount(drawn.get("baseline"), 1.0)
+    return attack[0] if attack else None, control[0] if control else None, baseline
+
+
+def inferences(found: object) -> Iterator[Inferred]:
+    """Attribute inference, entry by entry; one without its rates is left out."""
+    for one in entries(found):
+        (members, controls, own), advantage = success(one), interval(one.get("advantage"))
+        if members is None or controls is None or advantage is None:
+            continue
+        usual = amount(one.get("majority"), 1.0)
+        rare, quasi = (_beside(one.get(name)) for name in ("rare", "quasi_identifiers"))
+        yield Inferred(str(one.get("column", "")), members, controls, own, usual, advantage, rare, quasi)
+
+
+def _beside(found: object) -> Interval | None:
+    return interval(found.get("advantage")) if isinstance(found, Mapping) else None

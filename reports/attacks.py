@@ -3,16 +3,16 @@
 Figures come from `evaluation.json`, which may come from anyone: what is not a number there is not shown.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluate.catalog import CATALOG
 from evaluate.result import Candidate, Estimate, Failure
-from reports.attack_figures import Interval, entries, figure, interval, listed
+from reports.attack_figures import Inferred, Interval, entries, figure, inferences, interval, listed, success
 from reports.audits import cut
 from reports.glossary import entry
-from reports.text import amount, plain
+from reports.text import plain
 
 Word = Literal["alarm", "no alarm", "not measured"]
 
@@ -70,36 +70,6 @@ class AttackLine:
 
 
 @dataclass(frozen=True)
-class Inferred:
-    """Attribute inference of one column, or by a model; rates in [0, 1], none where a figure holds no number.
-
-    Attributes:
-        column: the secret.
-        members: success on training rows.
-        controls: success on other rows.
-        own: success on training rows with the attacker's own sample in the place of the synthetic table.
-        usual: success of guessing the most frequent value.
-        advantage: with the interval that allows for all columns.
-        rare: advantage on the rarest values, likewise; none where there are too few.
-        quasi: advantage of an attacker who knows the quasi-identifiers only, likewise.
-    """
-
-    column: str
-    members: float
-    controls: float
-    own: float | None
-    usual: float | None
-    advantage: Interval
-    rare: Interval | None = None
-    quasi: Interval | None = None
-
-    @property
-    def alarms(self) -> bool:
-        """Whether its interval lies above none."""
-        return self.advantage[1] > 0
-
-
-@dataclass(frozen=True)
 class AttackNote:
     """All attacks on one table.
 
@@ -144,8 +114,8 @@ def attack_note(candidate: Candidate) -> AttackNote:
     black_box = _worst(candidate, BLACK_BOX)
     return AttackNote(
         lines=tuple(sorted(lines, key=lambda line: -line.above_chance)),
-        columns=tuple(sorted(_inferred(found.get("columns")), key=lambda one: (-one.advantage[1], -one.advantage[0]))),
-        models=tuple(_inferred(found.get("models"))),
+        columns=tuple(sorted(inferences(found.get("columns")), key=lambda one: (-one.advantage[1], -one.advantage[0]))),
+        models=tuple(inferences(found.get("models"))),
         black_box=f"at least {cut(black_box.value)}: {plain(black_box.note, 400)}" if black_box else "",
     )
 
@@ -204,14 +174,14 @@ def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, fl
         share = candidate.find("privacy.quasi_identifiers")
         return (subject, share.value, share.reference, None) if isinstance(share, Estimate) else (subject, *(None,) * 3)
     if family == "singling_out":
-        return subject, *_success(figure(candidate, "singling_out").get(found.measure.rpartition(".")[2]))
+        return subject, *success(figure(candidate, "singling_out").get(found.measure.rpartition(".")[2]))
     if family == "linkability":
         drawn = _of_value(entries(candidate.figures.get("linkability")), found)
-        return _shortly(listed(drawn.get("columns"))), *_success(drawn)
+        return _shortly(listed(drawn.get("columns"))), *success(drawn)
     if family == "inference":
         kind = "models" if found.measure.endswith(".model") else "columns"
         drawn = _of_value(entries(figure(candidate, "inference").get(kind)), found)
-        return str(drawn.get("column", subject)), *_success(drawn)
+        return str(drawn.get("column", subject)), *success(drawn)
     return subject, None, None, None
 
 
@@ -227,25 +197,3 @@ def _of_value(drawn: Sequence[Mapping[str, Any]], found: Estimate) -> Mapping[st
         if advantage is not None and advantage[:2] == (found.value, found.low):
             return one
     return {}
-
-
-def _success(drawn: object) -> tuple[float | None, float | None, float | None]:
-    if not isinstance(drawn, Mapping):
-        return None, None, None
-    attack, control = (interval(drawn.get(name)) for name in ("attack", "control"))
-    baseline = amount(drawn.get("baseline"), 1.0)
-    return attack[0] if attack else None, control[0] if control else None, baseline
-
-
-def _inferred(found: object) -> Iterator[Inferred]:
-    for one in entries(found):
-        (members, controls, own), advantage = _success(one), interval(one.get("advantage"))
-        if members is None or controls is None or advantage is None:
-            continue
-        usual = amount(one.get("majority"), 1.0)
-        rare, quasi = (_beside(one.get(name)) for name in ("rare", "quasi_identifiers"))
-        yield Inferred(str(one.get("column", "")), members, controls, own, usual, advantage, rare, quasi)
-
-
-def _beside(found: object) -> Interval | None:
-    return interval(found.get("advantage")) if isinstance(found, Mapping) else None

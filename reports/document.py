@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
@@ -21,9 +21,11 @@ from reports.evidence import (
     worst_cliques,
 )
 from reports.expectations import Expectation, expectations
-from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, Entry, entry
+from reports.glossary import GLOSSARY, Entry
+from reports.key_figures import Comparison, comparisons
 from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins
 from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
+from reports.ranking import Ranking, ranking_of
 from reports.rulings import WORDS, Ruling, SelfCheck, ruling_of, self_checks
 from reports.sweep import Sweep, shown_in_full, sweep_of
 from reports.weakest import Weakest, weakest_of
@@ -32,17 +34,6 @@ __all__ = ["TITLE", "WORDS", "Comparison", "Document", "Section", "compose"]
 
 TITLE = "Evaluation of synthetic tables"
 NOTICE = "Internal: this report reads real data and is outside the privacy guarantee. Do not pass it on."
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One key figure of every candidate, in the order of candidates."""
-
-    measure: str
-    entry: Entry
-    better: str
-    note: str
-    cells: tuple[Estimate | Failure | None, ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +87,7 @@ class Document:
     criteria: tuple[Row, ...]
     glossary: tuple[tuple[str, Entry], ...]
     sweep: Sweep | None = None
-    ranking: Any = None
+    ranking: Ranking | None = None
 
     @property
     def column_anchors(self) -> Mapping[str, str]:
@@ -145,7 +136,7 @@ def compose(
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        comparison=tuple(_compare(measure, candidates) for measure in _compared(candidates)),
+        comparison=comparisons(candidates),
         columns=column_rows(candidates),
         difference_top=difference_top(candidates),
         score_extent=score_extent(candidates),
@@ -161,6 +152,7 @@ def compose(
         criteria=criteria_rows(evaluation, candidates),
         glossary=_glossary(candidates, ruled),
         sweep=sweep_of(evaluation, candidates),
+        ranking=ranking_of(evaluation),
     )
 
 
@@ -186,19 +178,6 @@ def _warnings(evaluation: Evaluation) -> tuple[str, ...]:
     """What was said before and during the run, as whole sentences."""
     found = evaluation.provenance.get("warnings") or ()
     return tuple(warned(sentence) for sentence in found) if isinstance(found, list | tuple) else ()
-
-
-def _compared(candidates: Sequence[Candidate]) -> list[str]:
-    return [measure for measure in KEY_FIGURES if any(c.find(measure) is not None for c in candidates)]
-
-
-def _compare(measure: str, candidates: Sequence[Candidate]) -> Comparison:
-    cells = tuple(c.find(measure) for c in candidates)
-    directions = [cell.direction for cell in cells if isinstance(cell, Estimate)]
-    better = {"lower": "lower is better", "higher": "higher is better"}.get(directions[0] if directions else "", "")
-    notes = {cell.note for cell in cells if isinstance(cell, Estimate)}
-    note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else NOTES.get(measure, "")
-    return Comparison(measure, entry(measure), better, note, cells)
 
 
 def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Entry], ...]:

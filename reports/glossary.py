@@ -316,6 +316,10 @@ GLOSSARY = {
         "Share of held-out real rows that a logistic regression gets right which has seen the synthetic table only.",
     ),
     "statement.delta": Entry("Claimed delta", "A small probability with which the epsilon guarantee may not hold."),
+    "training.clip_fraction": Entry(
+        "Gradients clipped",
+        "Share of sampled units whose gradient was scaled down to the bound while a network trained.",
+    ),
 }
 
 KEY_FIGURES = (

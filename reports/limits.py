@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.attacks import AttackLine, AttackNote
-from reports.text import amount, count, finite, number, percent
+from reports.text import amount, count, finite, number, percent, plain
 
 NOT_RUN = (
     "attackers who see several releases of the same table", "attackers who question or hold the generator itself",
@@ -86,16 +86,19 @@ def _called(lines: Sequence[AttackLine | None]) -> tuple[str, str]:
 def attempts_on(evaluation: Evaluation) -> str:
     """How many evaluations of this real table there were, and what that means, as sentences.
 
-    Source: Ganev and De Cristofaro 2025, The inadequacy of similarity-based privacy metrics, arXiv:2312.05114.
+    Source: Ganev and De Cristofaro 2023, arXiv:2312.05114 (ReconSyn).
     """
     found = evaluation.provenance.get("attempts")
-    n = amount(found.get("count") if isinstance(found, Mapping) else found, 1e12)
+    counted = found if isinstance(found, Mapping) else {}
+    n, tables = (amount(counted.get(name), 1e12) for name in ("evaluations", "tables"))
     if n is None or n < 1:
         return NOT_COUNTED
-    times = "the first evaluation that was" if n == 1 else f"one of {count(n)} evaluations that were"
+    times = "the first evaluation" if n == 1 else f"evaluation number {count(n)}"
+    since = f" in all since {plain(counted.get('since'), 20)}"
+    of = "" if tables is None else f", with {count(tables)} synthetic tables{since}"
     return (
-        f"This is {times} counted for this real table. Each one that somebody reads is a question to the table; the "
-        "more of them are passed on, the more they say together about single rows."
+        f"This is {times} of this real table that was counted on this machine{of}. Each one that somebody reads is a "
+        "question to the table; the more of them are passed on, the more they say together about single rows."
     )
 
 
@@ -119,8 +122,8 @@ def _power(candidate: Candidate) -> list[str]:
         return []
     visible = 0.5 + 2.8 * math.sqrt((members + controls + 1) / (12 * members * controls))
     sentences = [
-        f"With {count(members)} members and {count(controls)} outsiders, the membership attack would have seen an area under the "
-        f"curve above {number(min(visible, 1.0))} in four of five trials; a weaker leak could go unseen."
+        f"With {count(members)} members and {count(controls)} outsiders, the membership attack would have seen an area "
+        f"under the curve above {number(min(visible, 1.0))} in four of five trials; a weaker leak could go unseen."
     ]
     if controls < 1000:
         sentences.append(

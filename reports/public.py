@@ -194,5 +194,5 @@ def _swept(content: Any) -> tuple[float, float] | None:
 
 
 def _attempts(content: Any) -> int | None:
-    number = content.get("n") if isinstance(content, Mapping) else content
+    number = content.get("evaluations") if isinstance(content, Mapping) else content
     return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None

@@ -65,11 +65,6 @@ class NumberRow:
         """Whether it is a number of rows."""
         return self.number.measure == N_ROWS
 
-    @property
-    def sigma(self) -> float:
-        """The standard deviation of the noise, on the scale of the number, about."""
-        return self.number.sigma / (self.number.denominator or 1)
-
 
 @dataclass(frozen=True)
 class Shown:

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from evaluate.checks import Check
+from evaluate.finding import Finding, Outcome
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Case, Evaluation
-from evaluate.verdict import Check, Finding, Outcome, Verdict
+from evaluate.verdict import Verdict
 
 WORDS: Mapping[Outcome, str] = {
     "PASS": "RELEASE", "FAIL": "DO NOT RELEASE", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
@@ -47,7 +49,7 @@ class Ruling:
         words: the same for an officer.
         reasons: what decided, most weighty first; of a PASS, the calls that were closest.
         waived: findings that a waiver in force sets aside.
-        lapsed: findings whose waiver is not in force.
+        lapsed: findings whose waiver does not count: it ended, or nobody may waive that.
         broken: self-tests that did not come out.
     """
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evaluate.catalog import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Verdict
 from reports.model_card.privacy import noise_multiplier
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Gauge
 
 PUBLIC_FILE, INTERNAL_FILE = "metrics.public.prom", "metrics.internal.prom"
-CLIPPED = "training.clip_fraction"
-"""The share of units' gradients that were clipped, as an evaluation calls it."""
 MEMBERSHIP = "privacy.membership.auc"
 GAPS = ("utility.gap.boosting", "utility.gap.linear")
 """What a model loses by synthetic training rows: of the stronger model, where there are both."""
@@ -49,7 +48,7 @@ REMAINING = Family(
     "Epsilon that the ledger has left for a dataset after this run.",
     ("dataset",),
 )
-TOTAL = Family("dp_training_budget_total", "Epsilon that all releases of a dataset may come to.", ("dataset",))
+LIMIT = Family("dp_training_budget_limit", "Epsilon that all releases of a dataset may come to.", ("dataset",))
 NOISE = Family(
     "dp_noise_multiplier",
     "Noise in units of what one unit can move: of the steps of DP-SGD, else the least of all Gaussian releases.",
@@ -61,12 +60,14 @@ RECORDED = Family(
     ("model", "dataset", "run_id", "guarantee"),
 )
 WHEN = Family("understudy_run_timestamp_seconds", "When the evidence of a run was written.", ("dataset", "run_id"))
-PUBLIC = (EPSILON, REMAINING, TOTAL, NOISE, RECORDED, WHEN)
+PUBLIC = (EPSILON, REMAINING, LIMIT, NOISE, RECORDED, WHEN)
 
 CLIP_FRACTION = Family(
     "dp_gradient_clip_fraction", "Share of the units' gradients that DP-SGD scaled down. Reads real rows.", ("model",)
 )
-AUC = Family("dp_membership_inference_auc", "Area under the curve of the membership attack. Reads real rows.", ("model",))
+AUC = Family(
+    "dp_membership_inference_auc", "Area under the curve of the membership attack. Reads real rows.", ("model",)
+)
 DELTA = Family(
     "dp_training_accuracy_delta",
     "Score of a model trained on real rows less that of one trained on synthetic ones. Reads real rows.",
@@ -95,11 +96,11 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
         stated = candidate.statement or {}
         held = _ledger(stated)
         dataset = _label(held.get("dataset")) or protected
-        _set(gauges[EPSILON], amount(stated.get("epsilon")), model, dataset, run_id)
-        _set(gauges[NOISE], noise_multiplier(stated), model)
+        formal = stated.get("private") is True  # a void statement has neither an epsilon nor noise
+        _set(gauges[EPSILON], amount(stated.get("epsilon")) if formal else None, model, dataset, run_id)
+        _set(gauges[NOISE], noise_multiplier(stated) if formal else None, model)
         if dataset:
-            guarantee = "formal" if stated.get("private") is True else "none"
-            _set(gauges[RECORDED], float(bool(held)), model, dataset, run_id, guarantee)
+            _set(gauges[RECORDED], float(bool(held)), model, dataset, run_id, "formal" if formal else "none")
         spent, total = amount(held.get("spent_epsilon")), amount(held.get("total_epsilon"))
         if spent is not None and total is not None:
             # Of several fits of one run, the last to be reserved knows what is left.
@@ -107,7 +108,7 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
             left[dataset] = min(known, (max(0.0, total - spent), total))
     for dataset, (remaining, total) in left.items():
         _set(gauges[REMAINING], remaining, dataset)
-        _set(gauges[TOTAL], total, dataset)
+        _set(gauges[LIMIT], total, dataset)
     _set(gauges[WHEN], float(int(when.timestamp())), protected, run_id)
     return registry
 
@@ -148,8 +149,8 @@ def write_telemetry(evaluation: Evaluation, verdicts: Iterable[Verdict], folder:
     """
     from prometheus_client import generate_latest
 
-    registries = {PUBLIC_FILE: public_registry(evaluation, when), INTERNAL_FILE: internal_registry(evaluation, verdicts)}
-    for name, registry in registries.items():
+    public, internal = public_registry(evaluation, when), internal_registry(evaluation, verdicts)
+    for name, registry in ((PUBLIC_FILE, public), (INTERNAL_FILE, internal)):
         with whole_file(folder / name) as beside:
             beside.write_bytes(generate_latest(registry))
 

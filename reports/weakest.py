@@ -56,8 +56,13 @@ def weakest_of(candidate: Candidate) -> Weakest:
     """The five worst columns and the five worst groups of one candidate."""
     drawn = entries(candidate.figures.get("columns"))
     columns = sorted((_column(candidate, figure) for figure in drawn), key=lambda one: -one.tvd)
-    groups = sorted(_groups(candidate), key=lambda one: (-(one.value if one.low is None else one.low), -one.value))
-    return Weakest(tuple(columns[:MOST]), tuple(groups[:MOST]))
+    return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST])
+
+
+def groups_of(candidate: Candidate) -> tuple[WeakGroup, ...]:
+    """Every group of which anything was measured, the one first for which most is surely off."""
+    sure = sorted(_groups(candidate), key=lambda one: (-(one.value if one.low is None else one.low), -one.value))
+    return tuple(sure)
 
 
 def _column(candidate: Candidate, figure: Mapping[str, Any]) -> WeakColumn:

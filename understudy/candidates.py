@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from evaluate.catalog import CLIPPED
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.tables import Real
@@ -18,6 +19,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
 from synth.generators.lawful import REJECTED
+from synth.generators.neural import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress
@@ -44,12 +46,22 @@ class Made:
         seconds: wall seconds of fit and sample.
         unsaved: why its model was not saved; empty where it was.
         rejected: rows that were drawn and rejected for breaking a constraint; none where the schema has none.
+        clipped: *Sensitive*. Units whose gradient DP-SGD clipped, and units sampled; none where it trained nothing.
     """
 
     statement: PrivacyStatement | None
     seconds: Mapping[str, float]
     unsaved: str
     rejected: int | None = None
+    clipped: tuple[int, int] | None = None
+
+    @property
+    def of_training(self) -> tuple[Estimate, ...]:
+        """What training tells of itself to those who may see numbers computed from real rows."""
+        if self.clipped is None or not self.clipped[1]:
+            return ()
+        n_clipped, n_units = self.clipped
+        return (Estimate(CLIPPED, n_clipped / n_units, n_units, "none", note="Over all samples of all steps."),)
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,10 @@ def made(work: Work, label: str) -> Made:
     """What is known of a candidate's making."""
     done = work.stage(label)
     stated = None if done["statement"] is None else PrivacyStatement.from_dict(done["statement"])
-    return Made(stated, done["seconds"], done["unsaved"], done.get("rejected"))
+    clipped = done.get("clipped")
+    return Made(
+        stated, done["seconds"], done["unsaved"], done.get("rejected"), None if clipped is None else tuple(clipped)
+    )  # fmt: skip
 
 
 def evaluation_of(work: Work, label: str) -> Evaluation:
@@ -140,7 +155,8 @@ def _make(bench: Bench, label: str) -> None:
     seconds = {**work.stage(label)["seconds"], "sample": time.perf_counter() - started}
     statement = None if model.statement is None else model.statement.to_dict()
     rejected = synthetic.attrs.get(REJECTED)
-    work.write_stage(label, {"seconds": seconds, "unsaved": unsaved, "statement": statement, "rejected": rejected})
+    known = {"seconds": seconds, "unsaved": unsaved, "statement": statement, "rejected": rejected}
+    work.write_stage(label, {**known, "clipped": work.stage(label).get("clipped")})
 
 
 def _fit(bench: Bench, label: str) -> tuple[Model, str]:
@@ -150,9 +166,11 @@ def _fit(bench: Bench, label: str) -> tuple[Model, str]:
     if model is None:
         started = time.perf_counter()
         with bench.stage(f"fit {label}") as progress, reservations.budget(plan, work, label) as budget:
+            if budget is not None and isinstance(plan.generators[label], NeuralGenerator):
+                work.expect_clipping(label)
             model = stages.fit(plan, label, bench.sides.train, budget, work.training(label), progress)
         # Before the model: where that is, these are too.
-        work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}})
+        work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}, "clipped": work.clipped(label)})
         work.keep_log(label)
         unsaved = _save(model, work.model(label))
         # After the model: until that is there, a fit that has drawn all it may needs what it was trained to.
@@ -195,6 +213,7 @@ def _measure(bench: Bench, label: str) -> None:
             candidate = stages.black_box(plan, candidate, progress)
     candidate = replace(
         candidate,
+        estimates=(*candidate.estimates, *done.of_training),
         seconds={**done.seconds, **candidate.seconds},
         expected=stages.expected(plan, label),
         n_rejected_rows=done.rejected,

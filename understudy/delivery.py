@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from evaluate.result import NOTICE, Evaluation
 from evaluate.verdict import Verdict
 from reports import write_html, write_sweep
 from reports.junit import render_junit
+from reports.summary import SUMMARY, to_summary
+from reports.telemetry import write_telemetry
 from synth.output import whole_file
 from understudy.cards import Handing, write_cards
 
@@ -82,7 +85,10 @@ def deliver(delivery: Delivery, folder: Path) -> None:
         title=delivery.title,
         release=delivery.release,
     )
+    summary = to_summary(delivery.evaluation, delivery.verdicts, title=delivery.title, release=delivery.release)
+    _write(folder / SUMMARY, summary)
     write_cards(delivery.evaluation, delivery.verdicts, delivery.tables, delivery.handing, folder)
+    write_telemetry(delivery.evaluation, delivery.verdicts, folder, datetime.now(UTC))
     if delivery.is_sweep:
         write_sweep(delivery.evaluation, folder)
 

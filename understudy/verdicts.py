@@ -10,6 +10,7 @@ from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
 from evaluate.verdict import Finding, Verdict, judge
 from evaluate.waiver import Waiver
 from synth.errors import JobError, nearest
+from understudy.vendors.rules import convicted
 
 EPSILON = "statement.epsilon"
 UNPAID = Rule(
@@ -61,7 +62,8 @@ def verdicts_on(
     chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
     terms = _Terms(evaluation.self_tests, waivers, today)
     claiming = [_claiming(candidate, evaluation.provenance) for candidate in chosen]
-    return tuple(_judged(candidate, policy, swept, terms) for policy in policies for candidate, swept in claiming)
+    judged = (_judged(candidate, policy, swept, terms) for policy in policies for candidate, swept in claiming)
+    return tuple(convicted(verdict, evaluation.ranking) for verdict in judged)
 
 
 def _claiming(candidate: Candidate, provenance: Mapping[str, Any]) -> tuple[Candidate, Any]:
@@ -96,8 +98,8 @@ def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: 
         policy = known.get(waiver.policy)
         if policy is None:
             raise JobError(
-                f"a waiver is for policy={waiver.policy!r}, which is not judged by; {nearest(waiver.policy, known)}, "
-                "and keep a file of waivers for each policy"
+                f"a waiver is for policy={waiver.policy!r}, by which nothing is judged here; "
+                f"{nearest(waiver.policy, known)}"
             )
         if waiver.version != policy.version:
             raise JobError(

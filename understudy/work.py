@@ -33,6 +33,8 @@ from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
 
 NAMES = "work.json"
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
+LOG, CLIPPING = "log.jsonl", "clipping.internal.jsonl"
+"""What a network in training writes for its reader; the latter is read off real rows."""
 MEASURED, WORKERS = "measured", "workers"
 SPENT = "what was drawn or reserved stays spent"
 
@@ -146,10 +148,23 @@ class Work:
 
     def keep_log(self, label: str) -> None:
         """Make the log of a finished training part of the result."""
-        for log in self.training(label).glob("*.jsonl"):
+        for log in self.training(label).glob(LOG):
             kept = self.result / TRAINING / f"{label}.jsonl"
             kept.parent.mkdir(exist_ok=True)
             log.replace(kept)
+
+    def expect_clipping(self, label: str) -> None:
+        """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays."""
+        self.training(label).mkdir(parents=True, exist_ok=True)
+        (self.training(label) / CLIPPING).touch()
+
+    def clipped(self, label: str) -> tuple[int, int] | None:
+        """*Sensitive*. Units that a network's training clipped, and those sampled; none where it is no DP-SGD."""
+        path = self.training(label) / CLIPPING
+        if not path.exists():
+            return None
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return sum(line["clipped"] for line in lines), sum(line["units"] for line in lines)
 
     def forget_training(self, label: str) -> None:
         """Drop the checkpoint of a training whose model is saved."""

@@ -7,6 +7,7 @@ few rows there are: it says where the number of *these two tables* lies, not how
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -47,7 +48,8 @@ class Released:
         mechanism: how it was released.
         sigma: of the noise in each drawn number.
         sensitivity: how far one unit moves them together, in L2.
-        epsilon: of this number alone, at the delta of the statement; the numbers compose to less than the sum.
+        epsilon: of this number alone, at the delta of the statement; the numbers compose to less than the sum, and a
+            mean is made of draws that other numbers show, too.
     """
 
     measure: str
@@ -87,6 +89,13 @@ class Released:
             raise BudgetError("a published number is damaged; run the job anew (what was drawn stays spent)") from None
 
     @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on the scale of the number, with the divisor as it was released."""
+        if self.measure == RIGHT:
+            return self.sigma * math.hypot(self.value, 1 - self.value) / (self.denominator or 1)
+        return self.sigma / math.sqrt(len(self.drawn)) / (self.denominator or 1)
+
+    @property
     def estimate(self) -> Estimate:
         """The number as an evaluation holds it, so that a rule may rest on it."""
         return Estimate(
@@ -98,25 +107,26 @@ class Released:
 
 @dataclass(frozen=True)
 class Paid:
-    """An event of the schedule, with what one release of it costs."""
+    """An event of the schedule, and the delta that its cost is stated at."""
 
     event: GaussianEvent
-    epsilon: float
+    delta: float
 
     @classmethod
     def of(cls, schedule: Schedule, what: str) -> "Paid | None":
         """The event of that name; none where the schedule has none."""
         event = schedule.event(what)
-        if not isinstance(event, GaussianEvent):
-            return None
-        alone = GaussianEvent(what, event.sigma, event.sensitivity)
-        return cls(event, epsilon_pld([alone], schedule.delta))
+        return cls(event, schedule.delta) if isinstance(event, GaussianEvent) else None
+
+    def epsilon(self, n_releases: int) -> float:
+        """What so many releases cost by themselves."""
+        return _epsilon_alone(self.event.sigma, int(self.event.sensitivity), n_releases, self.delta)
 
     def number(self, measure: str, value: float, ends: tuple[float, float], **known: Any) -> Released:
         """A published number that this pays for."""
         return Released(
             measure=measure, value=value, low=ends[0], high=ends[1], what=self.event.what, sigma=self.event.sigma,
-            sensitivity=int(self.event.sensitivity), epsilon=self.epsilon, **known,
+            sensitivity=int(self.event.sensitivity), **known,
         )  # fmt: skip
 
 
@@ -130,7 +140,7 @@ def rows_of(noisy: int, most: int, paid: Paid) -> Released:
     """
     value = min(max(noisy, 1), most)
     ends = _held((noisy - Z * paid.event.sigma, noisy + Z * paid.event.sigma), (0, most), value)
-    return paid.number(N_ROWS, float(value), ends, drawn=(noisy,), counts="rows")
+    return paid.number(N_ROWS, float(value), ends, drawn=(noisy,), counts="rows", epsilon=paid.epsilon(1))
 
 
 def distance_of(
@@ -156,8 +166,9 @@ def distance_of(
     held = min(max(value, 0.0), 1.0)
     ends = _held((value - half, value + half), (0.0, 1.0), held)
     return paid.number(
-        measure, held, ends, subject=subject, drawn=noisy, counts="half rows", denominator=int(scale), expected=expected
-    )
+        measure, held, ends, subject=subject, drawn=noisy, counts="half rows", denominator=int(scale),
+        expected=expected, epsilon=paid.epsilon(len(noisy)),
+    )  # fmt: skip
 
 
 def accuracy_of(right: int, wrong: int, paid: Paid) -> Released | None:
@@ -180,8 +191,14 @@ def accuracy_of(right: int, wrong: int, paid: Paid) -> Released | None:
     step = 1 / (_GRID - 1)
     ends = _held((float(kept[0]) - step, float(kept[-1]) + step), (0.0, 1.0), value)
     return paid.number(
-        RIGHT, value, ends, drawn=(right, wrong), counts="held-out rows, right and wrong", denominator=right + wrong
-    )
+        RIGHT, value, ends, drawn=(right, wrong), counts="held-out rows, right and wrong", denominator=right + wrong,
+        epsilon=paid.epsilon(1),
+    )  # fmt: skip
+
+
+@cache
+def _epsilon_alone(sigma: float, sensitivity: int, n_releases: int, delta: float) -> float:
+    return epsilon_pld([GaussianEvent("alone", sigma, sensitivity, n_releases)], delta)
 
 
 def chance_distance(counts: list[np.ndarray], n_rows: float) -> float:

@@ -5,6 +5,7 @@ from reports.charts.dumbbell import dumbbell
 from reports.charts.heatmap import association_legend, association_map
 from reports.charts.inferred import inferred
 from reports.charts.overlay import overlay
+from reports.charts.pareto import pareto
 from reports.charts.strip import Extent, extent_of, strip
 from reports.charts.tradeoff import tradeoff
 
@@ -17,6 +18,7 @@ __all__ = [
     "extent_of",
     "inferred",
     "overlay",
+    "pareto",
     "roc_curve",
     "strip",
     "tradeoff",

@@ -29,7 +29,7 @@ def steps(rows: list[Row], top: float, label: str) -> Markup:
         label: what a screen reader announces.
     """
     body, last = rows[:-EVERYTHING_ELSE], [r for r in rows[-EVERYTHING_ELSE:] if r[1] > 0 or r[2] > 0]
-    root = svg.canvas(WIDTH, HEIGHT, label)
+    root = svg.canvas(WIDTH, HEIGHT if last else HEIGHT - 14, label)
     svg.line(root, "grid", (LEFT, 12), (RIGHT, 12))
     svg.words(root, "tick num", (LEFT - 6, 16), percent(top), "end")
     gap = 10.0 if last else 0.0

@@ -37,7 +37,8 @@ def roc_curve(figure: Mapping[str, Any]) -> Markup:
     if len(rates) > 1:
         svg.path(root, "line", [at(*rate) for rate in rates])
     for f, t in _decades(rates):
-        _probe(root, at(f, t), f"at {100 * f:.2g}% outsiders accused, {percent(t)} of members found")
+        accused = compact(float(f"{100 * f:.2g}"))
+        _probe(root, at(f, t), f"at {accused}% outsiders accused, {percent(t)} of members found")
     svg.words(root, "tick", ((LEFT + RIGHT) / 2, 300), "outsiders accused", "middle")
     svg.words(root, "tick", (0, 12), "members found")
     return svg.rendered(root)
@@ -61,8 +62,8 @@ def distance_curve(quantiles: Sequence[float], pair: Mapping[str, Sequence[float
     svg.path(root, "line faint", [at(finite(q), v) for q, v in zip(quantiles, holdout, strict=True)])
     svg.path(root, "line", [at(finite(q), v) for q, v in zip(quantiles, synthetic, strict=True)])
     for i in range(0, len(quantiles), max(len(quantiles) // 10, 1)):
-        words = f"{100 * finite(quantiles[i]):.0f}% of rows: synthetic {compact(synthetic[i])}, holdout {compact(holdout[i])}"
-        _probe(root, at(finite(quantiles[i]), synthetic[i]), words)
+        share, ours, theirs = finite(quantiles[i]), compact(synthetic[i]), compact(holdout[i])
+        _probe(root, at(share, synthetic[i]), f"{100 * share:.0f}% of rows: synthetic {ours}, holdout {theirs}")
     svg.words(root, "tick", ((LEFT + RIGHT) / 2, 176), axis, "middle")
     return svg.rendered(root)
 

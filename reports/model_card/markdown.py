@@ -188,7 +188,7 @@ def _measured(found: Measured) -> Iterator[str]:
 def _origin(card: ModelCard) -> Iterator[str]:
     made = card.made
     yield "## Origin"
-    settings = ", ".join(name(f"{key} = {value}") for key, value in made.parameters.items())
+    settings = ", ".join(name(f"{key} = {value}") for key, value in made.parameters.items() if value is not None)
     seed = text(made.seed_in_words) if made.seed is None else f"{made.seed}. {text(made.seed_in_words)}"
     rows = [
         ("generator", name(made.generator)),

@@ -23,6 +23,12 @@ from reports.model_card.shape import (
 from reports.text import amount
 
 STEPS = "Poisson-subsampled Gaussian"
+MECHANISMS = {
+    "Gaussian": "Gaussian mechanism",
+    "Laplace": "Laplace mechanism",
+    "exponential": "exponential mechanism",
+    STEPS: "DP-SGD (Poisson-subsampled Gaussian mechanism)",
+}
 STAND_IN = "public stand-in"
 RDP = "RDP (dp-accounting)"
 RELATIONS = {"zero-out": "zero-out: one unit is replaced by nothing, its slot kept"}
@@ -59,7 +65,7 @@ def privacy_of(
         status="void" if void else "disputed" if disputed else "formal",
         in_words=said,
         not_covered=words.not_covered(unit, k),
-        mechanisms=tuple(dict.fromkeys(line.mechanism for line in books.lines)),
+        mechanisms=tuple(dict.fromkeys(_mechanism(event) for event in events_of(stated))),
         epsilon=epsilon,
         delta=delta,
         unit=unit,
@@ -105,6 +111,11 @@ def noise_multiplier(stated: Mapping[str, Any]) -> float | None:
             multiplier = sigma / moved if sigma is not None and moved else None
         found[kind] += [] if multiplier is None else [multiplier]
     return min(found[STEPS] or found["Gaussian"], default=None)
+
+
+def _mechanism(event: Mapping[str, Any]) -> str:
+    named = str(event.get("mechanism"))
+    return MECHANISMS.get(named, named)
 
 
 def _relation(stated: Mapping[str, Any]) -> str:

@@ -15,6 +15,9 @@ from synth.errors import ModelError
 from synth.output import whole_file
 
 CHECKPOINT, LOG = "checkpoint.pt", "log.jsonl"
+CLIPPING = "clipping.internal.jsonl"
+"""How many units' gradients were clipped. That is read off real rows, so that it is noted only where whoever owns the
+folder has made this file, and is no part of what is handed on."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +75,27 @@ class Place:
         return found, _digest(path)
 
     def rewind(self, step: int) -> None:
-        """Drop from the log what came after the last checkpoint and will come again.
+        """Drop from log and tally what came after the last checkpoint and will come again.
 
         Args:
             step: steps or epochs that the checkpoint has done.
         """
-        path = self.folder / LOG
-        if path.exists():
+        for path in (self.folder / name for name in (LOG, CLIPPING)):
+            if not path.exists():
+                continue
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and _step(line) <= step]
             with whole_file(path) as beside:
                 beside.write_text("".join(kept), encoding="utf-8")
 
-    def note(self, line: dict[str, Any]) -> None:
-        """Add a line to the log."""
-        with (self.folder / LOG).open("a", encoding="utf-8") as log:
+    @property
+    def tallies(self) -> bool:
+        """Whether whoever owns the folder wants to know what was clipped."""
+        return (self.folder / CLIPPING).exists()
+
+    def note(self, line: dict[str, Any], name: str = LOG) -> None:
+        """Add a line to the log, or to the other file of lines."""
+        with (self.folder / name).open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
 
 

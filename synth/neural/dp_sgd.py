@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from synth.neural.clipping import ClipTally
+
 ROUNDING = 2.0**-22
 """Of the rows' norms together: how much larger the norm of a unit of several rows is taken to be, in quadrature."""
 Losses = Callable[[], Tensor]
@@ -156,13 +158,14 @@ class ExactSums:
 
     Args:
         networks: whose parameters are all weights and biases of linear layers.
+        tally: told every unit's norm before clipping; none: nobody is.
 
     Raises:
         ValueError: a parameter is of no linear layer, or a layer has no bias; no real row was read.
     """
 
-    def __init__(self, *networks: nn.Module) -> None:
-        self._recorder = Recorder(*networks)
+    def __init__(self, *networks: nn.Module, tally: ClipTally | None = None) -> None:
+        self._recorder, self._tally = Recorder(*networks), tally
         self._parameters = [parameter for network in networks for parameter in network.parameters()]
         of_layers = {id(p) for layer in self._recorder.layers for p in (layer.weight, layer.bias)}
         if {id(p) for p in self._parameters} != of_layers:
@@ -179,7 +182,9 @@ class ExactSums:
         records, layers = recorder.records, recorder.layers
         if len(records) != len(layers) or {id(record.layer) for record in records} != {id(layer) for layer in layers}:
             raise ValueError(f"each of n_layers={len(layers)} must be passed once; call each network once")
-        sums, _ = clipped_sums(of_rows, records, n_units, max_grad_norm)
+        sums, norms = clipped_sums(of_rows, records, n_units, max_grad_norm)
+        if self._tally is not None:
+            self._tally.see(norms, max_grad_norm)
         of_parameter = {id(p): part for p, part in zip(_parameters(records), sums, strict=True)}
         return torch.cat([of_parameter[id(p)].flatten().double() for p in self._parameters])
 

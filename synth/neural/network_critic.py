@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.neural.clipping import ClipTally
 from synth.neural.dp_sgd import Backend, Clipping, ExactSums, Release, noisy_mean, write_gradients
 from synth.neural.networks import BETAS, Critic, is_finite
 from synth.neural.opacus_sums import clipped_sums_by
@@ -30,6 +31,9 @@ class NetworkCritic:
         rate: Adam's learning rate at the start.
         penalty: weight of the gradient penalty.
         backend: who clips what is private.
+
+    Attributes:
+        tally: *Sensitive*. How many units were clipped; with a bound of up to 1 that is all of them.
     """
 
     def __init__(
@@ -51,7 +55,8 @@ class NetworkCritic:
         self.network = Critic(2 * d_row, widths, pac=1, dropout=0.0).to(units.codes.device)
         self._adam = torch.optim.Adam(self.network.parameters(), rate, BETAS, fused=True)
         self._parameters = list(self.network.parameters())
-        self._clipped = clipped_sums_by(backend, self.network)
+        self.tally = ClipTally()
+        self._clipped = clipped_sums_by(backend, self.network, tally=self.tally)
         self._clipped_fakes = ExactSums(self.network)
 
     def step(self, steps: Release, fakes: Tensor, condition: Tensor) -> None:
@@ -63,6 +68,7 @@ class NetworkCritic:
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
         size = self._clipping.pass_units
+        self.tally.sampled(len(sampled))
         batch = self._units.batch(sampled, size)
         column = torch.randint(
             self._conditions.n_columns, (len(batch.codes),), generator=self._draws, device=self._draws.device

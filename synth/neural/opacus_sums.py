@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from synth.errors import MissingExtra
+from synth.neural.clipping import ClipTally
 from synth.neural.dp_sgd import Backend, ClippedSums, ExactSums, Losses, clip_factors
 
 
@@ -18,13 +19,15 @@ class OpacusSums:
 
     Args:
         networks: of layers that Opacus has a rule for, in training mode.
+        tally: told every unit's norm before clipping; none: nobody is.
 
     Raises:
         MissingExtra: Opacus is not installed; no real row was read.
     """
 
-    def __init__(self, *networks: nn.Module) -> None:
+    def __init__(self, *networks: nn.Module, tally: ClipTally | None = None) -> None:
         require_opacus()
+        self._tally = tally
         self._networks = nn.ModuleList(networks)
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
@@ -36,7 +39,10 @@ class OpacusSums:
         for parameter, gradient in zip(parameters, held, strict=True):
             parameter.grad = gradient
         norms = torch.stack([torch.linalg.vector_norm(part.flatten(1), dim=1).double() for part in of_units])
-        factors = clip_factors(norms.square().sum(0), max_grad_norm)
+        squared = norms.square().sum(0)
+        if self._tally is not None:
+            self._tally.see(squared.sqrt(), max_grad_norm)
+        factors = clip_factors(squared, max_grad_norm)
         counts = factors > 0
         if not bool(counts.all()):  # 0 times infinity is not 0
             of_units = [torch.where(counts.view(-1, *[1] * (part.ndim - 1)), part, 0.0) for part in of_units]
@@ -67,9 +73,9 @@ def require_opacus() -> None:
         raise MissingExtra("dp_backend='opacus' needs the extra 'neural'; pip install 'understudy[neural]'")
 
 
-def clipped_sums_by(backend: Backend, *networks: nn.Module) -> ClippedSums:
+def clipped_sums_by(backend: Backend, *networks: nn.Module, tally: ClipTally | None = None) -> ClippedSums:
     """The clipped sums of some networks: `"exact"`, for linear layers and the faster, or `"opacus"`."""
-    return OpacusSums(*networks) if backend == "opacus" else ExactSums(*networks)
+    return OpacusSums(*networks, tally=tally) if backend == "opacus" else ExactSums(*networks, tally=tally)
 
 
 def _summed(of_rows: Tensor, n_units: int) -> Tensor:

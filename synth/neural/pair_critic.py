@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from synth.neural.clipping import ClipTally
 from synth.neural.dp_sgd import Clipping, Release, noisy_mean
 from synth.neural.spans import Spans
 from synth.neural.units import Units
@@ -39,6 +40,9 @@ class PairCritic:
         spans: of its rows, which have no scalars.
         clipping: the public numbers. A bound of 1 is the norm of one row's gradient, so that with one row a unit more
             than that is only more noise, and less changes nothing.
+
+    Attributes:
+        tally: *Sensitive*. How many units were clipped.
     """
 
     def __init__(self, units: Units, spans: Spans, clipping: Clipping) -> None:
@@ -46,6 +50,7 @@ class PairCritic:
         self._pairs = (spans.span_of[:, None] < spans.span_of[None, :]).nonzero().T
         self._row_norm = math.sqrt(max(math.comb(len(spans.offsets), 2), 1))
         self._weights = _Weights(spans.n_codes).to(units.codes.device)
+        self.tally = ClipTally()
 
     @property
     def weights(self) -> Tensor:
@@ -76,6 +81,8 @@ class PairCritic:
         batch = self._units.batch(sampled, size)
         rows = self._spans.one_hot(batch.codes) * batch.mask[:, None]
         norms = self._norms(rows.view(size, -1, rows.shape[1]))
+        self.tally.sampled(len(sampled))
+        self.tally.see(norms, self._clipping.max_grad_norm)
         factors = (self._clipping.max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0)
         k = self._units.max_rows_per_unit
         if k > 1 or self._clipping.max_grad_norm < 1:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.neural.checkpoint import restore, states_of
+from synth.neural.clipping import ClipTally
 from synth.neural.dp_sgd import Backend, Clipping, Release
 from synth.neural.network_critic import NetworkCritic
 from synth.neural.networks import Generator
@@ -30,7 +31,9 @@ CriticKind = Literal["pairs", "network"]
 
 
 class PrivateCritic(Protocol):
-    """A critic that reads real rows by DP-SGD alone."""
+    """A critic that reads real rows by DP-SGD alone, and tallies what it clips."""
+
+    tally: ClipTally
 
     def step(self, steps: Release, fakes: Tensor, condition: Tensor) -> None:
         """Learn to tell real rows from fakes, on the draws of one step."""
@@ -114,6 +117,11 @@ class PrivateCtganTraining:
         self.maker = ReleasedGenerator(_of_generator(spec), layout, one_way, n_fakes, device)
         clipping = Clipping.planned(spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass)
         self.critic = _critic(spec, units.to(device), self.maker, clipping)
+
+    @property
+    def tally(self) -> ClipTally:
+        """*Sensitive*. How many units were clipped."""
+        return self.critic.tally
 
     @property
     def generator(self) -> Generator:

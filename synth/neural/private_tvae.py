@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.neural.checkpoint import restore, states_of
+from synth.neural.clipping import ClipTally
 from synth.neural.dp_sgd import Backend, Clipping, Release, noisy_mean, write_gradients
 from synth.neural.networks import Decoder, Encoder, is_finite
 from synth.neural.opacus_sums import clipped_sums_by
@@ -71,6 +72,7 @@ class PrivateTvaeTraining:
 
     Attributes:
         decoder: the average of the decoders on the way, to sample from.
+        tally: *Sensitive*. How many units were clipped.
 
     Source: of `decoder`, Polyak & Juditsky 1992; De et al. 2022 (2204.13650) for DP-SGD.
     """
@@ -96,7 +98,8 @@ class PrivateTvaeTraining:
         self._parameters = [*self._encoder.parameters(), *self._decoder.parameters()]
         self._optimizer = torch.optim.Adam(self._parameters, spec.rate, fused=True)
         self._draws = secret_generator(device)
-        self._clipped = clipped_sums_by(spec.backend, self._encoder, self._decoder)
+        self.tally = ClipTally()
+        self._clipped = clipped_sums_by(spec.backend, self._encoder, self._decoder, tally=self.tally)
         self._clipping = Clipping.planned(
             spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass
         )
@@ -114,6 +117,7 @@ class PrivateTvaeTraining:
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
         size = self._clipping.pass_units
+        self.tally.sampled(len(sampled))
         batch = self._units.batch(sampled, size)
         noise = torch.randn(len(batch.codes), self.spec.d_latent, generator=self._draws, device=self._draws.device)
 

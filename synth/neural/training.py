@@ -15,7 +15,8 @@ from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.steps import Steps
 from synth.errors import BudgetError, ModelError
-from synth.neural.checkpoint import Checkpoint, Place
+from synth.neural.checkpoint import CLIPPING, Checkpoint, Place
+from synth.neural.clipping import ClipTally
 from synth.progress import Progress
 
 CHECKPOINT_S = 30.0
@@ -107,7 +108,13 @@ def _epoch(training: Training) -> dict[str, float]:
     return {name: float(total) / training.n_steps_per_epoch for name, total in sums.items()}
 
 
-def train_privately(training: PrivateTraining, event: SubsampledGaussianEvent, budget: Budget, course: Course) -> None:
+def train_privately(
+    training: PrivateTraining,
+    event: SubsampledGaussianEvent,
+    budget: Budget,
+    course: Course,
+    tally: ClipTally | None = None,
+) -> None:
     """Do every step of a DP-SGD event, from the last checkpoint on where the budget's journal knows it.
 
     Args:
@@ -115,6 +122,7 @@ def train_privately(training: PrivateTraining, event: SubsampledGaussianEvent, b
         event: of the budget's schedule.
         budget: charged a stretch of steps at a time, before the first of them.
         course: how it is to go; a checkpoint is kept only where the budget keeps a journal.
+        tally: *Sensitive*. Of what the steps clip: noted beside the log, never in it, and only where that is wanted.
 
     Raises:
         ModelError: the weights are no longer finite, or the checkpoint cannot be used; no model was made.
@@ -138,6 +146,9 @@ def train_privately(training: PrivateTraining, event: SubsampledGaussianEvent, b
                 "sampling_rate": event.sampling_rate,
                 "seconds": round(time.monotonic() - started, 3),
             })  # fmt: skip
+            if tally is not None and course.place.tallies:
+                n_clipped, n_units = tally.taken()
+                course.place.note({"step": target, "clipped": n_clipped, "units": n_units}, CLIPPING)
 
 
 class _Stretches:

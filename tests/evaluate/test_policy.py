@@ -180,6 +180,8 @@ def test_an_estimate_that_says_it_only_describes_is_refused_when_judged() -> Non
         ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w"}] * 2}, "keep one"),
         ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "severity": "error"}]}, "severity"),
         ({"version": 0}, "version"),
+        ({"valid_days": 0}, "valid_days"),
+        ({"valid_days": 1.5}, "valid_days"),
     ],
 )
 def test_a_policy_that_cannot_be_used_is_refused_in_one_sentence(content: dict[str, object], said: str) -> None:
@@ -313,6 +315,12 @@ def test_policies_grow_stricter_with_the_audience() -> None:
         for r in looser.rules:
             sign = 1 if r.direction == "lower" else -1
             assert sign * limits[r.measure] <= sign * r.limit
+
+
+def test_evidence_for_a_wider_audience_is_relied_upon_for_no_longer() -> None:
+    days = [load_policy(SHIPPED / f"{name}.toml").valid_days for name in NAMES]
+    assert None not in days
+    assert days == sorted(days, reverse=True)  # type: ignore[type-var]
 
 
 def test_a_leak_of_half_a_percent_of_training_rows_cannot_be_published() -> None:

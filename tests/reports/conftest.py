@@ -13,6 +13,7 @@ from evaluate.policy import load_policy
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.verdict import Verdict, judge
+from tests.reports.browsing import ARGUMENTS, CHROMIUM
 
 COLUMNS: dict[str, list[str] | int] = {
     "age": 20, "workclass": ["Private", "Self-emp-not-inc", "Local-gov", "State-gov", "Self-emp-inc", "Federal-gov"],
@@ -277,6 +278,18 @@ def shipped_verdicts(evaluation: Evaluation, policy: str = "internal") -> tuple[
     """The verdict of a shipped policy on every candidate."""
     path = Path(__file__).parents[2] / "understudy" / "policies" / f"{policy}.toml"
     return tuple(judge(candidate, load_policy(path)) for candidate in evaluation.candidates)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser without a window."""
+    if not CHROMIUM.exists():
+        pytest.skip("Chromium is not on this machine")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

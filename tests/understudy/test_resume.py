@@ -22,13 +22,16 @@ from synth.dp.journal import Journal
 from synth.dp.ledger import open_ledger
 from synth.generators.registry import load_model
 from understudy import stages
+from understudy.bundle.verification import Demand, verify
 from understudy.plan import make_plan
 
 PRIVATE = {"independent": {"epsilon": 0.5}, "mst": {"epsilon": 1.0}}
 GENERATORS = {**PRIVATE, "plain": {"generator": "independent"}}
 N_DRAWS = {"independent": 4, "mst": 4 + 3 + 3}
 FILES = {
-    "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml",
+    "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml", "policy.toml", "summary.md",
+    "junit.xml", "metrics.public.prom", "metrics.internal.prom", "manifest.json", "manifest.json.sha256",
+    *(f"cards/{label}.{suffix}" for label in GENERATORS for suffix in ("yaml", "md")),
     *(f"synthetic/{label}.csv" for label in GENERATORS),
     *(f"models/{label}/{part}" for label in GENERATORS for part in ("model.json", "arrays.safetensors")),
 }  # fmt: skip
@@ -114,6 +117,7 @@ def assert_whole(folder: Path) -> None:
     out = folder / "out"
     assert {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()} == FILES
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+    assert verify(out, Demand()).problems == ()
     assert open_ledger(folder / "ledger.db").verify() == ()
     for label in PRIVATE:
         statement = load_model(out / "models" / label).statement
@@ -171,14 +175,17 @@ def test_a_run_that_is_killed_around_its_draws_and_its_ledger_goes_on(
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_at_any_moment_goes_on(driver: Driver, workspace: Any, uninterrupted: Path) -> None:
-    for n in range(len(moments(uninterrupted))):
+    passed = moments(uninterrupted)
+    last_draw = max(n for n, name in enumerate(passed) if name == "commit:after")
+    # From there on files are written and renamed, one like the other, until the folder is sealed and takes its name.
+    for n in (*range(last_draw), *range(last_draw, len(passed) - 20, 5), *range(len(passed) - 20, len(passed))):
         shutil.rmtree(killed_at(driver, workspace, n))
 
 
 def test_a_run_that_is_killed_again_and_again_ends_and_pays_for_all_its_draws(driver: Driver, workspace: Any) -> None:
     folder = prepared(workspace, "often")
     rng, deaths = np.random.default_rng(2), 0
-    while driver.attempt(folder, die_at=int(rng.integers(10, 150))) == -9:
+    while driver.attempt(folder, die_at=int(rng.integers(10, 150 + 30 * deaths))) == -9:
         deaths += 1
         assert_paid(folder)
     assert deaths > 4
@@ -266,14 +273,19 @@ def test_a_resumed_run_leaves_what_an_uninterrupted_one_would(driver: Driver, wo
         assert contents(folder / "out") == contents(whole / "out")
 
 
+SHOW = ("report.html", "summary.md", "manifest", "metrics", "cards/")
+"""Files that show times, the run's own name, or how often the table was measured."""
+
+
 def contents(out: Path) -> dict[str, Any]:
-    """Every file but the report, which shows times; of the evaluation all but times."""
-    found: dict[str, Any] = {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
-    del found["report.html"]
+    """Every file but those; of the evaluation all but that."""
+    names = {str(path.relative_to(out)): path for path in out.rglob("*") if path.is_file()}
+    found: dict[str, Any] = {name: path.read_bytes() for name, path in names.items() if not name.startswith(SHOW)}
     evaluation = json.loads(found["evaluation.json"])
     for candidate in evaluation["candidates"]:
         candidate["seconds"] = sorted(candidate["seconds"])
-    return {**found, "evaluation.json": evaluation}
+    del evaluation["provenance"]["run_id"], evaluation["provenance"]["attempts"]
+    return {**found, "evaluation.json": evaluation, "names": set(names)}
 
 
 def test_outside_a_ledger_the_same_journal_works_and_a_lost_draw_is_told(driver: Driver, workspace: Any) -> None:

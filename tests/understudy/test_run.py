@@ -62,6 +62,11 @@ def test_a_run_leaves_one_whole_folder(finished: Any) -> None:
         "synthetic/independent.csv", "synthetic/mst.csv",
         "models/independent/model.json", "models/independent/arrays.safetensors",
         "models/mst/model.json", "models/mst/arrays.safetensors",
+        "summary.md", "metrics.public.prom", "metrics.internal.prom", "junit.xml",
+        "cards/independent.yaml", "cards/independent.md", "cards/mst.yaml", "cards/mst.md",
+        "policy.toml", "manifest.json", "manifest.json.sha256",
+        *(f"public/{name}" for name in ("mst.csv", "report.public.html", "model-card.yaml", "README.md", "schema.toml",
+                                        "manifest.json", "manifest.json.sha256")),
     }  # fmt: skip
     assert not [p for p in workspace.folder.iterdir() if p.name.startswith(".")]
 

@@ -142,7 +142,8 @@ def _settled(job: BatchJob, course: _Course) -> bool:
         tidy(job.out)
         course.add(found)
         return True
-    error = f"an output folder must be new: {str(job.out)!r} is there, {other}; remove it, or name another --out"
+    why = other or earlier.BROKEN
+    error = f"an output folder must be new: {str(job.out)!r} is there, {why}; remove it, or name another --out"
     course.add(Outcome(job.name, BAD, error=error))
     return True
 

@@ -1,6 +1,8 @@
 """Whether a job was finished by an earlier start of its batch: its output is there, and made from what is there now."""
 
 import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ from understudy.batch.outcome import finished_files, provenance_of, read_content
 from understudy.job import Job
 from understudy.policies import find_policy
 from understudy.provenance import sha256
+
+BROKEN = "and no run left it so"
+EXPIRED = "and a waiver that its verdict rests on has expired"
 
 
 def write_mark(job: BatchJob) -> None:
@@ -24,28 +29,64 @@ def write_mark(job: BatchJob) -> None:
 
 
 def difference(job: BatchJob) -> str | None:
-    """What an output that stands in the job's place was made from otherwise, in words.
+    """What speaks against taking an output that stands in the job's place for the job's, in words.
 
     Returns:
         Empty where the job is finished and nothing of what it reads has changed since; none where no output is there.
     """
     if not is_taken(job.out):
         return None
-    evaluation = read_content(job.out / "evaluation.json")
-    if evaluation is None or not finished_files(job.out, evaluation):
-        return "which no run left whole"
-    now, then = _digests(job), provenance_of(evaluation)
-    other = [name for name, digest in now.items() if then.get(f"{name}_sha256") != digest]
-    if not other and read_content(job.mark) != _table_mark(job):
-        other = ["table"]
-    return f"made from another {' and another '.join(other)}" if other else ""
+    evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
+    if evaluation is None or verdict is None or not finished_files(job.out, evaluation):
+        return BROKEN
+    if other := _others(job, provenance_of(evaluation)):
+        return f"made from {' and '.join(f'another {name}' for name in other)}"
+    if _rests_on_expired_waiver(verdict):
+        return EXPIRED
+    return _problem(job.out)
 
 
-def _digests(job: BatchJob) -> dict[str, str | None]:
-    """SHA-256 of what is public of a job; none for a file that is not there."""
-    spec, home = _spec(job), job.path.parent
+def _others(job: BatchJob, then: Mapping[str, Any]) -> list[str]:
+    """What the job reads that is not what its output was made from."""
+    home = job.path.parent
+    spec = _spec(job)
     paths = {"job": job.path, "schema": home / spec.table.schema_path, "policy": _policy(spec, home)}
-    return {name: sha256(path) if path is not None and path.is_file() else None for name, path in paths.items()}
+    other = [name for name, path in paths.items() if then.get(f"{name}_sha256") != _digest(path)]
+    waivers = None if spec.waivers is None else home / spec.waivers
+    if _digest(waivers) != _digest(job.out / "waivers.toml"):
+        other.append("file of waivers")
+    if not other and read_content(job.mark) != _table_mark(job):
+        other.append("table")
+    return other
+
+
+def _problem(out: Path) -> str:
+    """What of a sealed output is not as it was sealed, or has ended; empty for nothing, or where it has no seal."""
+    from understudy.bundle.verification import Demand, verify
+
+    if not (out / "manifest.json").exists():
+        return ""
+    try:
+        found = verify(out, Demand())
+    except UnderstudyError:
+        return BROKEN
+    return "" if found.is_sound else f"and cannot be relied upon: {found.problems[0].sentence}"
+
+
+def _rests_on_expired_waiver(verdict: Mapping[str, Any]) -> bool:
+    """Whether the table to release passed a rule by a waiver that is over."""
+    today = datetime.now(UTC).date().isoformat()
+    try:
+        released = [one for one in verdict["candidates"] if one["candidate"] == verdict["release"]]
+        waived = [finding["waiver"] for one in released for finding in one["findings"] if finding.get("waived")]
+        return any(waiver["until"] < today for waiver in waived)
+    except (AttributeError, KeyError, TypeError):  # somebody's own file: it rests on nothing that we know
+        return True
+
+
+def _digest(path: Path | None) -> str | None:
+    """SHA-256 of what is public of a job; none for a file that is not there."""
+    return sha256(path) if path is not None and path.is_file() else None
 
 
 def _policy(spec: Job, home: Path) -> Path | None:

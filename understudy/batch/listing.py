@@ -67,6 +67,8 @@ def listed(paths: Sequence[Path], folder: Path) -> list[BatchJob]:
 
 
 def _job(path: Path, folder: Path) -> BatchJob:
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        return BatchJob(path.stem, path, folder, None, f"the job is no file: path={str(path)!r}; name a TOML file")
     try:
         return BatchJob(path.stem, path, folder, read_job(path))
     except JobError as error:

@@ -111,10 +111,13 @@ def outcome_of(ended: Ended) -> Outcome:
 def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
     """What a job came to whose output is there; none where that does not say."""
     evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
-    if evaluation is None or verdict is None:
+    if evaluation is None or verdict is None or verdict.get("verdict", "") not in (PASSED, FAIL, OPEN, None):
         return None
-    state = verdict.get("verdict") or NO_VERDICT
-    return Outcome(job.name, state, earlier=earlier, epsilon=_promised(evaluation), out=job.out)
+    try:
+        epsilon = _promised(evaluation)
+    except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
+        return None
+    return Outcome(job.name, verdict["verdict"] or NO_VERDICT, earlier=earlier, epsilon=epsilon, out=job.out)
 
 
 def finished_files(out: Path, evaluation: Mapping[str, Any]) -> bool:

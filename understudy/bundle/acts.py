@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from understudy.bundle.documents import (
+    DIGEST,
     LIMIT_BYTES,
     SIGNATURE,
     Signature,
-    is_there,
     open_document,
     parsed,
     write_document,
@@ -58,7 +58,7 @@ def sign_off(folder: Path, release: Release, demand: Demand, signer: Signer | No
     """
     _check_people(release)
     found = verify(folder, demand)
-    if is_there(folder / SIGN_OFF) and found.sign_off is not None:
+    if found.sign_off is not None:
         raise BundleError(f"it is signed off already, by {found.sign_off.by.name!r}; a new release needs a new bundle")
     _check_sound(found)
     assert found.manifest is not None
@@ -144,12 +144,12 @@ def _check_people(release: Release) -> None:
 
 
 def _check_sound(found: Verification) -> None:
-    if found.is_sound:
-        return
-    more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
-    raise BundleError(
-        f"only what verifies can be signed off: {found.problems[0].sentence}{more}; see `understudy verify`"
-    )
+    """Refuse a bundle that does not verify; what a sign-off that was cut short left beside it is replaced."""
+    left = {(f"{SIGN_OFF}{suffix}",) for suffix in (DIGEST, SIGNATURE)}
+    problems = [problem for problem in found.problems if problem.kind != "added" or problem.paths not in left]
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise BundleError(f"only what verifies can be signed off: {problems[0].sentence}{more}; see `understudy verify`")
 
 
 def _released(manifest: Manifest) -> str:

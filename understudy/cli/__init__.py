@@ -13,7 +13,21 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import accounts, advice, audits, batches, bundles, evidence, jobs, ledgers, models, schemas
+from understudy.cli import (
+    accounts,
+    advice,
+    audits,
+    batches,
+    bundles,
+    evidence,
+    jobs,
+    json_schemas,
+    keys,
+    ledgers,
+    models,
+    schemas,
+    vendors,
+)
 from understudy.cli.root import Root
 
 ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
@@ -36,13 +50,16 @@ app = typer.Typer(
 jobs.add_to(app)
 batches.add_to(app)
 schemas.add_to(app)
+json_schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)
 evidence.add_to(app)
+vendors.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)
 bundles.add_to(app)
+keys.add_to(app)
 
 
 def _show_version(wanted: bool) -> None:

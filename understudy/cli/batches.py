@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.options import console_of
+from understudy.cli.signing import SignKey, signer_of
 
 if TYPE_CHECKING:
     from understudy.batch.conduct import Report
@@ -17,7 +18,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("batch", epilog="Example: understudy batch jobs/*.toml --workers 4 --out out/nightly")(batch)
 
 
-def batch(
+def batch(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     jobs: Annotated[list[Path], typer.Argument(help="Job files (docs/job.md).", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="A folder for all outputs, new or not.", show_default=False)],
@@ -31,6 +32,7 @@ def batch(
     restart: Annotated[
         bool, typer.Option("--restart", help="Remove unfinished work of these outputs; what was drawn stays spent.")
     ] = False,
+    sign_key: SignKey = None,
 ) -> int:
     """Run many jobs, each in a process of its own, and sum up what they came to.
 
@@ -47,7 +49,12 @@ def batch(
 
     console, began = console_of(ctx), datetime.now().astimezone()
     found = listed(jobs, out)
-    options = [*(["--restart"] if restart else []), *(["--debug"] if console.debug else [])]
+    signer_of(sign_key, console)
+    options = [
+        *(["--restart"] if restart else []),
+        *(["--debug"] if console.debug else []),
+        *([] if sign_key is None else [f"--sign-key={sign_key.absolute()}"]),
+    ]
     report = conduct(found, Orders(out.absolute(), workers, timeout_s, fail_fast, options), console)
     content = {**content_of(report.outcomes, report.exit_code, began), "ledgers": accounts(found)}
     _show(report, content["ledgers"], console)

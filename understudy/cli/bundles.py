@@ -1,4 +1,4 @@
-"""`understudy verify`, `sign-off`, `withdraw`, `keys`: what people do with an evidence bundle."""
+"""`understudy verify`, `sign-off`, `withdraw`: what people do with an evidence bundle."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import console_of
+from understudy.cli.signing import Key, signer_of
 from understudy.exit_codes import DONE, FAILED
 
 if TYPE_CHECKING:
-    from understudy.bundle.keys import Signer
     from understudy.bundle.sign_off import Person
     from understudy.bundle.verification import Demand, Verification
     from understudy.console import Console
@@ -25,8 +25,6 @@ WITHDRAW = (
     'Example: understudy withdraw out/fair --name "A. Lind" --role "data release officer" '
     '--reason "a column was misdeclared" --register withdrawn.jsonl'
 )
-NEW = "Example: understudy keys new release.key"
-SHOW = "Example: understudy keys show release.key.pub"
 N_SHOWN = 50
 
 Bundle = Annotated[Path, typer.Argument(help="The folder that holds manifest.json.", show_default=False)]
@@ -41,16 +39,6 @@ Signers = Annotated[
     list[str] | None,
     typer.Option("--signer", help="Fingerprint of a key that may have signed; may be repeated.", show_default=False),
 ]
-Key = Annotated[
-    Path | None,
-    typer.Option(envvar="UNDERSTUDY_SIGN_KEY", help="Private key that signs it.", show_default=False),
-]
-SignKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--sign-key", envvar="UNDERSTUDY_SIGN_KEY", help="Private key that signs the manifest.", show_default=False
-    ),
-]
 Name = Annotated[str, typer.Option(help="Who you are.", show_default=False)]
 Role = Annotated[str, typer.Option(help="In which role.", show_default=False)]
 
@@ -60,26 +48,6 @@ def add_to(app: typer.Typer) -> None:
     app.command("verify", epilog=VERIFY)(verify)
     app.command("sign-off", epilog=SIGN_OFF)(sign_off)
     app.command("withdraw", epilog=WITHDRAW)(withdraw)
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ed25519 keys that sign evidence.")
-    group.command("new", epilog=NEW)(new)
-    group.command("show", epilog=SHOW)(show)
-    app.add_typer(group, name="keys", epilog=NEW)
-
-
-def signer_of(key: Path | None, console: "Console") -> "Signer | None":
-    """Who signs, checked before any work; none where no key is named.
-
-    Raises:
-        BundleError: the key cannot be used; nothing was done.
-    """
-    if key is None:
-        return None
-    from understudy.bundle.keys import exposed, load_signer
-
-    signer = load_signer(key)
-    if (warning := exposed(key)) is not None:
-        console.warn(warning)
-    return signer
 
 
 def verify(
@@ -158,38 +126,6 @@ def withdraw(
         console.warn("the withdrawal is not signed, so that anybody could have written it; pass --key")
     said = [withdrawal.model_dump(mode="json") for withdrawal in made]
     console.result({"bundle": str(bundle), "withdrawals": said, "exit_code": DONE})
-    return DONE
-
-
-def new(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The private key; FILE.pub is the public one.", show_default=False)],
-) -> int:
-    """Make a key pair. A passphrase in UNDERSTUDY_SIGN_KEY_PASSPHRASE locks it."""
-    from understudy.bundle.keys import PUBLIC_SUFFIX, make_keys
-
-    console, signer = console_of(ctx), make_keys(file)
-    console.say(f"Private key, for you only: {file}")
-    console.say(f"Public key, to give away: {file}{PUBLIC_SUFFIX}")
-    console.say(f"Fingerprint: {signer.fingerprint}")
-    console.result({"key": str(file), "public_key": f"{file}{PUBLIC_SUFFIX}", "fingerprint": signer.fingerprint})
-    return DONE
-
-
-def show(
-    ctx: typer.Context,
-    file: Annotated[
-        Path,
-        typer.Argument(envvar="UNDERSTUDY_SIGN_KEY", help="A private or a public key.", show_default=False),
-    ],
-) -> int:
-    """Show a key's fingerprint and its public half."""
-    from understudy.bundle.keys import fingerprint, load_public, public_pem
-
-    console, key = console_of(ctx), load_public(file)
-    console.say(f"Fingerprint: {fingerprint(key)}")
-    console.say(public_pem(key).rstrip())
-    console.result({"key": str(file), "fingerprint": fingerprint(key), "public_key": public_pem(key)})
     return DONE
 
 

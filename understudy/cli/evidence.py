@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
+from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
 if TYPE_CHECKING:
     from evaluate.result import Evaluation
@@ -91,13 +92,18 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def gate(
+def gate(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     evaluation: EvaluationFile,
     policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
     candidate: Annotated[str | None, typer.Option(help="Judge this one only; none: the worst verdict counts.")] = None,
     waivers: WaiverFile = None,
     junit: Annotated[Path | None, typer.Option(help="A JUnit XML file to write, for continuous integration.")] = None,
+    synthetic: Annotated[Path | None, typer.Option(help="The evaluated table, for --bundle: judged alone.")] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Evidence bundle of it to make, whatever the verdict.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="The schema it was evaluated with, for --bundle.")] = None,
+    job: Annotated[Path | None, typer.Option(help="The job that the evaluation is of, for --bundle.")] = None,
+    sign_key: SignKey = None,
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
     from reports.junit import render_junit
@@ -110,12 +116,17 @@ def gate(
     console = console_of(ctx)
     if junit is not None:
         check_writable(junit)
+    signer = bundle_signer(bundle, synthetic, (schema, job), sign_key, console)
     rules = read_policy(policy)
     answers = _waivers(waivers)
     found = read_evaluation(evaluation)
     names = [c.name for c in found.candidates]
     if candidate is not None and candidate not in names:
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
+    offer = None
+    if bundle is not None and synthetic is not None:
+        offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, (policy, waivers))
+        candidate = offer.candidate
     verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
@@ -124,6 +135,11 @@ def gate(
         with whole_file(junit) as path:
             path.write_text(render_junit(verdicts), encoding="utf-8")
         console.say(f"JUnit: {junit}")
+    if offer is not None and bundle is not None:
+        from understudy.bundle.offered import write_offered
+
+        write_offered(offer, verdicts_on(found, [rules], waivers=answers), rules, bundle, signer)
+        console.say(f"Evidence bundle: {bundle}")
     code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
     console.result({"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said})

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.bundles import SignKey, signer_of
 from understudy.cli.evidence import outcome_words
 from understudy.cli.options import OutFolder, console_of
+from understudy.cli.signing import SignKey, signer_of
 
 if TYPE_CHECKING:
     from reports.sweep import Mean

@@ -11,7 +11,7 @@ from evaluate.engine import aimed, evaluate_beside, isolated, measure_candidate
 from evaluate.finding import Finding
 from evaluate.policy import Policy
 from evaluate.ranking import Figures, ranked
-from evaluate.result import Candidate, Evaluation
+from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.tables import Measurement, Real
 from evaluate.verdict import Verdict
 from synth.progress import Progress
@@ -107,6 +107,8 @@ def compare(asked: Asked, progress: Progress) -> Comparison:
 
     offers, unusable = _looked_at(bench, named)
     n_rows, few = compared_rows(list(offers.values()), len(train), asked.rows)
+    if not set(offers) - set(few):
+        raise EvaluationError(_none_usable(few | unusable))
     measured: dict[str, _Measured] = {}
     for name in (name for name in offers if name not in few):
         got = _tried(lambda name=name: _measure(bench, offers[name], n_rows))  # type: ignore[misc]
@@ -126,6 +128,11 @@ def compare(asked: Asked, progress: Progress) -> Comparison:
         provenance=_provenance(bench, {name: named[name] for name in measured}, key),
     )
     return Comparison(evaluation, verdicts_on(evaluation, [policy]), policy, vendors)
+
+
+def _none_usable(reasons: Mapping[str, str]) -> str:
+    name, reason = next(iter(reasons.items()))
+    return f"a comparison needs a table that can be evaluated, and there is none; of {name!r}: {reason}"
 
 
 def _tried(work: Callable[[], Any]) -> Any:
@@ -197,14 +204,22 @@ def _vendor(
     if measured.barred:
         return replace(made, standing="disqualified", reason=_why(measured.barred))
     if offered.lacking:
-        names = ", ".join(map(repr, offered.lacking[:5]))
-        return replace(made, standing="incomplete", reason=f"it lacks {len(offered.lacking)} columns, such as {names}")
+        names = ", ".join(map(repr, offered.lacking[:5])) + (", and others" if len(offered.lacking) > 5 else "")
+        return replace(made, standing="incomplete", reason=f"it lacks columns of the schema: {names}")
     return made
 
 
 def _why(barred: list[Finding]) -> str:
-    """The rules that were broken, each once."""
-    return ", ".join(dict.fromkeys(finding.rule.measure for finding in barred))
+    """The rules that were broken, with what was found."""
+    return "; ".join(dict.fromkeys(_said(finding) for finding in barred))
+
+
+def _said(finding: Finding) -> str:
+    rule, found = finding.rule, finding.estimate
+    if found is None:
+        return rule.measure
+    ends = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
+    return f"{rule.measure} {found.value:.3g}{ends} against a limit of {rule.limit:g}"
 
 
 def _ranking(

@@ -118,13 +118,11 @@ def compared_rows(offers: list[Offered], n_train: int, asked: int | None) -> tup
         EvaluationError: more rows are asked for than train has, or fewer than attacks need; nothing was measured.
     """
     if asked is not None and not MIN_TRAIN_ROWS <= asked <= n_train:
-        raise EvaluationError(
-            f"rows={asked} is not between {MIN_TRAIN_ROWS} and the rows of train; ask for another number"
-        )
+        raise EvaluationError(f"rows={asked} is fewer than {MIN_TRAIN_ROWS} or more than train has; name another")
     least = asked if asked is not None else max(MIN_TRAIN_ROWS, int(np.ceil(LEAST_SHARE * n_train)))
-    whose = "were asked for" if asked is not None else f"are {LEAST_SHARE:.0%} of what train has"
+    whose = f"the {asked:,} that were asked for" if asked is not None else f"{LEAST_SHARE:.0%} of what train has"
     few = {
-        offer.name: f"it has {offer.n_rows:,} rows, and {least:,} {whose}; ask the vendor for more"
+        offer.name: f"it has {offer.n_rows:,} rows, fewer than {whose}; ask the vendor for more"
         for offer in offers
         if offer.n_rows < least
     }

@@ -73,9 +73,7 @@ def _leaked(tables: Tables) -> Estimate:
         for frame in (tables.synthetic, tables.train)
     )
     value, low, high = newcombe(share, chance)
-    note = (
-        "share of rows equal to a row of the holdout, which no vendor was given, less the same share of training rows"
-    )
+    note = "share of rows equal to a row of the holdout, which no vendor has, less the same share of training rows"
     return Estimate(COPIED, value, len(tables.synthetic), "lower", low=low, high=high, reference=0.0, note=note)
 
 
@@ -89,9 +87,7 @@ def _returned(tables: Tables, delivered: pd.DataFrame) -> Estimate:
         units = pd.factorize(entity_codes(frame, tables.schema)[alone])[0]
         shares.append(clustered(np.isin(keys[alone], there), units) if alone.any() else (0.0, 0.0, 0.0))
     value, low, high = newcombe(*shares)
-    note = (
-        f"share of training rows that stand in the {len(delivered):,} rows of the delivery, less that of held-out rows"
-    )
+    note = f"share of training rows that stand in all {len(delivered):,} delivered rows, less that of held-out rows"
     return Estimate(COPIED, value, len(tables.train), "lower", low=low, high=high, reference=0.0, note=note)
 
 

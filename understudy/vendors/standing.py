@@ -70,7 +70,7 @@ class Vendor:
 
 
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> dict[str, Any] | None:
-    """Utility against the upper end of the membership attack's interval, as plain data; none where nothing was measured.
+    """Utility against the upper end of the membership attack's interval, as plain data; none without either.
 
     Args:
         candidates: every table that was measured.

@@ -89,9 +89,10 @@ def Moments(single: ModuleType, folder: Path, name: str, plan: dict[str, Any]) -
 
 def serve() -> None:
     """Batches as standard input asks for them, each forked; the answer is its exit status."""
+    import sqlalchemy.dialects.sqlite  # noqa: F401
+
     import evaluate  # noqa: F401  - loaded once, before the forks
     import reports  # noqa: F401
-    import sqlalchemy.dialects.sqlite  # noqa: F401
     import understudy.run  # noqa: F401
 
     single = beside("driver")

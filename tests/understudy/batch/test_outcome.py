@@ -71,11 +71,20 @@ def test_an_output_whose_verdict_disagrees_with_the_exit_code_is_an_internal_err
     assert ended(jobs, 1).state == "FAIL"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"verdict": "pass"}', '{"verdict": 1}', "\udc00"])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"verdict": "pass"}', '{"verdict": 1}', '{"verdict": []}', "{}", "\udc00"]
+)
 def test_a_verdict_that_cannot_be_read_is_no_pass(jobs: Any, content: str) -> None:
     place(jobs, verdict="PASS")
     (jobs.out / "one" / "verdict.json").write_text(content, errors="surrogatepass")
     assert ended(jobs, 0).exit_code == 4
+
+
+def test_an_evaluation_of_another_shape_ends_no_batch(jobs: Any) -> None:
+    place(jobs, verdict="PASS")
+    for content in ('{"candidates": [3]}', '{"provenance": 3, "candidates": [{"statement": {"epsilon": "x"}}]}'):
+        (jobs.out / "one" / "evaluation.json").write_text(content)
+        assert ended(jobs, 0).exit_code == 4
 
 
 def place(jobs: Any, *, verdict: str | None) -> None:
@@ -94,7 +103,8 @@ def test_a_job_that_names_no_table_to_release_has_no_verdict_and_its_epsilons_ad
 
 
 def test_the_last_error_of_a_long_and_hostile_log_is_one_printable_sentence(jobs: Any) -> None:
-    hostile = b"Error: too early.\n" + b"x" * 3_000_000 + b"\n\xff\xfe\nError: \x1b[2Jbad \xff input" + b"y" * 9_000 + b".\n"
+    begin = b"Error: too early.\n" + b"x" * 3_000_000
+    hostile = begin + b"\n\xff\xfe\nError: \x1b[2Jbad \xff input" + b"y" * 9_000 + b".\n"
     error = ended(jobs, 2, log=hostile).error
     assert "bad" in error
     assert "too early" not in error
@@ -125,6 +135,16 @@ def test_the_summary_holds_every_job_and_no_formula(tmp_path: Path) -> None:
     read = json.loads((tmp_path / "summary.json").read_text())
     assert [job["exit_code"] for job in read["jobs"]] == [0, 2, 4]
     assert read["states"] == {"PASS": 1, "bad input": 1, "killed by signal 9": 1}
+
+
+def test_a_summary_for_which_there_is_no_room_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("synth.output.sync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_summary(content_of([Outcome("a", "PASS")], 0, datetime.now().astimezone()), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_long_error_is_cut_in_the_table_only() -> None:

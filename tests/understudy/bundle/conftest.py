@@ -8,6 +8,7 @@ import pytest
 from tests.understudy.bundle.small_bundle import fill, seal_both
 from understudy.bundle.keys import Signer, load_signer, make_keys
 
+
 @pytest.fixture(autouse=True)
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test signs with the key of whoever runs it, or asks their register."""

@@ -1,0 +1,127 @@
+"""What was found of one synthetic table for each thing that a guideline asks: a word and a sentence."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evaluate.catalog import CATALOG
+from evaluate.result import Candidate, Estimate, Evaluation
+from reports.attacks import AttackLine, attack_note
+from reports.audits import audit_note
+from reports.limits import audit_failed
+from reports.text import count, loss, number, plain
+from reports.weakest import groups_of
+
+Word = Literal["alarm", "no alarm", "not measured", "stated", "absent", "yours to judge"]
+
+
+MEMBERSHIP = tuple(name for name in CATALOG if name.startswith("privacy.membership."))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found for one criterion of one table: a word, and a sentence without its full stop."""
+
+    word: Word
+    text: str
+
+
+def by_attacks(*measures: str) -> Callable[[Candidate, Evaluation], Answer]:
+    """An answer from attacks: those that raise an alarm, else the smallest leak that they would have seen."""
+
+    def answer(candidate: Candidate, _: Evaluation) -> Answer:
+        lines = [line for line in attack_note(candidate).lines if line.measure in measures]
+        tried = [line for line in lines if line.word != "not measured"]
+        alarms = [line for line in tried if line.word == "alarm"]
+        if not tried:
+            return Answer("not measured", "no attack of this kind gave a result")
+        of = f"{len(alarms)} of {len(tried)} attacks" if alarms else f"{len(tried)} attack{'s' * (len(tried) > 1)}"
+        missing = f"; {len(lines) - len(tried)} gave no result" if len(lines) > len(tried) else ""
+        return Answer("alarm" if alarms else "no alarm", f"{of}; {_worst((alarms or tried)[0])}{missing}")
+
+    return answer
+
+
+def _worst(line: AttackLine) -> str:
+    assert line.value is not None
+    value, low, high = line.value
+    seen = f", and {number(line.detectable)} would have been seen" if line.detectable is not None else ""
+    what = line.title[:1].lower() + line.title[1:]
+    return f"the worst, {what}, has {line.scale} {number(value)} ({number(low)} to {number(high)}){seen}"
+
+
+def of_guarantee(candidate: Candidate, _: Evaluation) -> Answer:
+    """The claim, its unit included, or that there is none."""
+    statement = candidate.statement
+    if not statement:
+        return Answer("absent", "no formal guarantee, so that there is nothing to evaluate")
+    if not statement.get("private", False):
+        return Answer("absent", "void: its noise was not drawn from a secure source")
+    rows = statement.get("max_rows_per_unit", 1)
+    each = f" of at most {plain(rows, 20)} rows" if rows != 1 else ""
+    return Answer(
+        "stated",
+        f"epsilon {loss(statement.get('epsilon'))} at delta {loss(statement.get('delta'))}, "
+        f"unit {plain(statement.get('unit', 'not stated'), 40)}{each}",
+    )
+
+
+def of_audit(candidate: Candidate, _: Evaluation) -> Answer:
+    """The audited lower bound on the claim."""
+    if not candidate.statement:
+        return Answer("absent", "no formal guarantee to test")
+    note = audit_note(candidate)
+    if note is None:
+        return Answer("not measured", "the audit gave no result" if audit_failed(candidate) else "it was not audited")
+    return Answer("alarm" if note.alarms else "no alarm", f"audited lower bound {note.bound}")
+
+
+def of_utility(candidate: Candidate, _: Evaluation) -> Answer:
+    """What models lose, and the group that is served worst."""
+    gaps = [e for e in candidate.estimates if e.measure.startswith("utility.gap.")]
+    served = next((group for group in groups_of(candidate) if group.anchor == "utility"), None)
+    if not gaps and served is None:
+        return Answer("not measured", "no utility for models or groups was measured")
+    said = [f"loss of a model trained on it at most {number(max(e.value for e in gaps))}"] if gaps else []
+    said += [f"worst group {plain(served.group, 60)}: {served.what} {number(served.value)}"] if served else []
+    return Answer("stated", "; ".join(said))
+
+
+def of_schema(_: Candidate, evaluation: Evaluation) -> Answer:
+    """How many columns the schema's author named as identifying or sensitive."""
+    quasi, sensitive = (_n(evaluation.schema, key) for key in ("quasi_identifiers", "sensitive"))
+    status = plain(evaluation.schema.get("status", "unknown"), 20)
+    return Answer("stated", f"schema {status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named")
+
+
+def _n(schema: Mapping[str, Any], key: str) -> str:
+    found = schema.get(key)
+    return count(len(found)) if isinstance(found, list | tuple) and found else "no"
+
+
+_IDENTIFIED = by_attacks(
+    *MEMBERSHIP,
+    *(name for name in CATALOG if name.startswith("privacy.vulnerable.")),
+    "privacy.quasi_identifiers.excess",
+)
+
+
+def of_identification(candidate: Candidate, evaluation: Evaluation) -> Answer:
+    """Membership and quasi-identifiers, and equal rows beside them."""
+    found = _IDENTIFIED(candidate, evaluation)
+    copies = candidate.find("privacy.copies.excess")
+    if not isinstance(copies, Estimate):
+        return found
+    return Answer(found.word, f"{found.text}; rows equal to a training row, beyond chance: {number(copies.value)}")
+
+
+def to_judge(text: str) -> Callable[[Candidate, Evaluation], Answer]:
+    """The same answer for every table: what nothing here can judge."""
+    return lambda _candidate, _evaluation: Answer("yours to judge", text)
+
+
+def of_governance(candidate: Candidate, _: Evaluation) -> Answer:
+    """Whether its spending is on record; the rest is for people."""
+    ledger = (candidate.statement or {}).get("ledger")
+    kept = "its spending stands in a ledger" if ledger else "no ledger holds its spending"
+    return Answer("yours to judge", f"{kept}; the sign-off above is to be filled in")

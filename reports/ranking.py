@@ -1,0 +1,276 @@
+"""A comparison of vendors as a reader sees it: who was barred and by what, who is ahead of whom, and by how much.
+
+The ranking is plain data from a file, and what stands in it came from vendors: whatever is not of the expected kind is
+left out, and every name is text.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.result import Estimate, Evaluation
+from reports.charts.pareto import Mark
+from reports.glossary import entry
+from reports.text import finite, loss
+
+STANDINGS = {
+    "ranked": "ranked",
+    "incomplete": "columns missing",
+    "disqualified": "disqualified",
+    "not evaluated": "not evaluated",
+}
+MOST_DIFFERENCES = 60
+"""Pairs that are listed on the page; the file has all."""
+MOST_NAMES = 5
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One rule that a table broke.
+
+    Attributes:
+        measure: what it is about.
+        title: of the measure.
+        why: the reason for the rule.
+        limit: of the rule.
+        reason: what was found.
+        estimate: the number with its interval and landmarks; none where there is none.
+        own: whether it is a rule of comparisons, not of the policy.
+    """
+
+    measure: str
+    title: str
+    why: str
+    limit: float
+    reason: str
+    estimate: Estimate | None
+    own: bool
+
+
+@dataclass(frozen=True)
+class VendorRow:
+    """One vendor."""
+
+    name: str
+    file: str
+    standing: str
+    words: str
+    reason: str
+    place: int | None
+    letters: str
+    behind: tuple[str, ...]
+    delivered: int | None
+    compared: int | None
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    n_extra: int
+    claim: tuple[tuple[str, str], ...]
+    same_as: str
+    evidence: tuple[Evidence, ...]
+    open: tuple[str, ...]
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Titles of the measures whose rules it broke, each once."""
+        return tuple(dict.fromkeys(one.title for one in self.evidence))
+
+
+@dataclass(frozen=True)
+class FigureColumn:
+    """One figure of every ranked table: its value and its group, by vendor."""
+
+    title: str
+    better: str
+    values: Mapping[str, float]
+    letters: Mapping[str, str]
+    reference: float | None
+    floor: float | None
+    absent: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """Two tables by one figure; `better` is empty where nothing tells them apart."""
+
+    title: str
+    first: str
+    second: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_adjusted: float | None
+    better: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The section of a comparison.
+
+    Attributes:
+        rows: every vendor: the ranked in order, then the incomplete, the disqualified, those not evaluated.
+        figures: what the order rests on.
+        differences: those that tell tables apart first; at most `MOST_DIFFERENCES`.
+        n_differences: how many there are.
+        rule: how the order comes about.
+        n_compared: rows of each table.
+        rows_asked: whether somebody asked for that many.
+        policy: that rules were taken from.
+        marks: the picture; empty where there is none.
+        titles: of its axes.
+        reference: the utility of real rows in it.
+    """
+
+    rows: tuple[VendorRow, ...]
+    figures: tuple[FigureColumn, ...]
+    differences: tuple[DifferenceRow, ...]
+    n_differences: int
+    rule: str
+    n_compared: int | None
+    rows_asked: bool
+    policy: str
+    marks: tuple[Mark, ...]
+    titles: tuple[str, str]
+    reference: float | None
+
+    @property
+    def ranked(self) -> tuple[VendorRow, ...]:
+        """The vendors that are in the order."""
+        return tuple(row for row in self.rows if row.standing == "ranked")
+
+    @property
+    def others(self) -> tuple[VendorRow, ...]:
+        """The vendors that are not."""
+        return tuple(row for row in self.rows if row.standing != "ranked")
+
+    @property
+    def claimed(self) -> bool:
+        """Whether any vendor claims anything."""
+        return any(row.claim for row in self.rows)
+
+
+def ranking_of(evaluation: Evaluation) -> Ranking | None:
+    """The section of an evaluation; none where nothing was compared."""
+    found = evaluation.ranking
+    if not isinstance(found, Mapping) or not _maps(found.get("vendors")):
+        return None
+    places = {str(one.get("name")): one for one in _maps(found.get("order"))}
+    rows = [_row(vendor, places.get(str(vendor.get("name")), {})) for vendor in _maps(found.get("vendors"))]
+    order = list(STANDINGS)
+    rows.sort(key=lambda row: (order.index(row.standing), row.place or 0))
+    differences = [_difference(one) for one in _maps(found.get("comparisons"))]
+    differences.sort(key=lambda one: (not one.better, 1.0 if one.p_adjusted is None else one.p_adjusted))
+    terms, picture = _map(found.get("terms")), _map(found.get("picture"))
+    return Ranking(
+        rows=tuple(rows),
+        figures=tuple(_figure(one) for one in _maps(found.get("figures")) if _map(one.get("values"))),
+        differences=tuple(differences[:MOST_DIFFERENCES]),
+        n_differences=len(differences),
+        rule=str(found.get("rule", "")),
+        n_compared=_whole(terms.get("rows")),
+        rows_asked=terms.get("rows_asked") is not None,
+        policy=str(terms.get("policy", "")),
+        marks=tuple(_mark(one) for one in _maps(picture.get("points"))),
+        titles=(_title(picture.get("utility")), f"{_title(picture.get('exposure'))}, upper end"),
+        reference=_number(picture.get("reference")),
+    )
+
+
+def _row(vendor: Mapping[str, Any], place: Mapping[str, Any]) -> VendorRow:
+    standing = str(vendor.get("standing"))
+    standing = standing if standing in STANDINGS else "not evaluated"
+    return VendorRow(
+        name=str(vendor.get("name")),
+        file=str(vendor.get("file", "")),
+        standing=standing,
+        words=STANDINGS[standing],
+        reason=str(vendor.get("reason", "")),
+        place=_whole(place.get("place")),
+        letters=str(place.get("letters", "")),
+        behind=_texts(place.get("behind")),
+        delivered=_whole(vendor.get("rows_offered")),
+        compared=_whole(vendor.get("rows_compared")),
+        missing=_texts(vendor.get("missing_columns")),
+        extra=_texts(vendor.get("extra_columns"))[:MOST_NAMES],
+        n_extra=_whole(vendor.get("n_extra_columns")) or 0,
+        claim=tuple(_claims(_map(vendor.get("claim")))),
+        same_as=str(vendor.get("same_as") or ""),
+        evidence=tuple(_evidence(one) for one in _maps(vendor.get("evidence"))),
+        open=tuple(_title(measure) for measure in _texts(vendor.get("open"))),
+    )
+
+
+def _claims(claim: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for name, value in claim.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        yield str(name), loss(value) if number else str(value)
+
+
+def _evidence(one: Mapping[str, Any]) -> Evidence:
+    rule = _map(one.get("rule"))
+    measure = str(rule.get("measure", ""))
+    return Evidence(
+        measure, _title(measure), str(rule.get("why", "")), finite(rule.get("limit")), str(one.get("reason", "")),
+        _estimate(one.get("estimate")), one.get("beyond_policy") is True,
+    )  # fmt: skip
+
+
+def _estimate(content: Any) -> Estimate | None:
+    """An estimate of a file; none where it is none."""
+    try:
+        return Estimate(**{**content, "subject": tuple(content["subject"])})
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+def _figure(one: Mapping[str, Any]) -> FigureColumn:
+    values = {str(name): finite(value) for name, value in _map(one.get("values")).items()}
+    letters = {str(name): str(value) for name, value in _map(one.get("letters")).items()}
+    absent = {str(name): str(value) for name, value in _map(one.get("absent")).items()}
+    better = "higher is better" if one.get("direction") == "higher" else "lower is better"
+    return FigureColumn(
+        _title(one.get("figure")), better, values, letters, _number(one.get("reference")), _number(one.get("floor")),
+        absent,
+    )  # fmt: skip
+
+
+def _difference(one: Mapping[str, Any]) -> DifferenceRow:
+    difference, low, high, p_adjusted = (_number(one.get(of)) for of in ("difference", "low", "high", "p_adjusted"))
+    return DifferenceRow(
+        _title(one.get("figure")), str(one.get("first")), str(one.get("second")), difference, low, high, p_adjusted,
+        str(one.get("better") or ""), str(one.get("reason") or ""),
+    )  # fmt: skip
+
+
+def _mark(point: Mapping[str, Any]) -> Mark:
+    utility = finite(point.get("utility"))
+    ends = (_number(point.get(name)) for name in ("utility_low", "utility_high"))
+    low, high = (utility if end is None else end for end in ends)
+    exposure, barred = finite(point.get("exposure")), point.get("standing") == "disqualified"
+    return Mark(str(point.get("name")), utility, low, high, exposure, point.get("best") is True and not barred, barred)
+
+
+def _title(measure: Any) -> str:
+    return entry(str(measure)).title if measure else ""
+
+
+def _maps(found: Any) -> Sequence[Mapping[str, Any]]:
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
+
+
+def _map(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, Mapping) else {}
+
+
+def _texts(found: Any) -> tuple[str, ...]:
+    return tuple(str(one) for one in found) if isinstance(found, list | tuple) else ()
+
+
+def _whole(found: Any) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _number(found: Any) -> float | None:
+    known = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+    return float(found) if known else None

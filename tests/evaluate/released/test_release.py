@@ -1,0 +1,275 @@
+"""What is drawn for published numbers: the scheduled noise and no other, in the scheduled order, once."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from evaluate.catalog import CATALOG
+from evaluate.released import Released, release, release_numbers, released_schedule
+from evaluate.released.exact import Yardstick, bounded, half_rows, right_and_wrong
+from evaluate.released.numbers import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT
+from evaluate.released.shares import ACCURACY, COLUMNS, PAIRS, ROWS, SHARES
+from synth.dp.budget import Budget
+from synth.dp.mechanisms import InjectedNoise, NoNoise, SystemNoise
+from synth.errors import BudgetError
+from synth.schema import Schema, build_schema
+from synth.split import Split, split_table
+
+N = 800
+
+
+def schema_of(**changes: Any) -> Schema:
+    content: dict[str, Any] = {
+        "status": "declared", "n_units": N, "target": "ill",
+        "columns": {
+            "age": {"kind": "integer", "bounds": [0, 99]},
+            "town": {"kind": "categorical", "categories": ["a", "b", "c"]},
+            "ill": {"kind": "boolean"},
+        },
+    }  # fmt: skip
+    return build_schema({**content, **changes})
+
+
+def table(seed: int, n: int = N) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, n)
+    return pd.DataFrame({"age": age, "town": rng.choice(["a", "b", "c"], n), "ill": rng.random(n) < age / 100})
+
+
+@pytest.fixture(scope="module")
+def sides() -> Split:
+    return split_table(table(0), schema_of(), private=True)
+
+
+@pytest.fixture(scope="module")
+def synthetic() -> pd.DataFrame:
+    return table(1, 700)
+
+
+class Loud:
+    """The system's noise, scaled; a fault to be found."""
+
+    private = True
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        if self.factor == 0:
+            return values
+        return SystemNoise().gaussian(values, sigma * self.factor)
+
+
+def residuals(sides: Split, synthetic: pd.DataFrame, noise: Any, n_times: int) -> np.ndarray:
+    """Drawn minus exact, in standard deviations of the noise that the schedule states; all draws of all times."""
+    schema = schema_of()
+    schedule = released_schedule(schema, 0.7, "auto")
+    yardstick = Yardstick.of(synthetic, schema)
+    parts = [bounded(side, yardstick) for side in (sides.train, sides.holdout)]
+    both = pd.concat(parts, ignore_index=True)
+    columns = list(zip(yardstick.column_counts(both), yardstick.column_counts(yardstick.synthetic), strict=True))
+    pairs = yardstick.pair_counts(both), yardstick.pair_counts(yardstick.synthetic)
+    accuracy = right_and_wrong(parts[1], yardstick)
+    assert accuracy is not None
+    found: list[float] = []
+    for _ in range(n_times):
+        numbers = release_numbers(sides, synthetic, schema, Budget(schedule, noise))
+        by = {one.measure: one for one in numbers if one.measure != COLUMN}
+        n_rows = int(by[N_ROWS].value)
+        exact = [len(both), *(half_rows([c], [s], n_rows) for c, s in columns), half_rows(*pairs, n_rows), *accuracy]
+        drawn = [d for m in (N_ROWS, COLUMN_MEAN, PAIR_MEAN, RIGHT) for d in by[m].drawn]
+        events = [schedule.event(what) for what in (ROWS, COLUMNS, COLUMNS, COLUMNS, PAIRS, ACCURACY, ACCURACY)]
+        found += [(d - e) / event.sigma for d, e, event in zip(drawn, exact, events, strict=True)]  # type: ignore[union-attr]
+    return np.array(found)
+
+
+def suspicious(found: np.ndarray) -> bool:
+    """Whether residuals are not of the stated size, at one in a million."""
+    return bool(min(stats.chi2.cdf(q := float((found**2).sum()), len(found)), stats.chi2.sf(q, len(found))) < 5e-7)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_model() -> Any:
+    """The model of a fixed table is the same each time it is fitted; here it is fitted once."""
+    from functools import partial
+
+    from evaluate.released import exact
+
+    fit, fitted = exact._model, {}
+
+    def once(rows: pd.DataFrame, known: pd.Index, schema: Schema) -> Any:
+        key = (len(rows), tuple(known))
+        if key not in fitted:
+            fitted[key] = partial(fit, rows, known, schema)()
+        return fitted[key]
+
+    exact._model = once
+    yield
+    exact._model = fit
+
+
+def test_the_noise_is_that_of_the_schedule(sides: Split, synthetic: pd.DataFrame) -> None:
+    found = residuals(sides, synthetic, SystemNoise(), 25)
+    assert not suspicious(found)
+    assert abs(found.mean()) < 4 / np.sqrt(len(found))
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
+def test_other_noise_than_the_schedule_states_is_caught(sides: Split, synthetic: pd.DataFrame, factor: float) -> None:
+    assert suspicious(residuals(sides, synthetic, Loud(factor), 8))
+
+
+def test_half_the_sensitivity_is_caught_by_the_price() -> None:
+    """With k rows of a unit, counts move by k: a schedule for half of that would cost twice what it says."""
+    entity = {"person": {"kind": "identifier", "bounds": [0, 10**6]}, **schema_of().model_dump()["columns"]}
+    schema = schema_of(columns=entity, entity="person", max_rows_per_unit=4)
+    schedule = released_schedule(schema, 0.7, "auto")
+    assert {event.sensitivity for event in schedule.events} == {4}  # type: ignore[union-attr]
+    assert schedule.epsilon <= 0.7
+    plain = released_schedule(schema_of(), 0.7, "auto")
+    ratios = {
+        float(a.sigma / b.sigma)  # type: ignore[union-attr]
+        for a, b in zip(schedule.events, plain.events, strict=True)
+    }
+    assert all(ratio == pytest.approx(4, rel=2e-3) for ratio in ratios)
+
+
+def test_the_noise_at_thirty_thousand_rows_is_what_the_documentation_says() -> None:
+    n, columns = 30_000, {f"c{i}": {"kind": "boolean"} for i in range(15)}
+    schedule = released_schedule(schema_of(n_units=n, target="c0", columns=columns), 0.1, "auto")
+    rows, column, _, accuracy = (event.sigma for event in schedule.events)  # type: ignore[union-attr]
+    assert np.hypot(rows, column) / (2 * n) == pytest.approx(0.0038, abs=5e-5)
+    assert accuracy * np.hypot(0.85, 0.15) / (0.2 * n) == pytest.approx(0.010, abs=5e-4)
+
+
+def test_a_budget_is_spent_to_the_last_draw_and_no_further(sides: Split, synthetic: pd.DataFrame) -> None:
+    schedule = released_schedule(schema_of(), 0.7, "auto")
+    budget = Budget(schedule)
+    release_numbers(sides, synthetic, schema_of(), budget)
+    for event in schedule.events:
+        with pytest.raises(BudgetError, match="no further release"):
+            budget.release(np.array([0]), event)  # type: ignore[arg-type]
+
+
+def test_shares_of_the_budget_add_up_to_all_of_it() -> None:
+    schedule = released_schedule(schema_of(), 0.7, "auto")
+    assert sum(SHARES.values()) == pytest.approx(1.0)
+    assert schedule.rho is not None
+    for event in schedule.events:
+        assert event.rho / schedule.rho == pytest.approx(SHARES[event.what])  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("columns", "target", "missing"),
+    [
+        ({"age": {"kind": "integer", "bounds": [0, 99]}}, None, {PAIR_MEAN, RIGHT}),
+        ({"age": {"kind": "integer", "bounds": [0, 99]}, "ill": {"kind": "boolean"}}, "age", {RIGHT}),
+    ],
+)
+def test_a_table_without_pairs_or_classes_pays_for_neither(
+    sides: Split, synthetic: pd.DataFrame, columns: Any, target: str | None, missing: set[str]
+) -> None:
+    schema = schema_of(columns=columns, target=target)
+    budget = Budget(released_schedule(schema, 0.7, "auto"))
+    kept = Split(sides.train[list(columns)], sides.holdout[list(columns)], 0, True)
+    numbers = release_numbers(kept, synthetic[list(columns)], schema, budget)
+    assert {one.measure for one in numbers} == set(MEASURES) - missing
+    assert sum(event.count for event in budget.schedule.events) == sum(
+        1 if one.measure == RIGHT else len(one.drawn) for one in numbers if one.measure != COLUMN_MEAN
+    )
+
+
+def test_without_a_synthetic_value_of_the_target_there_is_no_accuracy(sides: Split) -> None:
+    blank = table(1, 100).assign(ill=pd.NA)
+    budget = Budget(released_schedule(schema_of(), 0.7, "auto"))
+    assert RIGHT not in {one.measure for one in release_numbers(sides, blank, schema_of(), budget)}
+
+
+def test_an_undeclared_schema_pays_for_nothing() -> None:
+    with pytest.raises(BudgetError, match="a declared schema"):
+        released_schedule(schema_of(status="inferred"), 0.7, "auto")
+    with pytest.raises(BudgetError, match="n_units"):
+        released_schedule(schema_of(n_units=None), 0.7, "auto")
+
+
+def test_a_column_whose_domain_is_not_declared_is_seen_as_the_synthetic_table_shows_it(sides: Split) -> None:
+    columns = {
+        "age": {"kind": "integer", "measure": True},
+        "town": {"kind": "categorical", "measure": True},
+        "ill": {"kind": "boolean"},
+    }
+    schema = schema_of(columns=columns)
+    narrow = table(1, 300).assign(age=lambda t: t["age"].clip(40, 60), town="a")
+    yardstick = Yardstick.of(narrow, schema)
+    assert yardstick.schema.columns["age"].bounds == (40, 60)  # type: ignore[union-attr]
+    numbers = release_numbers(sides, narrow, schema, Budget(released_schedule(schema, 50.0, "auto"), NoNoise()))
+    found = {one.subject: one for one in numbers if one.measure == COLUMN}
+    assert found[("town",)].value == pytest.approx((table(0)["town"] != "a").mean(), abs=2 / N)
+
+
+def test_equal_tables_are_at_no_distance(sides: Split) -> None:
+    whole = pd.concat([sides.train, sides.holdout], ignore_index=True)
+    budget = Budget(released_schedule(schema_of(), 0.7, "auto"), NoNoise())
+    for one in release_numbers(sides, whole, schema_of(), budget):
+        if one.counts == "half rows":
+            assert one.value == 0.0
+
+
+def true_values(sides: Split, synthetic: pd.DataFrame) -> dict[tuple[str, tuple[str, ...]], float]:
+    """The numbers without noise, divided by what is exact."""
+    budget = Budget(released_schedule(schema_of(), 0.7, "auto"), NoNoise())
+    numbers = release_numbers(sides, synthetic, schema_of(), budget)
+    return {(one.measure, one.subject): one.value for one in numbers}
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_exact_number(sides: Split, synthetic: pd.DataFrame) -> None:
+    assert coverage(sides, synthetic, 300) > 0.93
+
+
+def test_intervals_hold_the_exact_number_in_a_few_repetitions(sides: Split, synthetic: pd.DataFrame) -> None:
+    assert coverage(sides, synthetic, 25) > 0.88
+
+
+def coverage(sides: Split, synthetic: pd.DataFrame, n_times: int) -> float:
+    """How often intervals hold what they estimate; the least of all numbers where there are many repetitions."""
+    truth, rng = true_values(sides, synthetic), np.random.default_rng(0)
+    schedule, held = released_schedule(schema_of(), 0.7, "auto"), []
+    for _ in range(n_times):
+        numbers = release_numbers(sides, synthetic, schema_of(), Budget(schedule, InjectedNoise(rng)))
+        # Half rows are whole numbers: rounding down may cost one of them.
+        held.append([
+            one.low - 1.5 / N <= truth[one.measure, one.subject] <= one.high + 1.5 / N for one in numbers
+        ])  # fmt: skip
+    return float(np.mean(held, axis=0).min() if n_times > 100 else np.mean(held))
+
+
+def test_a_number_is_read_back_as_it_was_written(sides: Split, synthetic: pd.DataFrame) -> None:
+    budget = Budget(released_schedule(schema_of(), 0.7, "auto"))
+    for one in release_numbers(sides, synthetic, schema_of(), budget):
+        assert Released.from_dict(one.to_dict()) == one
+        assert one.estimate.measure in CATALOG
+        assert CATALOG[one.estimate.measure].direction == one.estimate.direction
+    with pytest.raises(BudgetError, match="damaged"):
+        Released.from_dict({"measure": "rows.released"})
+    with pytest.raises(BudgetError, match="damaged"):
+        Released.from_dict({**one.to_dict(), "measure": "privacy.membership.auc"})
+    with pytest.raises(BudgetError, match="no published number"):
+        replace(one, low=one.value + 0.1)
+
+
+def test_a_tiny_budget_gives_wide_intervals_and_no_nonsense(sides: Split, synthetic: pd.DataFrame) -> None:
+    schedule = released_schedule(schema_of(), 0.001, "auto")
+    for _ in range(3):
+        for one in release_numbers(sides, synthetic, schema_of(), Budget(schedule)):
+            top = N if one.measure == N_ROWS else 1.0
+            assert 0 <= one.low <= one.value <= one.high <= top
+
+
+def test_what_is_published_is_in_the_catalog_and_nothing_else() -> None:
+    assert {name for name, number in CATALOG.items() if number.by == "released"} == set(MEASURES)
+    assert release.__doc__

@@ -1,0 +1,250 @@
+"""The verdict as a truth table: every way a number can lie, by who answers for it and what the self-tests say."""
+
+import itertools
+import json
+from datetime import date
+
+import pytest
+
+from evaluate.catalog import GATEABLE
+from evaluate.finding import NEVER_WAIVED
+from evaluate.policy import Policy, Rule
+from evaluate.result import Candidate, Estimate, Failure, SelfTest
+from evaluate.verdict import Verdict, judge
+from evaluate.waiver import Waiver, build_waivers
+from synth.errors import JobError
+
+LOWER, HIGHER, EPSILON = "privacy.membership.auc", "validity.rows", "statement.epsilon"
+AUDIT, PERSONAL = "privacy.audit.excess", "privacy.personal"
+OTHER = "privacy.copies"
+TODAY, YESTERDAY, LAST = date(2026, 5, 4), date(2026, 5, 3), date(2026, 12, 31)
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in ("honest", "copy", "shuffled"))
+
+# Ends and value of an interval against a limit of 0.6 where lower is better; mirrored at it where higher is.
+LIMIT = 0.6
+INTERVALS = {
+    (0.50, 0.52, 0.54): "PASS",
+    (0.50, 0.55, 0.60): "PASS",  # the unfavorable end lies on the limit
+    (0.60, 0.60, 0.60): "PASS",  # a counted number on the limit
+    (0.50, 0.55, 0.62): "INCONCLUSIVE",
+    (0.50, 0.60, 0.70): "INCONCLUSIVE",  # the value lies on the limit
+    (0.58, 0.64, 0.70): "INCONCLUSIVE",
+    (0.60, 0.64, 0.68): "INCONCLUSIVE",  # the favorable end lies on the limit
+    (0.61, 0.64, 0.68): "FAIL",
+    (0.61, 0.61, 0.61): "FAIL",
+    (None, 0.10, None): "INCONCLUSIVE",  # no interval, however good
+    (None, 0.60, None): "INCONCLUSIVE",
+    (None, 0.90, None): "INCONCLUSIVE",
+}
+STATEMENTS = {
+    None: "FAIL",
+    (("private", True), ("epsilon", 0.1)): "PASS",
+    (("private", True), ("epsilon", LIMIT)): "PASS",
+    (("private", True), ("epsilon", 0.7)): "FAIL",
+    (("private", True),): "INCONCLUSIVE",
+    (("private", True), ("epsilon", float("inf"))): "INCONCLUSIVE",
+    (("private", True), ("epsilon", float("nan"))): "INCONCLUSIVE",
+    (("private", True), ("epsilon", "1")): "INCONCLUSIVE",
+    (("private", False), ("epsilon", 0.1)): "FAIL",
+    (("epsilon", 0.1),): "FAIL",
+}
+VOID = [given for given in STATEMENTS if given is not None and ("private", True) not in given]
+
+WAIVERS = {"none": None, "in force": LAST, "on its last day": TODAY, "expired": YESTERDAY}
+IN_FORCE = ("in force", "on its last day")
+COMPANIONS = {"PASS": (0.0, 0.1, 0.2), "INCONCLUSIVE": (0.5, 0.6, 0.7), "FAIL": (0.8, 0.9, 1.0)}
+SELF_TESTS = {
+    "not judged": None, "say nothing": ABSENT, "are missing": (), "lack one": ABSENT[:2],
+}  # fmt: skip
+SPOILED = ("are missing", "lack one")
+
+
+def rule(measure: str, severity: str = "fail", limit: float = LIMIT) -> Rule:
+    return Rule(measure=measure, limit=limit, why="because", severity=severity)  # type: ignore[arg-type]
+
+
+def waiver(measure: str, until: date, **changed: object) -> Waiver:
+    content = {
+        "policy": "p", "version": 3, "candidate": "c", "measure": measure, "owner": "A. Owner", "reason": "agreed",
+        "until": until, **changed,
+    }  # fmt: skip
+    return Waiver.model_validate(content)
+
+
+def policy_of(*rules: Rule) -> Policy:
+    return Policy(name="p", version=3, audience="nobody", rules=rules)
+
+
+def table(*found: Estimate | Failure, statement: dict[str, object] | None = None) -> Candidate:
+    return Candidate(
+        "c",
+        estimates=tuple(f for f in found if isinstance(f, Estimate)),
+        failures=tuple(f for f in found if isinstance(f, Failure)),
+        statement=statement,
+    )
+
+
+def estimate(measure: str, ends: tuple[float | None, float, float | None]) -> Estimate:
+    low, value, high = ends
+    if GATEABLE[measure] == "higher":  # mirrored at the limit
+        low, value, high = (None if end is None else 2 * LIMIT - end for end in (high, value, low))
+        assert value is not None
+    return Estimate(measure, value, 1000, GATEABLE[measure], low=low, high=high)
+
+
+def all_ways() -> list[tuple[str, tuple[Estimate | Failure, ...], dict[str, object] | None, str, bool]]:
+    """Measure, what was found, the statement, the outcome, and whether somebody may answer for it."""
+    ways: list[tuple[str, tuple[Estimate | Failure, ...], dict[str, object] | None, str, bool]] = []
+    for measure in (LOWER, HIGHER):
+        ways += [(measure, (estimate(measure, ends),), None, said, True) for ends, said in INTERVALS.items()]
+        ways.append((measure, (), None, "INCONCLUSIVE", True))
+        for reason in ("failed", "timed out", "skipped"):
+            ways.append((measure, (Failure(measure, reason, "why"),), None, "INCONCLUSIVE", True))  # type: ignore[arg-type]
+    for given, said in STATEMENTS.items():
+        ways.append((EPSILON, (), None if given is None else dict(given), said, given not in VOID))
+    return ways
+
+
+WAYS = all_ways()
+
+
+def expected(outcomes: list[str], spoiled: bool) -> str:
+    """The design, said once more: the worst counts, nothing is no pass, and what is unproven is none either."""
+    if "FAIL" in outcomes:
+        return "FAIL"
+    if outcomes == [] or "INCONCLUSIVE" in outcomes or spoiled:
+        return "INCONCLUSIVE"
+    return "PASS"
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
+    measure, found, statement, outcome, answerable = WAYS[way]
+    for severity, until, companion, tests in itertools.product(
+        ("fail", "warn"), WAIVERS, (None, *COMPANIONS), SELF_TESTS
+    ):
+        rules, more = [rule(measure, severity)], []
+        if companion is not None:
+            rules.append(rule(OTHER))
+            more = [estimate(OTHER, COMPANIONS[companion])]
+        day = WAIVERS[until]
+        verdict = judge(
+            table(*found, *more, statement=statement), policy_of(*rules), today=TODAY,
+            waivers=[] if day is None else [waiver(measure, day)], self_tests=SELF_TESTS[tests],
+        )  # fmt: skip
+        waived = severity == "fail" and until in IN_FORCE and outcome != "PASS" and answerable
+        counted = [] if severity == "warn" or waived else [outcome]
+        where = (measure, found, statement, severity, until, companion, tests)
+        assert verdict.findings[0].outcome == outcome, where
+        assert verdict.findings[0].waived == waived, where
+        assert (verdict.findings[0].waiver is not None) == (
+            day is not None and severity == "fail" and outcome != "PASS"
+        ), where
+        assert verdict.verdict == expected([*counted, *([companion] if companion else [])], tests in SPOILED), where
+
+
+def judged(*found: Estimate | Failure, given: Waiver, statement: dict[str, object] | None = None) -> Verdict:
+    return judge(table(*found, statement=statement), policy_of(rule(given.measure)), today=TODAY, waivers=[given])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"policy": "q"}, {"version": 2}, {"version": 4}, {"candidate": "d"}, {"subject": ("age",)},
+        {"measure": OTHER},
+    ],
+)  # fmt: skip
+def test_a_waiver_of_something_else_waives_nothing(changed: dict[str, object]) -> None:
+    broken, other = estimate(LOWER, (0.8, 0.9, 1.0)), {"measure": LOWER, **changed}
+    of = waiver(str(other.pop("measure")), LAST, **other)
+    verdict = judge(table(broken), policy_of(rule(LOWER)), today=TODAY, waivers=[of])
+    assert verdict.verdict == "FAIL"
+    assert verdict.findings[0].waiver is None
+
+
+def test_a_waiver_of_one_column_leaves_the_others_binding() -> None:
+    rules = [Rule(measure="columns.missing", limit=0.1, why="w", subject=(name,)) for name in ("age", "sex")]
+    found = [
+        Estimate("columns.missing", 0.9, 100, "lower", subject=(name,), low=0.8, high=1.0) for name in ("age", "sex")
+    ]
+    of = waiver("columns.missing", LAST, subject=("age",))
+    verdict = judge(table(*found), policy_of(*rules), today=TODAY, waivers=[of])
+    assert [finding.waived for finding in verdict.findings] == [True, False]
+    assert verdict.verdict == "FAIL"
+    assert verdict.waived == verdict.findings[:1]
+
+
+@pytest.mark.parametrize("measure", sorted(NEVER_WAIVED))
+def test_nobody_answers_for_a_false_claim_or_for_other_peoples_data(measure: str) -> None:
+    promise: dict[str, object] = {"private": True, "epsilon": 1.0}
+    wrong = Estimate(measure, 0.9, 100, "lower", low=0.9, high=0.9)
+    verdict = judged(wrong, given=waiver(measure, LAST), statement=promise)
+    (finding,) = verdict.findings
+    assert (verdict.verdict, finding.waived) == ("FAIL", False)
+    assert finding.waiver is not None
+    assert NEVER_WAIVED[measure] in finding.reason
+    unknown = judged(Failure(measure, "timed out", "late"), given=waiver(measure, LAST), statement=promise)
+    assert unknown.findings[0].waived  # that it is not known, an owner may answer for
+
+
+def test_a_void_statement_is_never_waived_and_says_so() -> None:
+    verdict = judged(given=waiver(EPSILON, LAST), statement={"private": False, "epsilon": 0.1})
+    assert verdict.verdict == "FAIL"
+    assert "fit again with secure noise" in verdict.findings[0].reason
+
+
+def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> None:
+    verdict = judged(given=waiver(EPSILON, LAST))
+    assert verdict.findings[0].waived
+    assert verdict.verdict == "INCONCLUSIVE"  # nothing is left that was shown to hold
+    assert "without any formal guarantee" in verdict.findings[0].reason
+
+
+def test_a_waiver_that_ended_says_when() -> None:
+    verdict = judged(estimate(LOWER, (0.8, 0.9, 1.0)), given=waiver(LOWER, YESTERDAY))
+    assert "ended on 2026-05-03" in verdict.findings[0].reason
+
+
+def test_a_waiver_counts_to_the_end_of_its_last_day() -> None:
+    one = waiver(LOWER, TODAY)
+    assert one.in_force(TODAY)
+    assert not one.in_force(date(2026, 5, 5))
+
+
+def test_a_verdict_with_waivers_and_checks_is_plain_data() -> None:
+    verdict = judge(
+        table(estimate(LOWER, (0.8, 0.9, 1.0))), policy_of(rule(LOWER)), today=TODAY,
+        waivers=[waiver(LOWER, LAST)], self_tests=ABSENT,
+    )  # fmt: skip
+    content = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
+    assert content["findings"][0]["waiver"]["until"] == "2026-12-31"
+    assert content["findings"][0]["waived"] is True
+    assert content["checks"][0] == {"case": "honest", "outcome": "not applicable", "reason": "It says nothing here."}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"owner": ""}, "owner"),
+        ({"owner": "  "}, "one line of text"),
+        ({"reason": "a\nb"}, "one line of text"),
+        ({"until": "some day"}, "until"),
+        ({"untill": "2026-01-01"}, "did you mean 'until'"),
+        ({"version": 0}, "version"),
+    ],
+)
+def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], said: str) -> None:
+    content = {
+        "policy": "p", "version": 1, "candidate": "c", "measure": LOWER, "owner": "o", "reason": "r",
+        "until": "2026-01-01", **changed,
+    }  # fmt: skip
+    with pytest.raises(JobError, match="the waivers cannot be used") as caught:
+        build_waivers({"waivers": [content]})
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_waivers_of_the_same_rule_are_refused() -> None:
+    one = waiver(LOWER, LAST).model_dump(mode="json")
+    with pytest.raises(JobError, match="keep one"):
+        build_waivers({"waivers": [one, {**one, "until": "2027-01-01"}]})

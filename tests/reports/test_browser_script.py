@@ -1,0 +1,150 @@
+"""The small script: sorting, finding, folding and values of charts, by pointer and by keyboard alone."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluate.result import Evaluation
+from evaluate.verdict import Verdict
+from reports import write_html
+from tests.reports.browsing import FOCUSED, visiting
+
+FIRST_CELLS = "table => [...table.tBodies[0].rows].map(row => row.cells[0].textContent.trim())"
+NUMBERS = "table => [...table.tBodies[0].rows].map(row => parseFloat(row.cells[1].textContent.replace('\u2212', '-')))"
+
+
+@pytest.fixture(scope="module")
+def report(
+    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    path = tmp_path_factory.mktemp("script") / "report.html"
+    return write_html(evaluation, path, verdicts=verdicts_of(evaluation), release="mst")
+
+
+@pytest.fixture
+def page(browser: Any, report: Path) -> Iterator[Any]:
+    with visiting(browser, report) as visit:
+        yield visit.page
+        assert visit.told == []
+        assert visit.asked == [report.as_uri()]
+
+
+def test_a_table_is_sorted_up_then_down_then_as_it_was(page: Any) -> None:
+    table = page.locator("table.fill").first
+    before = table.evaluate(FIRST_CELLS)
+    head = table.locator("th", has_text="Total variation")
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert table.evaluate(NUMBERS) == sorted(table.evaluate(NUMBERS))
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert table.evaluate(NUMBERS) == sorted(table.evaluate(NUMBERS), reverse=True)
+    table.locator("th", has_text="Column").locator("button").click()
+    assert head.get_attribute("aria-sort") is None
+    assert table.evaluate(FIRST_CELLS) == sorted(before, key=str.lower)
+    for _ in range(2):
+        table.locator("th", has_text="Column").locator("button").click()
+    assert table.evaluate(FIRST_CELLS) == before
+
+
+def test_what_has_no_number_is_sorted_last_either_way(page: Any) -> None:
+    table = page.locator("table.rules").first
+    estimate = table.locator("th", has_text="Estimate").locator("button")
+    for _ in range(2):
+        estimate.click()
+        cells = table.evaluate("t => [...t.tBodies[0].rows].map(row => row.cells[2].textContent.trim())")
+        absent = [cell == "\u2014" for cell in cells]
+        assert any(absent)
+        assert absent == sorted(absent)
+
+
+def test_a_column_is_found_where_it_is_folded_and_all_come_back(page: Any) -> None:
+    shown = "[...document.querySelectorAll('.column')].filter(one => one.checkVisibility()).length"
+    assert page.evaluate(shown) == 6
+    page.fill("#find", " EDUC")
+    assert page.inner_text("#found") == "2 of 15 columns"
+    assert page.evaluate(shown) == 2
+    page.fill("#find", "no such column")
+    assert page.inner_text("#found") == "0 of 15 columns"
+    page.fill("#find", "")
+    assert page.evaluate(shown) == 15
+    assert page.inner_text("#found") == ""
+
+
+def test_whatever_was_looked_for_all_columns_are_printed(page: Any) -> None:
+    hidden = "[...document.querySelectorAll('.column')].filter(one => one.hidden).length"
+    page.fill("#find", "age")
+    assert page.evaluate(hidden) == 14
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(hidden) == 0
+    assert page.evaluate("[...document.querySelectorAll('details:not(.bulk)')].every(one => one.open)")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(hidden) == 14
+
+
+def test_everything_is_opened_and_closed_at_once(page: Any) -> None:
+    closed = "[...document.querySelectorAll('details')].filter(one => !one.open).length"
+    page.click("#open-all")
+    assert page.evaluate(closed) == 0
+    page.click("#close-all")
+    assert page.evaluate(closed) == page.locator("details").count() > 5
+
+
+def test_a_value_is_told_under_the_pointer(page: Any) -> None:
+    page.locator(".column svg .real").first.hover()
+    assert "synthetic" in page.inner_text(".tip")
+    page.locator("svg.map").first.scroll_into_view_if_needed()
+    box = page.locator("svg.map").first.bounding_box()
+    page.mouse.move(box["x"] + 4, box["y"] + box["height"] - 12)
+    assert page.inner_text(".tip").startswith("age \u00d7 income: ")
+    page.mouse.move(2, 450)
+    assert not page.locator(".tip").is_visible()
+
+
+def test_values_of_a_chart_are_told_by_arrow_keys(page: Any) -> None:
+    chart = page.locator("svg[aria-label^='Membership attack']").first
+    page.locator("#attacks").scroll_into_view_if_needed()
+    page.keyboard.press("Tab")
+    chart.focus()
+    first = page.inner_text(".tip")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".tip") != first
+    page.keyboard.press("End")
+    assert page.inner_text(".tip") == "at 100% outsiders accused, 100% of members found"
+    page.keyboard.press("Escape")
+    assert not page.locator(".tip").is_visible()
+
+
+def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(page: Any) -> None:
+    met = []
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        now = page.evaluate(FOCUSED)
+        if now["tag"] == "BODY":
+            break
+        met.append(now)
+    assert [one["kind"] for one in met if not one["seen"]] == []
+    order = [one["kind"] for one in met]
+    links = [one["hash"] for one in met if one["tag"] == "A"][:4]
+    assert links == ["#verdict", "#verdict", "#policy", "#weakest"]
+    places = [order.index(kind) for kind in ("skip", "open-all", "close-all", "sort", "find", "chart map")]
+    assert places == sorted(places)
+    assert sum(one["tag"] == "SUMMARY" for one in met) > 5
+
+
+def test_the_skip_link_leads_to_the_verdict(page: Any) -> None:
+    page.keyboard.press("Tab")
+    assert page.locator(".skip").bounding_box()["width"] > 50
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#verdict")
+
+
+def test_a_link_into_a_folded_place_opens_it(page: Any) -> None:
+    page.locator("#weakest").scroll_into_view_if_needed()
+    link = page.locator("table.fill a[href^='#column-']").nth(4)
+    target = (link.get_attribute("href") or "")[1:]
+    assert not page.locator(f"#{target}").is_visible()
+    link.click()
+    assert page.locator(f"#{target}").is_visible()

@@ -1,0 +1,506 @@
+"""The public report holds nothing that was read off real rows but what was released: shown in three ways.
+
+Nothing else moves it: every other value of an evaluation may be exchanged, and no byte of the page changes. Nothing
+else is in it: each number on the page is one of a public list. And no name of the real table is in it, hashed or not.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate
+from evaluate.policy import build_policy
+from evaluate.privacy.audit.conclusions import conclude
+from evaluate.released import release_numbers, released_schedule
+from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
+from reports import public_page
+from reports.audits import audit_note
+from reports.books import books_of
+from reports.books import exact as digits
+from reports.criteria import CRITERIA, NOT_COVERED
+from reports.glossary import GLOSSARY, entry
+from reports.public import PublicFacts, public_facts, render_public, write_public_html
+from reports.public_pictures import column_chart, released_strip
+from reports.public_verdict import public_verdict
+from reports.text import compact, count, loss, number, percent
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent
+from synth.dp.schedule import Schedule
+from synth.dp.statement import LedgerNote
+from synth.errors import BudgetError, JobError
+from synth.schema import build_schema
+from synth.split import split_table
+from synth.table import conform
+
+N_UNITS = 4_000
+SCHEMA = build_schema({
+    "status": "declared", "n_units": N_UNITS, "dataset": "patients", "target": "ill",
+    "columns": {
+        "age": {"kind": "integer", "bounds": [18, 90]},
+        "income": {"kind": "real", "bounds": [0.0, 200.0], "decimals": 1, "missing": True},
+        "town": {"kind": "categorical", "categories": ["North", "South", "East"]},
+        "ill": {"kind": "boolean"},
+    },
+})  # fmt: skip
+POLICY = build_policy({
+    "name": "partner", "version": 3, "audience": "a partner under contract", "description": "What a partner may have.",
+    "rules": [
+        {"measure": "statement.epsilon", "limit": 5.0, "why": "More than 5 is a weak promise."},
+        {"measure": "validity.rows", "limit": 0.98, "why": "Rows keep the schema."},
+        {"measure": "columns.tvd.released.mean", "limit": 0.6, "why": "Columns are about right."},
+        {"measure": "privacy.membership.auc", "limit": 0.55, "why": "Members are not told from others."},
+        {"measure": "columns.tvd.excess", "limit": 0.1, "why": "Close to a fresh sample.", "severity": "warn"},
+        {"measure": "privacy.audit.excess", "limit": 0.0, "why": "The claim is not disproved."},
+    ],
+})  # fmt: skip
+TITLE = "A survey of patients"
+
+
+def rows(seed: int, n: int, *, shifted: bool = False) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(60, 91, n) if shifted else rng.integers(18, 91, n)
+    income = np.clip(20 + age + rng.normal(0, 15, n), 0, 200).round(1)
+    income[rng.random(n) < 0.07] = np.nan
+    town = rng.choice(["North", "South", "East"], n, p=[0.8, 0.1, 0.1] if shifted else [0.2, 0.3, 0.5])
+    return pd.DataFrame({"age": age, "income": income, "town": town, "ill": rng.random(n) < age / 100})
+
+
+def statement(what: str, sigma: float, ledger: LedgerNote | None = None) -> dict[str, Any]:
+    schedule = Schedule((GaussianEvent(what, sigma=sigma, count=4),), 1e-6)
+    return Budget(schedule, ledger=ledger).statement(SCHEMA).to_dict()
+
+
+NOTE = LedgerNote("patients", "row", "aa" * 16, "bb" * 32, 1.4, 2.25, 10.0, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def synthetic() -> pd.DataFrame:
+    made = rows(1, 1_500)
+    made.loc[3, "age"] = 17  # breaks the schema
+    return made
+
+
+@pytest.fixture(scope="module")
+def published(synthetic: pd.DataFrame) -> dict[str, Any]:
+    """Numbers as a run leaves them, about a real table that no test below measures."""
+    schedule = released_schedule(SCHEMA, 0.5, "auto")
+    sides = split_table(conform(rows(7, 3_900), SCHEMA), SCHEMA, private=True)
+    budget = Budget(schedule, ledger=NOTE)
+    numbers = release_numbers(sides, synthetic, SCHEMA, budget)
+    fit = GaussianEvent("one-way histograms of the columns", sigma=12.0, count=4)
+    together = Budget(Schedule((fit, *schedule.events), 1e-6)).statement(SCHEMA).to_dict()
+    return {
+        "table": "mst", "numbers": [one.to_dict() for one in numbers], "statement": budget.statement(SCHEMA).to_dict(),
+        "together": together, "n_fits": 1, "every": {"epsilon": 1.9, "delta": 1e-6, "n_fits": 3},
+    }  # fmt: skip
+
+
+def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, Any] | None) -> Evaluation:
+    """An evaluation as a run leaves it, with all that must not get out of it."""
+    real = conform(real, SCHEMA)
+    half = len(real) // 2
+    found = evaluate(
+        real[:half], real[half:], {"mst": synthetic, "other": synthetic}, SCHEMA,
+        measures=["validity", "fidelity.columns", "privacy.copies"],
+    )  # fmt: skip
+    audit = conclude((1.0, 1e-6), (431, 447), 961, 0.99, ran_on="a public stand-in of 936 rows").to_dict()
+    prints = {"table": f"hmac-sha256:{'c' * 64}", "train": f"hmac-sha256:{'d' * 64}"}
+    candidates = tuple(
+        replace(
+            one, statement=statement("one-way histograms of the columns", 12.0, NOTE), audit=audit,
+            generator={"generator": "mst", "epsilon": 1.0, "n_bins": 32}, seconds={"fit": 12.345 + half},
+            n_rejected_rows=half, expected={"column": 0.0125},
+        )
+        for one in found.candidates
+    )  # fmt: skip
+    provenance = {
+        "attempts": {"evaluations": 3, "tables": 6, "since": "2026-11-20"}, "seed": 20261122, "fingerprints": prints,
+        "warnings": [f"there are {half} rows"], "versions": {"understudy": "0.9.0", "python": "3.11.7"},
+        "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "public_report": published,
+    }  # fmt: skip
+    tests = (SelfTest("copy", candidate=candidates[0]),)
+    return replace(found, candidates=candidates, provenance=provenance, self_tests=tests)
+
+
+@pytest.fixture(scope="module")
+def evaluation(synthetic: pd.DataFrame, published: dict[str, Any]) -> Evaluation:
+    return measured(rows(0, 1_000), synthetic, published)
+
+
+def facts(evaluation: Evaluation, synthetic: pd.DataFrame, **changes: Any) -> PublicFacts:
+    known: dict[str, Any] = {"policy": POLICY, "schema": SCHEMA, "synthetic": synthetic, "title": TITLE}
+    return public_facts(evaluation, "mst", **{**known, **changes})
+
+
+@pytest.fixture(scope="module")
+def known(evaluation: Evaluation, synthetic: pd.DataFrame) -> PublicFacts:
+    return facts(evaluation, synthetic)
+
+
+@pytest.fixture(scope="module")
+def page(known: PublicFacts) -> str:
+    return render_public(known)
+
+
+# ---- Nothing else moves it.
+
+
+def test_another_real_table_leaves_every_byte_as_it_is(
+    evaluation: Evaluation, synthetic: pd.DataFrame, published: dict[str, Any], page: str
+) -> None:
+    other = measured(rows(5, 700, shifted=True), synthetic, published)
+    assert other.to_json() != evaluation.to_json()
+    assert render_public(facts(other, synthetic)) == page
+
+
+PUBLIC_PLACES = ("statement", "audit", "generator", "public_report", "attempts", "versions", "sweep", "name")
+"""Parts of an evaluation that the report may read: of the candidate's own, those that are public."""
+
+
+def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
+    """The same plain data with every value exchanged that is not in a public place."""
+    if place and place[-1] in PUBLIC_PLACES:
+        return content
+    if isinstance(content, dict):
+        return {key: scrambled(value, rng, (*place, key)) for key, value in content.items()}
+    if isinstance(content, list):
+        return [scrambled(value, rng, place) for value in content]
+    if isinstance(content, int | float) and not isinstance(content, bool):
+        return type(content)(1e5 * (1 + 9 * rng.random()))
+    kept = not isinstance(content, str) or content == "" or place[-1] in ("measure", "direction", "case", "reason")
+    return content if kept else f"text{rng.random()}"
+
+
+def test_no_value_outside_the_whitelist_moves_a_byte(
+    evaluation: Evaluation, synthetic: pd.DataFrame, page: str
+) -> None:
+    content = json.loads(evaluation.to_json())
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        changed = {key: scrambled(value, rng, (key,)) for key, value in content.items() if key != "schema_version"}
+        text = json.dumps({**changed, "schema_version": content["schema_version"]})
+        other = Evaluation.from_json(text)
+        assert other.candidates[0].estimates != evaluation.candidates[0].estimates
+        assert render_public(facts(other, synthetic)) == page
+    gone = replace(evaluation, candidates=tuple(replace(c, estimates=(), failures=(), figures={}, seconds={},
+                   expected=None, n_rejected_rows=None) for c in evaluation.candidates), real={}, self_tests=(),
+                   schema={})  # fmt: skip
+    assert render_public(facts(gone, synthetic)) == page
+
+
+def test_facts_have_no_place_for_an_evaluation(known: PublicFacts) -> None:
+    assert not [v for v in asdict(known).values() if isinstance(v, Evaluation | Candidate)]
+    assert set(asdict(known)) == {
+        "title", "table", "policy", "n_rows", "columns", "generator", "statement", "swept", "publication", "audit",
+        "valid", "schema", "attempts", "version",
+    }  # fmt: skip
+
+
+# ---- Nothing else is in it.
+
+_TOKEN = re.compile(r"(?<![A-Za-z_])\d[\d,.]*(?:e[-\u2212+]?\d+)?")
+
+
+def tokens(text: str) -> set[str]:
+    """Every number in a text, as it is written."""
+    return {found.rstrip(".,") for found in _TOKEN.findall(text)}
+
+
+class Numbers(HTMLParser):
+    """Every number that a page shows or hides: in text, attributes, comments, all but its one style sheet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+        self._style = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._style = tag == "style"
+        for name, value in attrs:
+            if not (tag == "meta" and "style-src" in (value or "")):
+                self._take(f"{name}={value}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._style = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._style:
+            self._take(data)
+
+    def handle_comment(self, data: str) -> None:
+        self._take(data)
+
+    def _take(self, text: str) -> None:
+        self.found.update(dict.fromkeys(tokens(text), text.strip()[:80]))
+
+
+def leaves(content: Any) -> Iterator[Any]:
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield key
+            yield from leaves(value)
+    elif isinstance(content, list | tuple):
+        for value in content:
+            yield from leaves(value)
+    else:
+        yield content
+
+
+def written(value: Any) -> set[str]:
+    """The ways in which the page writes a value."""
+    if isinstance(value, bool) or value is None:
+        return set()
+    if isinstance(value, int | float):
+        shown = [number(value), compact(value), loss(value), digits(value), count(value), percent(value), str(value)]
+        return set().union(*(tokens(text) for text in shown))
+    return tokens(str(value))
+
+
+def of(content: Any) -> set[str]:
+    return set().union(set(), *(written(leaf) for leaf in leaves(content)))
+
+
+def public_list(facts: PublicFacts) -> set[str]:
+    """Every number that may be on the page: released, stated, written in policy or schema, or shown by the table."""
+    templates = Path(public_page.__file__).parent / "templates"
+    static = " ".join((templates / name).read_text() for name in ("public.html.j2", "macros.html.j2"))
+    words = [*public_page.STANDING, *public_page.OF_NUMBERS, *public_page.ANSWERS.values(), *NOT_COVERED]
+    words += [word for c in CRITERIA for word in (c.source, c.title, c.asks)]
+    words += [word for measure in GLOSSARY for word in (entry(measure).title, measure)]
+    allowed = tokens(static) | set().union(*(tokens(word) for word in words))
+    allowed |= of(facts.policy.model_dump()) | of(facts.generator) | written(facts.attempts) | tokens(facts.version)
+    allowed |= written(facts.n_rows) | tokens(facts.title)
+    if facts.schema is not None:
+        allowed |= of(facts.schema.model_dump(mode="json")) | written(len(facts.schema.kept))
+    if facts.valid is not None:
+        allowed |= of([facts.valid.value, facts.valid.low, facts.valid.high])
+    if facts.statement is not None:
+        allowed |= stated(facts.table, facts.statement)
+    if facts.publication is not None:
+        found = facts.publication
+        allowed |= stated("", found.statement) | stated("", found.together) | of([found.n_fits, found.every])
+        for one in found.numbers:
+            allowed |= of(one.to_dict()) | written(one.deviation)
+            tops = [1.0, max(max(o.high, o.expected or 0) for o in found.numbers if o.counts == "half rows" and (
+                    o.measure == "columns.tvd.released") == (one.measure == "columns.tvd.released"))]  # fmt: skip
+            for top in tops:
+                allowed |= drawn(str(released_strip(one, top)))
+    for column in facts.columns:
+        allowed |= drawn(str(column_chart(column)))
+    allowed |= audited(facts)
+    verdict = public_verdict(facts)
+    sizes = (len(verdict.findings), len(verdict.hidden), len(facts.policy.rules), verdict.n_binding)
+    return allowed | of([*sizes, verdict.n_binding_hidden, *(f.estimate.value for f in verdict.findings if f.estimate)])
+
+
+def stated(name: str, statement: Any) -> set[str]:
+    books = books_of(name, statement)
+    lines = [word for line in books.lines for word in (*line.noise, line.times, line.what)]
+    return (
+        of(statement) | set().union(set(), *(tokens(word) for word in lines)) | of([line.rho for line in books.lines])
+    )
+
+
+def audited(facts: PublicFacts) -> set[str]:
+    note = audit_note(Candidate("", (), audit=facts.audit))
+    return set() if note is None else tokens(f"{note.bound} {note.sentence} {note.reading} {note.evidence}")
+
+
+def drawn(svg: str) -> set[str]:
+    reader = Numbers()
+    reader.feed(svg)
+    return set(reader.found)
+
+
+def unexplained(page: str, facts: PublicFacts) -> dict[str, str]:
+    """Numbers on the page that are on no public list, each with where it stands."""
+    reader = Numbers()
+    reader.feed(page)
+    allowed = public_list(facts)
+    return {found: where for found, where in reader.found.items() if found not in allowed}
+
+
+def test_every_number_on_the_page_is_on_a_public_list(page: str, known: PublicFacts) -> None:
+    assert len(drawn(page)) > 200
+    assert unexplained(page, known) == {}
+
+
+def test_every_number_is_explained_without_released_ones_and_without_a_guarantee(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    plain = replace(evaluation, provenance={**evaluation.provenance, "public_report": None})
+    for changed in (plain, replace(plain, candidates=(replace(plain.candidates[0], statement=None, audit=None),))):
+        told = facts(changed, synthetic)
+        assert unexplained(render_public(told), told) == {}
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        "<p>It was fitted on 39,074 rows.</p>",
+        '<p title="39074 rows">Fitted.</p>',
+        "<!-- 39074 -->",
+        '<svg><rect x="12.7345"/></svg>',
+        '<td class="n">0.5417</td>',
+        '<div data-rows="39074"></div>',
+        "<script>var n = 39074;</script>",
+    ],
+)
+def test_a_number_of_the_real_table_would_be_found(page: str, known: PublicFacts, leak: str) -> None:
+    assert unexplained(page.replace("</main>", f"{leak}</main>"), known)
+
+
+def test_a_template_that_shows_training_rows_would_be_found(
+    monkeypatch: pytest.MonkeyPatch, evaluation: Evaluation, synthetic: pd.DataFrame, known: PublicFacts
+) -> None:
+    """The whitelist widened by one careless line, as it might happen."""
+    told = replace(known, generator={**known.generator, "train_rows": evaluation.real["train_rows"]})
+    assert evaluation.real["train_rows"] == 500
+    assert "500" in unexplained(render_public(told), known).keys() | of(known.policy.model_dump())
+    told = replace(known, generator={**known.generator, "seconds": evaluation.candidates[0].seconds["fit"]})
+    assert unexplained(render_public(told), known)
+
+
+# ---- No name of the real table is in it.
+
+
+def test_no_hash_is_on_the_page_or_beside_it(page: str, known: PublicFacts, tmp_path: Path) -> None:
+    from understudy.publishing import released_json
+
+    for text in (page.partition("</style>")[2], released_json(known)):
+        assert re.findall(r"(?<![\d.])[0-9a-fA-F]{16,}", text) == []
+        for name in ("reservation", '"entry"', "fingerprint", "hmac", "seed"):
+            assert name not in text
+
+
+def test_no_digest_of_the_real_rows_or_their_sides_is_on_the_page(
+    evaluation: Evaluation, page: str, tmp_path: Path
+) -> None:
+    real = rows(0, 1_000)
+    parts = [real, real[:500], real[500:]]
+    contents = [part.to_csv(index=False).encode() for part in parts]
+    contents += [text.encode() for text in evaluation.provenance["fingerprints"].values()]
+    for content in contents:
+        for algorithm in ("md5", "sha1", "sha256", "sha512", "blake2b"):
+            for digest in (hashlib.new(algorithm, content), hmac.new(b"key" * 11, content, algorithm)):
+                forms = (digest.hexdigest(), base64.b64encode(digest.digest()).decode())
+                assert not any(form[:12] in page for form in forms)
+
+
+def test_the_page_needs_no_network_and_no_script(page: str) -> None:
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+    assert not re.findall(r"(?:src|href)=\"(?!#)", page)
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+# ---- What it says.
+
+
+def test_the_verdict_rests_on_what_is_public_and_says_what_it_leaves_out(known: PublicFacts, page: str) -> None:
+    verdict = public_verdict(known)
+    shown = {finding.rule.measure: finding.outcome for finding in verdict.findings}
+    assert shown == {
+        "statement.epsilon": "PASS", "validity.rows": "PASS", "columns.tvd.released.mean": "PASS",
+        "privacy.audit.excess": shown["privacy.audit.excess"],
+    }  # fmt: skip
+    assert [rule.measure for rule in verdict.hidden] == ["privacy.membership.auc", "columns.tvd.excess"]
+    assert "2 rest on numbers that stay inside, 1 of them binding" in page
+    assert public_page.ALL_HOLD not in public_page._words(replace(verdict, outcome="PASS"))
+    assert public_page._words(replace(verdict, outcome="PASS", hidden=())) == public_page.ALL_HOLD
+
+
+def test_the_internal_verdict_never_shows(evaluation: Evaluation, synthetic: pd.DataFrame, page: str) -> None:
+    """An attack that succeeds fails the internal rule; the public page is the same page."""
+    alarm = Estimate("privacy.membership.auc", 0.99, 500, "lower", low=0.98, high=1.0)
+    bad = replace(evaluation.candidates[0], estimates=(*evaluation.candidates[0].estimates, alarm))
+    assert render_public(facts(replace(evaluation, candidates=(bad,)), synthetic)) == page
+
+
+def test_the_claim_is_that_of_everything_together(known: PublicFacts) -> None:
+    assert known.publication is not None
+    assert known.statement is not None
+    assert known.claim == (known.publication.together["epsilon"], 1e-6)
+    assert known.claim[0] > known.statement["epsilon"]
+    strict = build_policy({**POLICY.model_dump(), "rules": [
+        {"measure": "statement.epsilon", "limit": known.statement["epsilon"], "why": "As fitted."}]})  # fmt: skip
+    assert public_verdict(replace(known, policy=strict)).outcome == "FAIL"
+
+
+def test_a_table_without_a_guarantee_says_so_and_claims_nothing(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    bare = replace(evaluation.candidates[0], statement=None, audit=None)
+    plain = replace(evaluation, candidates=(bare,), provenance={**evaluation.provenance, "public_report": None})
+    told = facts(plain, synthetic)
+    page = render_public(told)
+    assert "NO FORMAL GUARANTEE" in page
+    assert public_verdict(told).outcome == "FAIL"
+    assert "Released numbers" not in page
+    assert told.claim is None
+
+
+def test_an_inferred_schema_stays_inside(evaluation: Evaluation, synthetic: pd.DataFrame) -> None:
+    content = {**SCHEMA.model_dump(mode="json"), "status": "inferred"}
+    content["columns"] = {**content["columns"], "age": {"kind": "integer", "bounds": [18, 98765]}}
+    told = facts(evaluation, synthetic, schema=build_schema(content))
+    assert told.schema is None
+    assert told.valid is None
+    page = render_public(told)
+    assert "98765" not in page
+    assert "98,765" not in page
+    assert {column.name for column in told.columns} <= set(synthetic.columns)
+    assert unexplained(page, told) == {}
+
+
+def test_choosing_to_publish_is_said_to_be_a_release(page: str, known: PublicFacts) -> None:
+    assert "is itself a release, and no epsilon covers it" in page
+    assert "3 evaluations of its real table were counted" in page
+    assert "is not known" in render_public(replace(known, attempts=None))
+
+
+def test_a_hostile_table_is_shown_as_text(evaluation: Evaluation, synthetic: pd.DataFrame) -> None:
+    evil = "</title></svg><script>alert(1)</script>{{7*7}}"
+    renamed = synthetic.rename(columns={"town": evil})
+    columns = {evil if name == "town" else name: one for name, one in SCHEMA.model_dump(mode="json")["columns"].items()}
+    schema = build_schema({**SCHEMA.model_dump(mode="json"), "columns": columns})
+    hostile = replace(evaluation.candidates[0], generator={"generator": evil, evil: [evil]}, name="mst")
+    page = render_public(facts(replace(evaluation, candidates=(hostile,)), renamed, schema=schema, title=evil))
+    assert "<script" not in page
+    assert "{{7*7}}" in page
+    assert page.count("</title>") == page.count("<title>")
+
+
+def test_a_table_that_cannot_be_read_has_no_pictures(evaluation: Evaluation) -> None:
+    from reports.public_table import columns_of
+
+    assert columns_of(pd.DataFrame({"a": []}), None) == columns_of(pd.DataFrame({"b": [1]}), SCHEMA) == ()
+
+
+def test_a_candidate_that_is_not_there_and_damaged_numbers_are_refused(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    with pytest.raises(JobError, match="was not evaluated"):
+        public_facts(evaluation, "nobody", policy=POLICY, schema=SCHEMA, synthetic=synthetic, title=TITLE)
+    for damage in ({"numbers": [{}]}, {"statement": None}, {"every": 3}, {"n_fits": "x"}):
+        content = {**evaluation.provenance["public_report"], **damage}
+        changed = replace(evaluation, provenance={**evaluation.provenance, "public_report": content})
+        with pytest.raises(BudgetError, match="damaged"):
+            facts(changed, synthetic)
+
+
+def test_the_page_is_written_whole_and_small(known: PublicFacts, tmp_path: Path, page: str) -> None:
+    path = write_public_html(known, tmp_path / "report.public.html")
+    assert path.read_text(encoding="utf-8") == page
+    assert path.stat().st_size < 500_000

@@ -1,0 +1,120 @@
+"""What an officer reads first: the words, the end of the interval that decided, waivers, and self-tests that fail."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from evaluate.checks import Check
+from evaluate.finding import Finding, Outcome
+from evaluate.policy import Policy, Rule
+from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
+from evaluate.verdict import Verdict, judge
+from evaluate.waiver import Waiver
+from reports import render_html
+from reports.rulings import CASES, bound_of, ruling_of, self_checks
+
+LOWER = Rule(measure="privacy.membership.auc", limit=0.6, why="because")
+HIGHER = Rule(measure="validity.rows", limit=0.6, why="because")
+
+
+def found(rule: Rule, outcome: Outcome, low: float | None = 0.5, high: float | None = 0.7) -> Finding:
+    return Finding(rule, outcome, "So it is.", Estimate(rule.measure, 0.6, 9, rule.direction, low=low, high=high))
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome", "kind", "value", "favorable"),
+    [
+        (LOWER, "PASS", "upper end", 0.7, False),
+        (LOWER, "INCONCLUSIVE", "upper end", 0.7, False),
+        (LOWER, "FAIL", "lower end", 0.5, True),
+        (HIGHER, "PASS", "lower end", 0.5, False),
+        (HIGHER, "INCONCLUSIVE", "lower end", 0.5, False),
+        (HIGHER, "FAIL", "upper end", 0.7, True),
+    ],
+)
+def test_the_bound_is_the_end_of_the_interval_that_decided(
+    rule: Rule, outcome: Outcome, kind: str, value: float, favorable: bool
+) -> None:
+    bound = bound_of(found(rule, outcome))
+    assert bound is not None
+    assert (bound.kind, bound.value, bound.favorable) == (kind, value, favorable)
+
+
+def test_a_claim_and_a_number_without_an_interval_have_no_end() -> None:
+    claim = Rule(measure="statement.epsilon", limit=1.0, why="because")
+    bound = bound_of(found(claim, "PASS", None, None))
+    assert bound is not None
+    assert bound.kind == "claim"
+    assert bound_of(found(LOWER, "INCONCLUSIVE", None, None)) is None
+    assert bound_of(Finding(LOWER, "INCONCLUSIVE", "It was not run.")) is None
+
+
+def judged(until: date, *, severity: str = "fail") -> tuple[Verdict, Evaluation]:
+    """A table that breaks one rule, with a waiver until a day; it is judged on the first of June."""
+    table = Candidate("t", (Estimate("validity.rows", 0.5, 9, "higher", low=0.4, high=0.55),))
+    rules = (HIGHER.model_copy(update={"severity": severity}),)
+    policy = Policy(name="p", version=2, audience="partners", rules=rules)
+    waiver = Waiver(
+        policy="p", version=2, candidate="t", measure="validity.rows", owner="Ada", reason="a <b>pilot</b>", until=until
+    )
+    verdict = judge(table, policy, waivers=[waiver], today=date(2026, 6, 1))
+    return verdict, Evaluation((table,), {}, {"columns": {}})
+
+
+def test_a_waiver_in_force_is_counted_and_said_with_who_why_and_until_when() -> None:
+    verdict, evaluation = judged(date(2026, 12, 31))
+    ruling = ruling_of(verdict)
+    assert len(ruling.waived) == 1
+    assert ruling.lapsed == ()
+    page = render_html(evaluation, verdicts=[verdict])
+    assert "with 1 waiver</b>." in page
+    row = page.split('id="policy"')[1].split('id="weakest"')[0]
+    assert "<b>Waived</b>" in row
+    assert "by <bdi>Ada</bdi> until 2026-12-31: a &lt;b&gt;pilot&lt;/b&gt;" in row
+    assert "<s>" not in row
+
+
+def test_a_waiver_that_ended_is_struck_and_said_so() -> None:
+    verdict, evaluation = judged(date(2026, 5, 31))
+    assert len(ruling_of(verdict).lapsed) == 1
+    page = render_html(evaluation, verdicts=[verdict])
+    assert "1 waiver does <b>not count</b>." in page
+    assert "<s>by <bdi>Ada</bdi> until 2026-05-31" in page
+    assert "with 1 waiver" not in page
+    assert "DO NOT RELEASE" in page
+
+
+def test_the_verdict_stands_in_one_line_with_its_audience_and_its_policy() -> None:
+    verdict, evaluation = judged(date(2026, 5, 31))
+    page = render_html(evaluation, verdicts=[verdict])
+    assert "to <b><bdi>partners</bdi></b>, under policy <b><bdi>p</bdi></b>, version 2" in page
+
+
+def test_self_tests_that_did_not_come_out_are_said_beside_the_verdict_and_told_in_the_limits() -> None:
+    verdict, evaluation = judged(date(2026, 12, 31))
+    checks = (Check("honest", "came out", "Fine."), Check("copy", "did not come out", "A copy passed."))
+    verdict = replace(verdict, checks=checks)
+    page = render_html(evaluation, verdicts=[verdict])
+    cover, rest = page.split('id="policy"')
+    assert "1 of 2 self-tests did not come out" in cover
+    limits = rest.split('id="self-tests"')[1]
+    assert CASES["copy"] in limits
+    assert "A copy passed." in limits
+    assert [check.case for check in ruling_of(verdict).broken] == ["copy"]
+
+
+def test_a_self_test_that_says_nothing_here_says_why_also_without_a_policy() -> None:
+    evaluation = Evaluation((), {}, {"columns": {}}, self_tests=(SelfTest("shuffled", None, "It has one column."),))
+    (test,) = self_checks(evaluation, ())
+    assert (test.case, test.checks, test.absent) == ("shuffled", (), "It has one column.")
+    assert "It has one column." in render_html(evaluation)
+    assert "No self-test was run" in render_html(replace(evaluation, self_tests=()))
+
+
+def test_waived_reasons_come_last(evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]) -> None:
+    verdict = verdicts_of(evaluation, "public")[1]
+    worst = ruling_of(verdict).reasons[0]
+    findings = tuple(replace(f, waived=f.rule == worst.rule) for f in verdict.findings)
+    assert worst.rule not in [f.rule for f in ruling_of(replace(verdict, findings=findings)).reasons[:1]]

@@ -1,0 +1,228 @@
+"""Sign-off and withdrawal: who may, what is refused, and what verification makes of them."""
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.understudy.bundle.small_bundle import about, fill, seal_both
+from understudy.bundle.acts import Release, sign_off, withdraw
+from understudy.bundle.errors import BundleError
+from understudy.bundle.keys import Signer, load_signer
+from understudy.bundle.register import read_register
+from understudy.bundle.sealing import seal
+from understudy.bundle.sign_off import Person
+from understudy.bundle.verification import Demand, verify
+
+NOW = date(2026, 11, 22)
+LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")
+
+
+def demand(**changes: Any) -> Demand:
+    return Demand(**{"today": NOW, "register": {}, **changes})
+
+
+def signed_off(folder: Path, signer: Signer | None = None, expires: date | None = None, **changes: Any) -> Any:
+    return sign_off(folder, Release(LIND, ODE, expires), demand(**changes), signer)
+
+
+def kinds(folder: Path, **changes: Any) -> set[str]:
+    return {problem.kind for problem in verify(folder, demand(**changes)).problems}
+
+
+def flips(folder: Path, name: str) -> None:
+    """Bytes all over a document and of what lies beside it are bound."""
+    for path in sorted(folder.glob(f"{name}*")):
+        content = path.read_bytes()
+        for at in range(0, len(content), 23):
+            path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+            assert any(path.name in one for p in verify(folder, demand()).problems for one in p.paths), (path.name, at)
+        path.write_bytes(content)
+
+
+def test_a_sign_off_is_part_of_what_verifies(signed_bundle: Path, signer: Signer) -> None:
+    assert kinds(signed_bundle, signed_off=True) == {"missing"}
+    signed_off(signed_bundle, signer, date(2027, 1, 1))
+    found = verify(signed_bundle, demand(signed_off=True, keys=frozenset([signer.fingerprint])))
+    assert found.problems == ()
+    assert found.sign_off is not None
+    assert (found.sign_off.by, found.sign_off.second, found.sign_off.expires) == (LIND, ODE, date(2027, 1, 1))
+    assert found.sign_off.manifest_sha256 == found.sha256
+    assert kinds(signed_bundle, today=date(2027, 1, 2)) == {"expired"}
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_bytes_all_over_a_sign_off_and_a_withdrawal_are_bound(
+    with_key: bool, signed_bundle: Path, signer: Signer
+) -> None:
+    signed_off(signed_bundle, signer if with_key else None)
+    flips(signed_bundle, "sign-off.json")
+    assert verify(signed_bundle, demand()).is_sound
+    withdraw(signed_bundle, LIND, "misdeclared", signer if with_key else None, None)
+    flips(signed_bundle, "withdrawal.json")
+
+
+def test_a_sign_off_by_a_key_that_nobody_named_does_not_count(
+    signed_bundle: Path, signer: Signer, other_key: Path
+) -> None:
+    other = load_signer(other_key, {})
+    signed_off(signed_bundle, other)
+    assert kinds(signed_bundle, keys=frozenset([signer.fingerprint])) == {"another key"}
+    assert kinds(signed_bundle, keys=frozenset([signer.fingerprint, other.fingerprint])) == set()
+
+
+def test_a_sign_off_that_nobody_signed_does_not_count_where_a_key_is_demanded(
+    signed_bundle: Path, signer: Signer
+) -> None:
+    signed_off(signed_bundle)
+    assert kinds(signed_bundle) == set()
+    assert kinds(signed_bundle, keys=frozenset([signer.fingerprint])) == {"unsigned"}
+
+
+def test_a_sign_off_of_another_bundle_is_seen(signed_bundle: Path, signer: Signer, tmp_path: Path) -> None:
+    signed_off(signed_bundle, signer)
+    other = seal_both(fill(tmp_path / "other"), signer, title="Other")
+    for path in signed_bundle.glob("sign-off*"):
+        shutil.copy(path, other / path.name)
+    assert kinds(other) == {"not fit"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"verdict": "FAIL"}, "only a table that passes"),
+        ({"verdict": "INCONCLUSIVE"}, "waiver"),
+        ({"release": None, "verdict": None}, "names no table"),
+        ({"valid_until": "2020-01-01"}, "only what verifies"),
+    ],
+)
+def test_only_a_valid_pass_is_signed_off(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    folder = seal_both(fill(tmp_path / "b"), None, **changes)
+    with pytest.raises(BundleError, match=said):
+        signed_off(folder)
+    assert not (folder / "sign-off.json").exists()
+
+
+def test_a_public_bundle_is_not_signed_off_by_itself(signed_bundle: Path) -> None:
+    with pytest.raises(BundleError, match="public bundle"):
+        signed_off(signed_bundle / "public")
+
+
+@pytest.mark.parametrize("second", ["A. Lind", "a.  lind ", "\uff21. Lind"])
+def test_the_second_person_is_another(second: str, signed_bundle: Path) -> None:
+    release = Release(LIND, Person(name=second, role="another role"))
+    with pytest.raises(BundleError, match="one person"):
+        sign_off(signed_bundle, release, demand(), None)
+
+
+def test_what_was_changed_withdrawn_or_signed_off_already_is_not_signed_off(signed_bundle: Path) -> None:
+    signed_off(signed_bundle)
+    with pytest.raises(BundleError, match="signed off already"):
+        signed_off(signed_bundle)
+    changed = Path(shutil.copytree(signed_bundle, signed_bundle.parent / "changed"))
+    for path in changed.glob("sign-off*"):
+        path.unlink()
+    withdrawn = Path(shutil.copytree(changed, signed_bundle.parent / "withdrawn"))
+    (changed / "report.html").write_text("other")
+    withdraw(withdrawn, LIND, "misdeclared", None, None)
+    for folder in (changed, withdrawn):
+        with pytest.raises(BundleError, match="only what verifies"):
+            signed_off(folder)
+
+
+@pytest.mark.parametrize(("expires", "said"), [("2026-11-21", "past"), ("2999-02-01", "later")])
+def test_a_sign_off_ends_neither_in_the_past_nor_after_the_bundle(expires: str, said: str, signed_bundle: Path) -> None:
+    with pytest.raises(BundleError, match=said):
+        signed_off(signed_bundle, expires=date.fromisoformat(expires))
+    assert signed_off(signed_bundle).expires == date(2999, 1, 31)
+
+
+def test_a_sign_off_names_the_waivers_and_ends_with_the_first_of_them(tmp_path: Path) -> None:
+    folder = seal_both(fill(tmp_path / "b", waiver_until="2026-12-24"), None)
+    with pytest.raises(BundleError, match="later"):
+        signed_off(folder, expires=date(2026, 12, 25))
+    document = signed_off(folder)
+    assert document.expires == date(2026, 12, 24)
+    assert [(one.owner, one.measure) for one in document.waivers] == [("A. Lind", "pairs.tvd.excess")]
+    lapsed = seal_both(fill(tmp_path / "c", waiver_until="2026-11-21"), None)
+    with pytest.raises(BundleError, match="judge the table again"):
+        signed_off(lapsed)
+
+
+def test_a_sign_off_that_was_cut_short_can_be_made_again(signed_bundle: Path, signer: Signer) -> None:
+    signed_off(signed_bundle, signer)
+    (signed_bundle / "sign-off.json").unlink()
+    assert kinds(signed_bundle) == {"added"}
+    signed_off(signed_bundle, signer)
+    assert verify(signed_bundle, demand(signed_off=True)).is_sound
+
+
+def test_a_withdrawn_bundle_does_not_verify_nor_does_the_public_one_in_it(signed_bundle: Path, signer: Signer) -> None:
+    withdraw(signed_bundle, LIND, "a column was misdeclared", signer, None)
+    found = verify(signed_bundle, demand())
+    assert {problem.kind for problem in found.problems} == {"withdrawn"}
+    assert "misdeclared" in found.problems[0].sentence
+    assert kinds(signed_bundle / "public") == {"withdrawn"}
+    with pytest.raises(BundleError, match="withdrawn already"):
+        withdraw(signed_bundle, LIND, "again", signer, None)
+
+
+def test_a_register_tells_of_copies_from_before(signed_bundle: Path, signer: Signer, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(signed_bundle, tmp_path / "copy"))
+    register = tmp_path / "withdrawn.jsonl"
+    withdraw(signed_bundle, LIND, "misdeclared", signer, register)
+    assert kinds(copy) == set()
+    assert kinds(copy, register=read_register(register)) == {"withdrawn"}
+    assert kinds(copy / "public", register=read_register(register)) == {"withdrawn"}
+    assert len(register.read_text().splitlines()) == 2
+
+
+def test_a_withdrawn_bundle_can_still_be_added_to_a_register_once(signed_bundle: Path, tmp_path: Path) -> None:
+    register = tmp_path / "withdrawn.jsonl"
+    first = withdraw(signed_bundle, LIND, "misdeclared", None, None)
+    assert withdraw(signed_bundle, ODE, "another reason", None, register) == first
+    with pytest.raises(BundleError, match="withdrawn already"):
+        withdraw(signed_bundle, ODE, "another reason", None, register)
+    assert len(register.read_text().splitlines()) == 2
+
+
+def test_a_changed_bundle_can_be_withdrawn_but_not_one_without_its_manifest(signed_bundle: Path) -> None:
+    (signed_bundle / "report.html").write_text("other")
+    withdraw(signed_bundle, LIND, "tampered with", None, None)
+    other = Path(shutil.copytree(signed_bundle, signed_bundle.parent / "other"))
+    (other / "manifest.json").write_text("{}\n")
+    with pytest.raises(BundleError, match="nobody can say"):
+        withdraw(other, LIND, "tampered with", None, None)
+
+
+def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
+    signed_bundle: Path, signer: Signer, tmp_path: Path
+) -> None:
+    register = tmp_path / "withdrawn.jsonl"
+    withdraw(signed_bundle, LIND, "misdeclared", signer, register)
+    whole = register.read_bytes()
+    line = json.loads(whole.splitlines()[0])
+    line["withdrawal"]["reason"] = "nothing"
+    damaged = [whole[:-1], b"{}\n" + whole, b"\n" + whole, whole.replace(b"misdeclared", b"mistaken"), b"\xff\n",
+               (json.dumps(line) + "\n").encode(), b"[" * 100_000 + b"\n"]  # fmt: skip
+    other = seal_both(fill(tmp_path / "other"), None)
+    for content in damaged:
+        register.write_bytes(content)
+        with pytest.raises(BundleError, match="the register"):
+            read_register(register)
+        with pytest.raises(BundleError, match="the register"):
+            withdraw(other, LIND, "misdeclared", None, register)
+    assert verify(other, demand()).is_sound
+    for place in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(BundleError, match="cannot be read"):
+            read_register(place)
+
+
+def test_sealing_again_takes_back_what_was_said_of_the_old_bundle(signed_bundle: Path, signer: Signer) -> None:
+    signed_off(signed_bundle, signer)
+    seal(signed_bundle, about(), signer)
+    assert not (signed_bundle / "sign-off.json").exists()
+    assert verify(signed_bundle, demand()).is_sound

@@ -1,0 +1,79 @@
+"""What a manifest says, which paths it may name, and when a bundle is past its day."""
+
+import json
+import os
+from datetime import date
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.understudy.bundle.small_bundle import about, fill
+from understudy.bundle import manifest
+from understudy.bundle.documents import parsed
+from understudy.bundle.errors import BundleError
+from understudy.bundle.manifest import MANIFEST, Manifest, check_path, manifest_json
+from understudy.bundle.sealing import seal
+
+SCHEMA = Path(manifest.__file__).with_name("manifest.schema.json")
+
+
+def test_the_json_schema_is_that_of_the_code_and_every_manifest_keeps_it(signed_bundle: Path) -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert schema == manifest_json()
+    for folder in (signed_bundle, signed_bundle / "public"):
+        jsonschema.validate(json.loads((folder / MANIFEST).read_text()), schema)
+
+
+def test_every_file_is_named_sorted_with_its_size(signed_bundle: Path) -> None:
+    found = parsed(MANIFEST, (signed_bundle / MANIFEST).read_bytes(), Manifest)
+    assert list(found.files) == sorted(found.files)
+    assert {
+        "report.html",
+        "synthetic/mst.csv",
+        "public/manifest.json",
+        "public/manifest.json.sig",
+    } <= found.files.keys()
+    assert all(file.size == (signed_bundle / path).stat().st_size for path, file in found.files.items())
+
+
+def test_a_last_day_counts(tmp_path: Path) -> None:
+    found = seal(fill(tmp_path / "b"), about(valid_until="2026-11-22"), None)
+    assert not found.expired(date(2026, 11, 22))
+    assert found.expired(date(2026, 11, 23))
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "a/b.csv", ".hidden", "with space/ü.csv", "public/manifest.json", "a..b", "ab:c"]
+)
+def test_plain_paths_may_be_named(path: str) -> None:
+    check_path(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "a/", "../a", "a/../b", "./a", "a//b", "a\\b", "C:/a", "a\nb", "a\u202eb", "manifest.json",
+             "sign-off.json.sig"],
+)  # fmt: skip
+def test_other_paths_may_not(path: str) -> None:
+    with pytest.raises(BundleError, match="path="):
+        check_path(path)
+
+
+@pytest.mark.parametrize("name", [b"new\nline", b"back\\slash", b"\xff", b"\xe2\x80\xaebidi"])
+def test_a_file_whose_name_cannot_travel_is_not_sealed(name: bytes, tmp_path: Path) -> None:
+    folder = fill(tmp_path / "b")
+    (folder / os.fsdecode(name)).write_text("x")
+    with pytest.raises(BundleError, match="name the file otherwise") as refusal:
+        seal(folder, about(), None)
+    assert str(refusal.value).isprintable()
+    assert not (folder / MANIFEST).exists()
+
+
+def test_links_are_not_sealed_and_empty_folders_go(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "b")
+    (folder / "empty" / "inner").mkdir(parents=True)
+    seal(folder, about(), None)
+    assert not (folder / "empty").exists()
+    (folder / "link").symlink_to("report.html")
+    with pytest.raises(BundleError, match="plain files only"):
+        seal(folder, about(), None)

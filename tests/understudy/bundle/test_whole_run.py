@@ -1,0 +1,224 @@
+"""Real runs and gates through the command line: what they seal, and that nothing of real rows is in what may leave."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from evaluate.result import Evaluation
+from tests.understudy.conftest import Workspace
+from understudy.provenance import sha256
+
+N_ROWS = 7919
+SCHEMA: dict[str, Any] = {
+    "format": 1, "status": "declared", "n_units": 8200, "dataset": "planted", "target": "ill",
+    "columns": {
+        "name": {"kind": "identifier", "template": "AAAAAAaa####"},
+        "age": {"kind": "integer", "bounds": [18, 90]},
+        "income": {"kind": "real", "bounds": [0.0, 200.0], "decimals": 10},
+        "ill": {"kind": "boolean"},
+    },
+}  # fmt: skip
+POLICY = {
+    "name": "lenient", "version": 4, "audience": "tests",
+    "rules": [{"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"}],
+}  # fmt: skip
+
+
+def planted() -> pd.DataFrame:
+    """Real rows whose names and incomes are nowhere else."""
+    rng = np.random.default_rng(0)
+    names = [f"QZEBRAqz{i:04d}" for i in rng.permutation(N_ROWS)]
+    income = np.clip(rng.normal(60, 20, N_ROWS), 0, 200).round(10)
+    ages = rng.integers(18, 91, N_ROWS)
+    return pd.DataFrame({"name": names, "age": ages, "income": income, "ill": rng.random(N_ROWS) < 0.3})
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(tomli_w.dumps(content), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Any]]:
+    workspace = Workspace(tmp_path_factory.mktemp("run"))
+    folder = workspace.folder
+    workspace.write_table(planted())
+    write(folder / "schema.toml", SCHEMA)
+    write(folder / "lenient.toml", POLICY)
+    workspace.write_job(
+        name="Planted", seed=48_271_601, release="independent", policy="lenient.toml",
+        generators={"independent": {"epsilon": 1.0}}, evaluation={"measures": ["validity", "fidelity.columns"]},
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
+        patch.delenv("UNDERSTUDY_LEDGER", raising=False)
+        assert workspace.run("keys", "new", folder / "release.key").exit_code == 0
+        asked = ("run", folder / "job.toml", "--out", folder / "out", "--sign-key", folder / "release.key")
+        yield workspace, workspace.run(*asked)
+
+
+@pytest.fixture
+def out(ran: tuple[Workspace, Any], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ran[0].folder / "out", tmp_path / "out"))
+
+
+def command(*arguments: object) -> Any:
+    from understudy.cli import app
+
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_leaves_a_bundle_that_verifies(ran: tuple[Workspace, Any]) -> None:
+    workspace, done = ran
+    assert done.exit_code == 0, done.stderr
+    out = workspace.folder / "out"
+    assert {
+        "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml", "policy.toml", "junit.xml",
+        "manifest.json", "manifest.json.sha256", "manifest.json.sig", "synthetic/independent.csv",
+        "public/independent.csv", "public/report.public.html", "public/model-card.yaml", "public/README.md",
+        "public/schema.toml", "public/manifest.json", "public/manifest.json.sha256", "public/manifest.json.sig",
+    } <= {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}  # fmt: skip
+    found = command("verify", out, "--public-key", workspace.folder / "release.key.pub", "--json")
+    assert found.exit_code == 0, found.stderr
+    said = json.loads(found.stdout)
+    assert said["verified"] is True
+    about = said["about"]
+    assert (about["verdict"], about["release"], about["dataset"], about["unit"]) == (
+        "PASS",
+        "independent",
+        "planted",
+        "row",
+    )
+    assert about["policy"] == {"name": "lenient", "version": 4, "audience": "tests"}
+    assert about["seeds"] == {"job": 48_271_601, "split": 48_271_601}
+    assert "numpy" in about["versions"]
+    assert said["public"]["verified"] is True
+    assert sha256(out / "policy.toml") == sha256(workspace.folder / "lenient.toml")
+
+
+def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[Workspace, Any]) -> None:
+    workspace, _ = ran
+    out = workspace.folder / "out"
+    public = texts(out / "public")
+    everything = "\n".join(public.values())
+    around = "\n".join(text for name, text in public.items() if name != "independent.csv")
+    evaluation = Evaluation.from_json((out / "evaluation.json").read_text())
+    real = planted()
+    assert not [name for name in real["name"] if name in everything]
+    incomes = {f"{income:.10f}".rstrip("0") for income in real["income"] if 0 < income < 200}
+    assert not incomes & set(re.findall(r"\d+\.\d+", everything))
+    counts = [N_ROWS, evaluation.real["train_rows"], evaluation.real["holdout_rows"], int(real["ill"].sum())]
+    for count in counts:
+        for form in (f"{count}", f"{count:,}", f"{count:,}".replace(",", "\u202f"), f"{count:,}".replace(",", " ")):
+            assert re.search(rf"(?<![\w.]){re.escape(form)}(?!\w)", around) is None, form
+    assert len(public["independent.csv"].splitlines()) - 1 != N_ROWS
+    for name, value in evaluation.provenance["fingerprints"].items():
+        assert value.partition(":")[2] not in everything, name
+    assert "hmac" not in everything.lower()
+    assert sha256(workspace.folder / "table.csv") not in everything
+
+
+def test_the_public_folder_holds_no_seed_no_verdict_and_no_digest_of_what_stays_inside(
+    ran: tuple[Workspace, Any],
+) -> None:
+    out = ran[0].folder / "out"
+    everything = "\n".join(texts(out / "public").values())
+    assert "48271601" not in everything
+    about = json.loads((out / "public" / "manifest.json").read_text())["about"]
+    assert about["verdict"] is None
+    assert about["verdicts"] == {}
+    assert about["seeds"] == {}
+    assert "platform" not in about["versions"]
+    inside = [path for path in out.rglob("*") if path.is_file() and "public" not in path.relative_to(out).parts]
+    shared = {sha256(path) for path in (out / "public").iterdir()}
+    assert not [path.name for path in inside if sha256(path) not in shared and sha256(path) in everything]
+    estimates = Evaluation.from_json((out / "evaluation.json").read_text()).candidates[0].estimates
+    measured = [e for e in estimates if e.measure.startswith("columns.") and len(repr(e.value)) > 8]
+    assert measured
+    assert not [e.measure for e in measured if repr(e.value)[:8] in everything]
+
+
+def test_signing_off_and_withdrawing_go_through_the_command_line(ran: tuple[Workspace, Any], out: Path) -> None:
+    folder = ran[0].folder
+    key, register = folder / "release.key", out.parent / "withdrawn.jsonl"
+    people = ("--name", "A. Lind", "--role", "officer", "--second-name", "B. Ode", "--second-role", "auditor")
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
+    done = command("sign-off", out, *people, "--expires", tomorrow, "--key", key, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["sign_off"]["expires"] == str(tomorrow)
+    checked = command("verify", out, "--public-key", f"{key}.pub", "--require-sign-off")
+    assert checked.exit_code == 0
+    assert "A. Lind" in checked.stdout
+    assert "VERIFIED" in checked.stdout
+    copy = Path(shutil.copytree(out, out.parent / "copy"))
+    who = ("--name", "A. Lind", "--role", "officer", "--reason", "misdeclared", "--register", register, "--key", key)
+    assert command("withdraw", out, *who).exit_code == 0
+    assert command("withdraw", out, *who).exit_code == 2
+    assert command("verify", copy).exit_code == 0
+    gone = command("verify", copy, "--register", register)
+    assert gone.exit_code == 1
+    assert "WITHDRAWN" in gone.stdout
+    assert "NOT VERIFIED" in gone.stdout
+    assert command("sign-off", copy, *people, "--register", register).exit_code == 2
+
+
+def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
+    folder = ran[0].folder
+    out, bundle = folder / "out", tmp_path / "bundle"
+    table, named = out / "synthetic" / "independent.csv", ("--policy", folder / "lenient.toml")
+    given = ("--schema", out / "schema.toml", "--job", out / "job.toml", "--sign-key", folder / "release.key")
+    done = command("gate", out / "evaluation.json", "--synthetic", table, "--bundle", bundle, *named, *given)
+    assert done.exit_code == 0, done.stderr
+    assert command("verify", bundle, "--public-key", folder / "release.key.pub").exit_code == 0
+    said = json.loads((bundle / "manifest.json").read_text())["about"]
+    assert (said["release"], said["verdict"]) == ("independent", "PASS")
+    assert texts(bundle).keys() >= texts(out / "public").keys() - {
+        "independent.csv",
+        "report.public.html",
+        "model-card.yaml",
+        "README.md",
+    }
+    assert texts(bundle / "public").keys() == texts(out / "public").keys()
+    for wrong in (
+        ("--synthetic", folder / "table.csv"),
+        ("--synthetic", table, "--schema", folder / "job.toml"),
+        ("--synthetic", table, "--job", out / "schema.toml"),
+        ("--synthetic", folder / "nothing.csv"),
+        ("--synthetic", table, "--candidate", "other"),
+        (),
+    ):
+        refused = command("gate", out / "evaluation.json", "--bundle", tmp_path / "no", *wrong)
+        assert refused.exit_code == 2, wrong
+        assert refused.stderr.count("\n") == 1, refused.stderr
+    assert command("gate", out / "evaluation.json", "--synthetic", table, "--bundle", bundle).exit_code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_a_key_that_cannot_sign_stops_a_run_before_any_work(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.key"
+    bad.write_text("no key")
+    done = command("run", ran[0].folder / "job.toml", "--out", tmp_path / "out", "--sign-key", bad)
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.key"]
+
+
+def test_what_is_no_bundle_and_what_is_no_fingerprint_is_bad_input(out: Path, tmp_path: Path) -> None:
+    assert command("verify", tmp_path / "nothing").exit_code == 2
+    assert command("verify", tmp_path).exit_code == 2
+    assert command("verify", out, "--signer", "abc").exit_code == 2
+    assert command("verify", out, "--signer", "0" * 64).exit_code == 1
+    assert command("verify", out, "--register", tmp_path / "nothing").exit_code == 2

@@ -1,0 +1,258 @@
+"""`understudy gate`: a verdict from the evaluation's file alone, with waivers, for people and for CI."""
+
+import json
+import re
+import tomllib
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from evaluate.policy import Policy, Rule, build_policy
+from evaluate.result import Candidate, Estimate, Evaluation, Failure, SelfTest
+from evaluate.waiver import Waiver, build_waivers
+from synth.errors import JobError
+from understudy.verdicts import check_waivers, verdicts_on
+
+AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in ("honest", "copy", "shuffled"))
+LEAKY = Estimate(AUC, 0.9, 1000, "lower", low=0.85, high=0.95)
+QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
+UNSURE = Estimate(AUC, 0.6, 1000, "lower", low=0.5, high=0.7)
+WHOLE = Estimate(VALID, 1.0, 1000, "higher", low=0.99, high=1.0)
+POLICY = {
+    "name": "house", "version": 2, "audience": "colleagues",
+    "rules": [
+        {"measure": AUC, "limit": 0.6, "why": "w"},
+        {"measure": VALID, "limit": 0.9, "why": "w"},
+        {"measure": COPIES, "limit": 0.9, "why": "w", "severity": "warn"},
+    ],
+}  # fmt: skip
+WAIVER = {
+    "policy": "house", "version": 2, "candidate": "c", "measure": AUC, "owner": "A. Owner", "reason": "agreed with all",
+    "until": "2999-12-31",
+}  # fmt: skip
+
+
+def evaluation(*found: Estimate, self_tests: tuple[SelfTest, ...] = ABSENT, **candidates: Estimate) -> Evaluation:
+    late = (Failure(COPIES, "timed out", "it was late"),)
+    made = [Candidate("c", (*found, WHOLE), late)] if found else []
+    made += [Candidate(name, (one, WHOLE), late) for name, one in candidates.items()]
+    return Evaluation(tuple(made), {}, {}, self_tests=self_tests)
+
+
+class Desk:
+    """A folder with an evaluation, a policy and waivers."""
+
+    def __init__(self, workspace: Any) -> None:
+        self.workspace, self.folder = workspace, workspace.folder
+        (self.folder / "house.toml").write_text(tomli_w.dumps(POLICY))
+
+    def gate(self, made: Evaluation, *arguments: object) -> Any:
+        (self.folder / "evaluation.json").write_text(made.to_json())
+        policy = ("--policy", self.folder / "house.toml")
+        return self.workspace.run("gate", self.folder / "evaluation.json", *policy, *arguments)
+
+    def waivers(self, *changes: dict[str, Any]) -> tuple[str, Path]:
+        path: Path = self.folder / "waivers.toml"
+        path.write_text(tomli_w.dumps({"waivers": [{**WAIVER, **change} for change in changes]}))
+        return "--waivers", path
+
+
+@pytest.fixture
+def desk(workspace: Any) -> Desk:
+    return Desk(workspace)
+
+
+@pytest.mark.parametrize(("found", "code"), [(QUIET, 0), (LEAKY, 1), (UNSURE, 3)])
+def test_the_exit_code_is_the_verdict(desk: Desk, found: Estimate, code: int) -> None:
+    ran = desk.gate(evaluation(found))
+    assert ran.exit_code == code
+    assert "under policy house, for colleagues" in ran.stdout
+    assert "self-test copy: not applicable. It says nothing here." in ran.stdout
+
+
+def test_the_worst_of_several_tables_is_the_exit_code(desk: Desk) -> None:
+    made = evaluation(a=QUIET, b=LEAKY)
+    assert desk.gate(made).exit_code == 1
+    assert desk.gate(made, "--candidate", "a").exit_code == 0
+
+
+def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk) -> None:
+    ran = desk.gate(evaluation(LEAKY), *desk.waivers({}))
+    assert ran.exit_code == 0
+    assert "FAIL (waived)" in ran.stdout
+    assert "By A. Owner, until 2999-12-31: agreed with all" in ran.stdout
+    said = desk.gate(evaluation(LEAKY), *desk.waivers({}), "--json").json
+    finding = said["candidates"][0]["findings"][0]
+    assert (finding["waived"], finding["waiver"]["until"]) == (True, "2999-12-31")
+
+
+def test_an_expired_waiver_is_shown_and_does_not_count(desk: Desk) -> None:
+    ran = desk.gate(evaluation(LEAKY), *desk.waivers({"until": "2020-01-31"}))
+    assert ran.exit_code == 1
+    assert "ended on 2020-01-31" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"policy": "huose"}, "did you mean 'house'?"),
+        ({"version": 1}, "is at version 2"),
+        ({"candidate": "d"}, "candidate='d', which is not here; known are: c"),
+        ({"measure": "privacy.membership.auk"}, f"did you mean '{AUC}'?"),
+        ({"measure": COPIES}, "only warns"),
+        ({"measure": "privacy.copies.excess"}, "has no rule"),
+        ({"subject": ["age"]}, "name the columns of a rule as the policy does"),
+        ({"until": "soon"}, "until"),
+        ({"untl": "2020-01-01"}, "did you mean 'until'?"),
+    ],
+)
+def test_a_waiver_that_would_never_count_is_refused_in_one_sentence(desk: Desk, change: Any, said: str) -> None:
+    ran = desk.gate(evaluation(QUIET), *desk.waivers(change))
+    assert ran.exit_code == 2
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert "PASS" not in ran.stdout
+
+
+def test_waivers_of_other_tables_of_the_same_evaluation_may_stand_in_the_file(desk: Desk) -> None:
+    made = evaluation(a=LEAKY, b=LEAKY)
+    waivers = desk.waivers({"candidate": "a"}, {"candidate": "b", "until": "2020-01-01"})
+    assert desk.gate(made, *waivers, "--candidate", "a").exit_code == 0
+    assert desk.gate(made, *waivers).exit_code == 1
+
+
+def test_an_evaluation_without_self_tests_never_passes(desk: Desk) -> None:
+    ran = desk.gate(evaluation(QUIET, self_tests=()))
+    assert ran.exit_code == 3
+    assert "self-test copy: did not come out. The evaluation holds no such self-test" in ran.stdout
+    assert desk.gate(evaluation(LEAKY, self_tests=())).exit_code == 1
+
+
+@pytest.mark.parametrize(("version", "remedy"), [(99, "upgrade understudy"), (1, "evaluate again")])
+def test_an_evaluation_of_another_version_is_refused_in_one_sentence(desk: Desk, version: int, remedy: str) -> None:
+    content = {**json.loads(evaluation(QUIET).to_json()), "schema_version": version}
+    path = desk.folder / "other.json"
+    path.write_text(json.dumps(content))
+    ran = desk.workspace.run("gate", path, "--policy", desk.folder / "house.toml")
+    assert ran.exit_code == 2
+    assert remedy in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_junit_is_written_for_ci_whatever_the_verdict(desk: Desk) -> None:
+    path = desk.folder / "gate.xml"
+    ran = desk.gate(evaluation(a=QUIET, b=LEAKY), "--junit", path)
+    assert ran.exit_code == 1
+    root = ET.fromstring(path.read_text(encoding="utf-8"))
+    assert [suite.attrib["failures"] for suite in root] == ["0", "1"]
+    assert root.attrib["tests"] == str(2 * (3 + 3))  # three rules and three self-tests of each table
+
+
+def test_a_place_where_no_junit_can_be_written_is_refused_before_anything_is_judged(desk: Desk) -> None:
+    ran = desk.gate(evaluation(QUIET), "--junit", desk.folder / "nowhere" / "gate.xml")
+    assert ran.exit_code == 2
+    assert ran.stdout == ""
+
+
+def test_the_gate_reads_nothing_but_the_evaluation(desk: Desk) -> None:
+    for path in ("table.csv", "schema.toml", "job.toml"):
+        (desk.folder / path).unlink()
+    assert desk.gate(evaluation(QUIET)).exit_code == 0
+
+
+def test_the_report_takes_the_same_waivers(desk: Desk) -> None:
+    desk.gate(evaluation(LEAKY))
+    place, out = desk.folder / "evaluation.json", desk.folder / "report.html"
+    arguments = ["report", place, "--policy", desk.folder / "house.toml", "--out", out]
+    assert desk.workspace.run(*arguments, *desk.waivers({})).exit_code == 0
+    assert "A. Owner" in out.read_text()
+    refused = desk.workspace.run(*arguments, *desk.waivers({"candidate": "d"}))
+    assert refused.exit_code == 2
+
+
+def test_the_examples_of_the_documentation_are_a_policy_and_waivers() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+    policy, waivers = (tomllib.loads(block) for block in re.findall("```toml\n(.+?)```", text, re.DOTALL))
+    assert build_policy(policy).valid_days == 365
+    assert build_waivers(waivers)[0].owner.startswith("A. Moreau")
+
+
+# Runs.
+
+
+def test_a_run_uses_the_waivers_that_its_job_names(desk: Desk) -> None:
+    policy = {**POLICY, "rules": [{"measure": "columns.tvd.excess", "limit": -0.5, "why": "w"}, POLICY["rules"][1]]}
+    (desk.folder / "house.toml").write_text(tomli_w.dumps(policy))
+    desk.waivers({"candidate": "independent", "measure": "columns.tvd.excess"})
+    job = desk.workspace.write_job(
+        policy="house.toml", waivers="waivers.toml", release="independent",
+        evaluation={"measures": ["validity", "fidelity.columns"]},
+    )  # fmt: skip
+    out = desk.folder / "out"
+    ran = desk.workspace.run("run", job, "--out", out)
+    assert ran.exit_code == 0, ran.stderr
+    content = json.loads((out / "verdict.json").read_text())
+    assert [f["waived"] for f in content["candidates"][0]["findings"]] == [True, False]
+    assert ET.fromstring((out / "junit.xml").read_text()).attrib["failures"] == "0"
+    assert len(json.loads((out / "evaluation.json").read_text())["self_tests"]) == 3
+
+
+def test_a_job_whose_waivers_are_not_there_or_for_something_else_is_refused_before_a_row_is_read(desk: Desk) -> None:
+    job = desk.workspace.write_job(policy="house.toml", waivers="waivers.toml")
+    (desk.folder / "table.csv").write_text("no table at all")
+    ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
+    assert ran.exit_code == 2
+    assert "the waivers cannot be read" in ran.stderr
+    desk.waivers({})
+    ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
+    assert ran.exit_code == 2
+    assert "candidate='c', which is not here" in ran.stderr
+    assert not (desk.folder / "out").exists()
+
+
+def test_several_candidates_of_a_run_share_one_set_of_self_tests(desk: Desk) -> None:
+    generators = {name: {"generator": "independent", "rows": 60} for name in ("b", "a")}
+    job = desk.workspace.write_job(generators=generators, evaluation={"measures": ["privacy.copies"]})
+    ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
+    assert ran.exit_code == 0, ran.stderr
+    made = Evaluation.from_json((desk.folder / "out" / "evaluation.json").read_text())
+    assert [test.case for test in made.self_tests] == ["honest", "copy", "shuffled"]
+    assert {test.candidate is not None for test in made.self_tests if test.case != "shuffled"} == {True}
+
+
+# Sweeps, in the library.
+
+
+def policy() -> Policy:
+    rules = (Rule(measure="statement.epsilon", limit=1.0, why="w"), Rule(measure=VALID, limit=0.9, why="w"))
+    return Policy(name="house", version=2, audience="a", rules=rules)
+
+
+def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
+    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": False, "composed": {"epsilon": 3.0}}})
+    waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
+    (verdict,) = verdicts_on(made, [policy()], waivers=[waiver])
+    assert verdict.verdict == "FAIL"
+    assert [finding.waived for finding in verdict.findings] == [False, True, False]
+
+
+def test_a_waiver_covers_what_a_sweep_promises_together() -> None:
+    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": True, "composed": {"epsilon": 3.0}}})
+    claimed = replace(made.candidates[0], statement={"private": True, "epsilon": 0.5})
+    made = replace(made, candidates=(claimed,))
+    assert verdicts_on(made, [policy()])[0].verdict == "FAIL"
+    waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
+    assert verdicts_on(made, [policy()], waivers=[waiver])[0].verdict == "PASS"
+
+
+def test_waivers_are_checked_against_every_policy_that_is_judged_by() -> None:
+    other = policy().model_copy(update={"name": "other"})
+    waivers = build_waivers({"waivers": [{**WAIVER, "measure": VALID}]})
+    check_waivers(waivers, [other, policy()], ["c"])
+    with pytest.raises(JobError, match="by which nothing is judged here; known are: other"):
+        check_waivers(waivers, [other], ["c"])

@@ -1,0 +1,191 @@
+"""The JSON Schemas that ship: they accept what the program reads and writes, and refuse what it refuses."""
+
+import json
+import tomllib
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate
+from evaluate.policy import build_policy
+from evaluate.result import Evaluation
+from evaluate.waiver import build_waivers
+from synth.errors import JobError
+from synth.schema import build_schema
+from understudy.job import build_job
+from understudy.json_schemas import KINDS, json_schema
+from understudy.policies import find_policy, names
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RULE = {"measure": "privacy.copies", "limit": 0.1, "why": "because"}
+POLICY: dict[str, Any] = {"name": "p", "version": 1, "audience": "a", "valid_days": 30, "rules": [RULE]}
+WAIVER: dict[str, Any] = {
+    "policy": "p", "version": 1, "candidate": "c", "measure": "privacy.copies", "owner": "o", "reason": "r",
+    "until": "2026-01-01",
+}  # fmt: skip
+JOB: dict[str, Any] = {
+    "waivers": "waivers.toml", "table": {"path": "t.csv", "schema": "s.toml"}, "generators": {"independent": {}},
+}  # fmt: skip
+
+
+def plain(content: dict[str, Any]) -> Any:
+    """TOML as JSON has it: a date is a text."""
+    return json.loads(json.dumps(content, default=date.isoformat))
+
+
+def accepts(kind: str, content: dict[str, Any]) -> bool:
+    return jsonschema.Draft202012Validator(json_schema(kind)).is_valid(plain(content))
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> dict[str, Any]:
+    columns = {"age": {"kind": "integer", "bounds": [0, 99]}, "ill": {"kind": "boolean"}}
+    schema = build_schema({"status": "declared", "columns": columns})
+    rng = np.random.default_rng(0)
+    rows = [pd.DataFrame({"age": rng.integers(0, 99, 120), "ill": rng.random(120) < 0.4}) for _ in range(3)]
+    measures = ["validity", "privacy.copies", "fidelity.columns"]
+    made = evaluate(*rows, schema, measures=measures, statements={"synthetic": {"epsilon": 1.0, "delta": 1e-6}})
+    content: dict[str, Any] = json.loads(made.to_json())
+    return content
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_json_schema_is_one_and_says_what_it_is_for(kind: str) -> None:
+    made = json_schema(kind)
+    jsonschema.Draft202012Validator.check_schema(made)
+    assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert made["$id"] == f"urn:understudy:{kind}"
+    assert made["title"]
+    assert made["description"].endswith(".")
+
+
+@pytest.mark.parametrize("kind", ["policy", "waivers", "evaluation"])
+def test_every_key_is_explained(kind: str) -> None:
+    made = json_schema(kind)
+    for described in (made, *made["$defs"].values()):
+        for key, found in described["properties"].items():
+            assert found.get("description") or "$ref" in found or key == "waivers", key
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_shipped_policies_are_policies(name: str) -> None:
+    assert accepts("policy", tomllib.loads(find_policy(name, Path()).read_text()))
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
+def test_the_examples_are_jobs_or_schemas(path: Path) -> None:
+    assert accepts("schema" if "schema" in path.name else "job", tomllib.loads(path.read_text()))
+
+
+def refused_by_the_reader(kind: str, content: dict[str, Any]) -> bool:
+    build: Any = {"policy": build_policy, "waivers": build_waivers, "job": build_job}[kind]
+    try:
+        build(content)
+    except JobError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "valid"),
+    [
+        ("policy", POLICY, True),
+        ("policy", {**POLICY, "rule": []}, False),
+        ("policy", {**POLICY, "version": 0}, False),
+        ("policy", {**POLICY, "version": "two"}, False),
+        ("policy", {**POLICY, "valid_days": 0}, False),
+        ("policy", {**POLICY, "valid_days": 1.5}, False),
+        ("policy", {**POLICY, "rules": [{**RULE, "limit": "high"}]}, False),
+        ("policy", {**POLICY, "rules": [{**RULE, "measure": "privacy.copys"}]}, False),
+        ("policy", {**POLICY, "rules": [{**RULE, "severity": "error"}]}, False),
+        ("policy", {**POLICY, "rules": [{**RULE, "wy": "w"}]}, False),
+        ("policy", {key: value for key, value in POLICY.items() if key != "audience"}, False),
+        ("waivers", {}, True),
+        ("waivers", {"waivers": [WAIVER]}, True),
+        ("waivers", {"waivers": [{**WAIVER, "subject": ["age"]}]}, True),
+        ("waivers", {"waiver": [WAIVER]}, False),
+        ("waivers", {"waivers": [{**WAIVER, "version": 0}]}, False),
+        ("waivers", {"waivers": [{**WAIVER, "until": 2026}]}, False),
+        ("waivers", {"waivers": [{**WAIVER, "owner": ""}]}, False),
+        ("waivers", {"waivers": [{key: value for key, value in WAIVER.items() if key != "reason"}]}, False),
+        ("job", JOB, True),
+        ("job", {**JOB, "waiver": "w.toml"}, False),
+        ("job", {**JOB, "waivers": ""}, False),
+        ("job", {**JOB, "waivers": ["w.toml"]}, False),
+        ("job", {**JOB, "generators": {}}, False),
+    ],
+)
+def test_reader_and_json_schema_agree(kind: str, content: dict[str, Any], valid: bool) -> None:
+    assert accepts(kind, content) == valid
+    assert refused_by_the_reader(kind, content) != valid
+
+
+def test_a_waiver_is_read_from_toml_with_a_date_of_its_own() -> None:
+    content = tomllib.loads(
+        '[[waivers]]\npolicy = "p"\nversion = 1\ncandidate = "c"\nmeasure = "validity.rows"\nowner = "o"\n'
+        'reason = "r"\nuntil = 2026-01-01\n'
+    )
+    assert accepts("waivers", content)
+    assert build_waivers(content)[0].until == date(2026, 1, 1)
+
+
+def test_what_an_evaluation_writes_is_an_evaluation(evaluation: dict[str, Any]) -> None:
+    jsonschema.validate(evaluation, json_schema("evaluation"))
+    assert [test["case"] for test in evaluation["self_tests"]] == ["honest", "copy", "shuffled"]
+    empty = Evaluation((), {}, {}, ranking={"pairs": []})
+    jsonschema.validate(json.loads(empty.to_json()), json_schema("evaluation"))
+
+
+def parts_of(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every kind of object of which an evaluation is made."""
+    candidate = content["candidates"][0]
+    return {
+        "evaluation": content, "candidate": candidate, "estimate": candidate["estimates"][0],
+        "failure": candidate["failures"][0], "self-test": content["self_tests"][0],
+    }  # fmt: skip
+
+
+PARTS = ("evaluation", "candidate", "estimate", "failure", "self-test")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_evaluation_with_another_key_or_without_one_is_refused(evaluation: dict[str, Any], part: str) -> None:
+    for key in (*parts_of(evaluation)[part], None):
+        changed = json.loads(json.dumps(evaluation))
+        if key is None:
+            parts_of(changed)[part]["unheard_of"] = 1
+        else:
+            del parts_of(changed)[part][key]
+        assert not accepts("evaluation", changed), key
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"),
+    [
+        ("evaluation", "schema_version", 1), ("evaluation", "candidates", {}), ("evaluation", "real", []),
+        ("evaluation", "ranking", "best"), ("candidate", "name", 3), ("candidate", "statement", []),
+        ("candidate", "n_rejected_rows", "many"), ("estimate", "value", "0.5"), ("estimate", "value", None),
+        ("estimate", "low", "0.1"), ("estimate", "direction", "up"), ("estimate", "n", 1.5),
+        ("estimate", "subject", "age"), ("failure", "reason", "tired"), ("self-test", "case", "copies"),
+    ],
+)  # fmt: skip
+def test_an_evaluation_with_a_value_of_another_type_is_refused(
+    evaluation: dict[str, Any], part: str, key: str, value: Any
+) -> None:
+    changed = json.loads(json.dumps(evaluation))
+    parts_of(changed)[part][key] = value
+    assert not accepts("evaluation", changed)
+
+
+def test_the_command_prints_the_json_schema_and_knows_no_other(workspace: Any) -> None:
+    ran = workspace.run("json-schema", "policy")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout) == json_schema("policy") == workspace.run("json-schema", "policy", "--json").json
+    wrong = workspace.run("json-schema", "polcy")
+    assert wrong.exit_code == 2
+    assert "did you mean 'policy'?" in wrong.stderr

@@ -1,0 +1,308 @@
+"""Numbers of the public report are reserved beside the fits, drawn once whatever kills the run, and leave with it."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evaluate.released.shares import released_schedule
+from evaluate.result import Evaluation
+from synth.dp.accounting import rdp_curve
+from synth.dp.curve import RdpCurve
+from synth.dp.events import event_of
+from synth.dp.ledger import open_ledger
+from synth.dp.mechanisms import SystemNoise
+from synth.progress import quiet
+from synth.schema_file import read_schema
+from tests.understudy.test_resume import Driver, assert_paid, charged, draws, driver, moments, prepared
+from understudy import publishing, reservations, stages, verdicts
+from understudy.job import JobError, build_job
+from understudy.plan import PUBLICATION, make_plan
+from understudy.unfinished import unfinished
+
+__all__ = ["driver"]
+
+ASKED: dict[str, Any] = {
+    "generators": {"independent": {"epsilon": 0.5}}, "release": "independent", "public_report": {"epsilon": 0.3},
+}  # fmt: skip
+N_FIT, N_PUBLISHED = 4, 1 + 4 + 1 + 1
+JUDGED = (1, 3)
+"""Exit codes of a run whose table is judged and does not pass: so little is measured here."""
+
+
+def plain_job(**changes: Any) -> dict[str, Any]:
+    return {"table": {"path": "t.csv", "schema": "s.toml"}, **ASKED, **changes}
+
+
+def test_a_public_report_is_about_the_table_that_is_released() -> None:
+    content = plain_job()
+    assert build_job(content).public_report is not None
+    del content["release"]
+    with pytest.raises(JobError, match="public_report is about the table that is released, and release names none"):
+        build_job(content)
+    for spec in ({}, {"epsilon": 0}, {"epsilon": "0.1"}, {"epsilon": 0.1, "numbers": 3}, {"epsilon": 101.0}):
+        with pytest.raises(JobError, match="public_report"):
+            build_job(plain_job(public_report=spec))
+
+
+def test_numbers_about_a_table_without_epsilon_are_refused(workspace: Any) -> None:
+    workspace.write_job(**{**ASKED, "generators": {"independent": {}}})
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out")
+    assert ran.exit_code == 2
+    assert "which no noise on numbers about it takes back; give the generator an epsilon" in ran.stderr
+    assert not (workspace.folder / "out").exists()
+
+
+def test_numbers_cost_the_ledger_what_their_schedule_says(workspace: Any) -> None:
+    folder = prepared(workspace, "paid", **ASKED)
+    plan = make_plan(folder / "job.toml", folder / "out")
+    assert list(plan.reserved) == ["independent", PUBLICATION]
+    assert plan.publication is not None
+    assert plan.publication == released_schedule(read_schema(folder / "schema.toml"), 0.3, "auto")
+    assert plan.together is not None
+    fit = plan.schedules["independent"].epsilon
+    assert max(fit, 0.3 * 0.99) < plan.together.epsilon < fit + 0.3
+    assert any("public_report: whoever gets the table" in warning for warning in plan.warnings)
+
+
+def test_numbers_that_the_ledger_does_not_admit_are_refused_before_anything(workspace: Any) -> None:
+    folder = prepared(workspace, "poor", total=0.6, **ASKED)
+    ran = workspace.run("run", folder / "job.toml", "--out", folder / "out")
+    assert ran.exit_code == 2
+    assert "these 2 releases" in ran.stderr
+    assert open_ledger(folder / "ledger.db").holdings()[0].n_releases == 0
+    alone = {name: value for name, value in ASKED.items() if name != "public_report"}
+    fitting = prepared(workspace, "enough", total=0.6, **alone)
+    assert make_plan(fitting / "job.toml", fitting / "out").publication is None
+
+
+def fresh(folder: Path) -> Any:
+    from tests.understudy.conftest import Workspace, small_table
+
+    workspace = Workspace(folder)
+    workspace.write_table(small_table())
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with numbers, left alone."""
+    workspace = fresh(tmp_path_factory.mktemp("published"))
+    folder = prepared(workspace, "done", **ASKED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
+        patch.delenv("UNDERSTUDY_LEDGER", raising=False)
+        ran = workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet")
+    assert ran.exit_code in JUDGED, ran.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def logged(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with every draw and every moment logged."""
+    folder = prepared(fresh(tmp_path_factory.mktemp("logged")), "logged", **ASKED)
+    assert driver.attempt(folder) in JUDGED, (folder / "stderr.txt").read_text()
+    return folder
+
+
+def evaluation_of(folder: Path) -> Evaluation:
+    return Evaluation.from_json((folder / "out" / "evaluation.json").read_text())
+
+
+def released_of(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "out" / "public" / publishing.NUMBERS).read_text())
+    return content
+
+
+@pytest.mark.slow
+def test_a_run_draws_what_it_pays_for(logged: Path) -> None:
+    assert len(draws(logged)) == N_FIT + N_PUBLISHED
+    np.testing.assert_allclose(charged(logged).divergences, rdp_curve(draws(logged)).divergences, rtol=1e-9)
+
+
+def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
+    together = evaluation_of(done).provenance["public_report"]["together"]
+    events = [event_of(e["what"], e["mechanism"], e["noise"], e["count"]) for e in together["events"]]
+    assert sum(event.count for event in events) == N_FIT + N_PUBLISHED
+    np.testing.assert_allclose(charged(done).divergences, rdp_curve(events).divergences, rtol=1e-9)
+    entries = open_ledger(done / "ledger.db").history()
+    said = [entry.body for entry in entries if entry.kind == "reserved"]
+    assert [("numbers published about independent of a run" in body) for body in said] == [False, True]
+    assert [entry.kind for entry in entries].count("committed") == 2
+    assert open_ledger(done / "ledger.db").verify() == ()
+
+
+def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> None:
+    evaluation, released = evaluation_of(done), released_of(done)
+    published = evaluation.provenance["public_report"]
+    assert released["numbers"] == published["numbers"]
+    assert len(released["numbers"]) == 1 + 1 + 4 + 1 + 1
+    (candidate,) = evaluation.candidates
+    for one in released["numbers"]:
+        found = candidate.find(one["measure"], tuple(one["subject"]))
+        assert (found.value, found.low, found.high) == (one["value"], one["low"], one["high"])  # type: ignore[union-attr]
+    page = (done / "out" / "public" / publishing.REPORT).read_text()
+    assert "Released numbers" in page
+    assert evaluation.provenance["ledger"]["reserved_epsilon"].keys() == {"independent", publishing.ALONE}
+
+
+def test_the_price_of_what_is_published_is_computed_anew(done: Path, workspace: Any) -> None:
+    path = done / "out" / "public" / publishing.NUMBERS
+    for name in ("independent", publishing.ALONE, publishing.BOTH):
+        ran = workspace.run("account", path, "--candidate", name)
+        assert ran.exit_code == 0, ran.stderr
+        assert "PASS: the claim" in ran.stdout
+
+
+def test_the_verdict_counts_the_numbers_too(done: Path) -> None:
+    from evaluate.policy import build_policy
+
+    evaluation = evaluation_of(done)
+    (candidate,) = evaluation.candidates
+    assert candidate.statement is not None
+    rule = {"measure": "statement.epsilon", "limit": candidate.statement["epsilon"] + 0.01, "why": "As fitted."}
+    policy = build_policy({"name": "p", "version": 1, "audience": "a", "rules": [rule]})
+    (verdict,) = verdicts.verdicts_on(evaluation, [policy])
+    assert verdict.verdict == "FAIL"
+    provenance = {k: v for k, v in evaluation.provenance.items() if k != "public_report"}
+    (alone,) = verdicts.verdicts_on(Evaluation(evaluation.candidates, {}, {}, provenance), [policy])
+    assert alone.findings[0].outcome == "PASS"
+
+
+def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
+    evaluation = evaluation_of(done)
+    secrets = [text.split(":")[-1] for text in evaluation.provenance["fingerprints"].values()]
+    entries = open_ledger(done / "ledger.db").history()
+    secrets += [text for entry in entries for text in (entry.hash, entry.token) if text]
+    secrets += re.findall(r"[0-9a-f]{32,}", " ".join(entry.body for entry in entries))
+    files = [path for path in (done / "out" / "public").rglob("*") if path.is_file()]
+    assert len(files) > 2
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert not [secret for secret in secrets if secret in text], path.name
+        assert (
+            str(evaluation.real["train_rows"]) not in re.findall(r"\d+", text.replace(",", "")) or path.suffix == ".csv"
+        )
+
+
+def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
+    workspace: Any, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = prepared(workspace, "cut", **ASKED)
+    plan, drawn = make_plan(folder / "job.toml", folder / "out"), []
+    table, real = done / "out" / "synthetic" / "independent.csv", stages.read(plan)
+    gaussian = SystemNoise.gaussian
+
+    def dies_at_the_third(noise: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+        drawn.append(sigma)
+        if len(drawn) == 3:
+            raise KeyboardInterrupt
+        return gaussian(noise, values, sigma)
+
+    monkeypatch.setattr(SystemNoise, "gaussian", dies_at_the_third)
+    with unfinished(plan.out) as work:
+        work.claim({"job": "a job"})
+        sides = stages.split(plan, real)
+        reservations.reserve(plan, work, "a fingerprint")
+        with pytest.raises(KeyboardInterrupt):
+            publishing.release_numbers(plan, work, sides, table, quiet)
+        with work.journal(PUBLICATION) as journal:
+            kept = [value for _, value in journal._values]
+            assert (len(kept), len(journal.lost)) == (2, 1)
+        for _ in range(2):  # the second time everything is there
+            publishing.release_numbers(plan, work, sides, table, quiet)
+        numbers = {(one["measure"], *one["subject"]): one["drawn"] for one in work.stage(PUBLICATION)["numbers"]}
+        warnings = work.warnings
+    assert len(drawn) == N_PUBLISHED + 1
+    assert (numbers["rows.released",], numbers["columns.tvd.released", "age"]) == tuple(kept)
+    assert any("public_report: a draw was lost" in warning for warning in warnings)
+    kinds = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
+    assert (kinds.count("charged"), kinds.count("used"), kinds.count("committed")) == (1, 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_run_that_is_killed_while_it_releases_numbers_draws_none_twice_unpaid(
+    driver: Driver, workspace: Any, logged: Path, side: str
+) -> None:
+    folder = prepared(workspace, "killed", **ASKED)
+    drawing = [n for n, name in enumerate(moments(logged)) if name == f"gaussian:{side}"]
+    assert driver.attempt(folder, die_at=drawing[N_FIT + 2]) == -9
+    kept = (folder / ".out.unfinished" / "journals" / f"{PUBLICATION}.journal").read_text()
+    values = [json.loads(line)["value"] for line in kept.splitlines() if "value" in json.loads(line)]
+    assert len(values) == 2
+    assert_paid(folder)
+    assert driver.attempt(folder) in JUDGED
+    assert_paid(folder)
+    assert len(draws(folder)) == N_FIT + N_PUBLISHED + (side == "after")
+    numbers = {(one["measure"], *one["subject"]): one["drawn"] for one in released_of(folder)["numbers"]}
+    assert numbers[("rows.released",)] == values[0]
+    assert numbers[("columns.tvd.released", "age")] == values[1]
+    warnings = evaluation_of(folder).provenance["warnings"]
+    assert any("public_report: a draw was lost" in warning for warning in warnings)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_after_its_numbers_were_kept_draws_nothing(
+    driver: Driver, workspace: Any, logged: Path
+) -> None:
+    folder = prepared(workspace, "kept", **ASKED)
+    assert driver.attempt(folder, die_at=[n for n, m in enumerate(moments(logged)) if m == "commit:before"][1]) == -9
+    assert len(draws(folder)) == N_FIT + N_PUBLISHED
+    assert driver.attempt(folder) in JUDGED
+    assert len(draws(folder)) == N_FIT + N_PUBLISHED
+    states = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
+    assert states.count("committed") == 2
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_at_any_moment_of_its_release_goes_on(
+    driver: Driver, workspace: Any, logged: Path
+) -> None:
+    passed = moments(logged)
+    uses = [n for n, name in enumerate(passed) if name == "use:before"]
+    commits = [n for n, name in enumerate(passed) if name == "commit:after"]
+    for n in range(uses[1], commits[1] + 1, 3):
+        folder = prepared(workspace, f"at{n}", **ASKED)
+        assert driver.attempt(folder, die_at=n) == -9
+        assert_paid(folder)
+        assert driver.attempt(folder) in JUDGED
+        assert_paid(folder)
+        assert open_ledger(folder / "ledger.db").verify() == ()
+        shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+def test_a_point_of_a_sweep_counts_the_whole_sweep(workspace: Any) -> None:
+    swept = {"generators": {"independent": {"epsilon": [0.3, 0.5]}}, "release": "independent-eps0.5-seed0"}
+    folder = prepared(workspace, "swept", **{**ASKED, **swept})
+    ran = workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet")
+    assert ran.exit_code in JUDGED, ran.stderr
+    evaluation = evaluation_of(folder)
+    published = evaluation.provenance["public_report"]
+    assert published["n_fits"] == 2
+    assert published["together"]["epsilon"] == published["every"]["epsilon"]
+    assert published["together"]["epsilon"] > evaluation.provenance["sweep"]["composed"]["epsilon"]
+    assert "all its 2 private fits are counted" in (folder / "out" / "public" / publishing.REPORT).read_text()
+    unpaid = prepared(workspace, "unpaid", total=None, **{**ASKED, **swept})
+    assert workspace.run("run", unpaid / "job.toml", "--out", unpaid / "out").exit_code == 2
+
+
+def test_without_the_key_the_public_report_holds_no_number_and_costs_nothing(workspace: Any) -> None:
+    asked = {name: value for name, value in ASKED.items() if name != "public_report"}
+    folder = prepared(workspace, "plain", **{**asked, "generators": {"independent": {}}})
+    assert workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet").exit_code in JUDGED
+    public = folder / "out" / "public"
+    assert "NO FORMAL GUARANTEE" in (public / publishing.REPORT).read_text()
+    assert not (public / publishing.NUMBERS).exists()
+    assert charged(folder) == RdpCurve.total([])
+
+
+def test_a_label_cannot_be_that_of_the_numbers() -> None:
+    with pytest.raises(JobError, match="names files"):
+        build_job(plain_job(generators={PUBLICATION: {"generator": "independent"}}, release=PUBLICATION))

@@ -1,0 +1,149 @@
+"""Nine deliveries of one real table, honest ones and others, compared once for all tests."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from evaluate.result import Evaluation
+from evaluate.utility import models, study
+from synth.generators.registry import generator
+from synth.schema import build_schema
+
+N_TRAIN, N_HOLDOUT = 800, 500
+MEASURES = ("validity", "fidelity.columns", "utility.tstr", "privacy.copies", "privacy.membership")
+SCHEMA: dict[str, Any] = {
+    "format": 1,
+    "status": "declared",
+    "n_units": 2_000,
+    "target": "ill",
+    "columns": {
+        "age": {"kind": "integer", "bounds": [18, 90]},
+        "income": {"kind": "real", "bounds": [0.0, 200.0], "decimals": 1},
+        "weight": {"kind": "real", "bounds": [30.0, 150.0], "decimals": 2},
+        "town": {"kind": "categorical", "categories": ["North", "South", "East"]},
+        "ill": {"kind": "boolean"},
+    },
+}
+HOSTILE = "=cmd|' /C calc'!A0"
+"""What a spreadsheet would run."""
+
+
+def people(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 91, n)
+    income = np.clip(20 + age + rng.normal(0, 15, n), 0, 200).round(1)
+    weight = np.clip(rng.normal(75, 15, n) + age / 10, 30, 150).round(2)
+    town = np.where(income > 90, "North", np.where(income > 60, "South", "East"))
+    ill = rng.random(n) < (age - 10) / 100
+    return pd.DataFrame({"age": age, "income": income, "weight": weight, "town": town, "ill": ill})
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison that ran through the real command line."""
+
+    folder: Path
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return Evaluation.from_json((self.out / "evaluation.json").read_text(encoding="utf-8"))
+
+    @property
+    def ranking(self) -> dict[str, Any]:
+        found = self.evaluation.ranking
+        assert found is not None
+        return dict(found)
+
+    def vendor(self, name: str) -> dict[str, Any]:
+        return next(dict(one) for one in self.ranking["vendors"] if one["name"] == name)
+
+    @property
+    def json(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.stdout)
+        return content
+
+
+def run(folder: Path, tables: list[str], *options: object) -> Compared:
+    """`understudy compare` on files of a folder."""
+    from understudy.cli import app
+
+    real = ["--real", folder / "train.csv", "--holdout", folder / "holdout.csv", "--schema", folder / "schema.toml"]
+    arguments = ["compare", *(folder / name for name in tables), *real, "--out", folder / "out", "--json", *options]
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return Compared(folder, result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture(scope="session")
+def quick() -> Iterator[None]:
+    """Models that learn in few steps: how well they serve is not what these tests are about."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
+        patch.setitem(models.BOOSTING, "max_iter", 15)
+        yield
+
+
+@pytest.fixture
+def desk(tmp_path: Path, quick: None) -> Path:
+    """A folder with a real table in two parts, and its schema."""
+    return furnished(tmp_path)
+
+
+def furnished(folder: Path) -> Path:
+    people(N_TRAIN, 1).to_csv(folder / "train.csv", index=False)
+    people(N_HOLDOUT, 2).to_csv(folder / "holdout.csv", index=False)
+    (folder / "schema.toml").write_text(tomli_w.dumps(SCHEMA), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def market(tmp_path_factory: pytest.TempPathFactory, quick: None) -> Compared:
+    """Three of our generators, a cheat of each kind, and files that are off."""
+    folder = furnished(tmp_path_factory.mktemp("market"))
+    train, schema = people(N_TRAIN, 1), build_schema(SCHEMA)
+    for label, name, parameters in (
+        ("independent", "independent", {}),
+        ("mst", "mst", {"epsilon": 5.0}),
+        ("copula", "sdv.gaussian_copula", {}),
+    ):
+        model = generator(name, **parameters).fit(train, schema, seed=1)
+        model.sample(N_TRAIN, seed=2).to_csv(folder / f"{label}.csv", index=False)
+    honest = people(N_TRAIN, 7)
+    cheat = pd.concat([honest[40:], train[100:140]]).sample(frac=1.0, random_state=0)
+    cheat.to_parquet(folder / "cheat.parquet", index=False)
+    # Ten times the rows, among them every training row: a share of one in ten, and nothing is left of the real table.
+    pd.concat([people(9 * N_TRAIN, 8), train]).to_csv(folder / "diluted.csv.gz", index=False)
+    leaked = pd.concat([people(N_HOLDOUT, 2), people(N_TRAIN - N_HOLDOUT, 9)])
+    leaked.to_csv(folder / "leaked.csv", index=False)
+    pd.DataFrame([honest.iloc[0]] * N_TRAIN).to_csv(folder / "constant.csv", index=False)
+    renamed = pd.read_csv(folder / "mst.csv").sample(frac=1.0, random_state=1)
+    renamed.assign(**{HOSTILE: "+1"}).to_csv(folder / "renamed.csv", index=False)
+    people(N_TRAIN, 10).drop(columns=["weight"]).to_csv(folder / "incomplete.csv", index=False)
+    (folder / "empty.csv").write_text("")
+    claims = {
+        "mst": {"epsilon": 5.0, "delta": 1e-6},
+        "cheat": {"epsilon": 0.1, "says": "=1+1 <script>alert(1)</script>"},
+    }
+    (folder / "claims.toml").write_text(tomli_w.dumps(claims), encoding="utf-8")
+    tables = [
+        "independent.csv", "mst.csv", "copula.csv", "cheat.parquet", "diluted.csv.gz", "leaked.csv", "constant.csv",
+        "renamed.csv", "incomplete.csv", "empty.csv",
+    ]  # fmt: skip
+    chosen = [part for measure in MEASURES for part in ("--measure", measure)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
+        return run(folder, tables, "--claims", folder / "claims.toml", *chosen)

@@ -1,0 +1,100 @@
+"""`understudy compare`: the tables of several vendors, on the same terms."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import OutFolder, SchemaFile, SeedOption, console_of
+
+if TYPE_CHECKING:
+    from understudy.console import Console
+    from understudy.vendors.comparing import Comparison
+
+COMPARE = (
+    "Example: understudy compare acme.csv beta.parquet --real parts/train.csv --holdout parts/holdout.csv "
+    "--schema patients.schema.toml --claims claims.toml --out out/comparison"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("compare", epilog=COMPARE)(compare)
+
+
+def compare(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    tables: Annotated[list[Path], typer.Argument(help="The vendors' files.", show_default=False)],
+    real: Annotated[Path, typer.Option(help="Real rows that every vendor was given.", show_default=False)],
+    holdout: Annotated[Path, typer.Option(help="Real rows that none was given.", show_default=False)],
+    schema: SchemaFile,
+    out: OutFolder,
+    policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
+    labels: Annotated[
+        str | None, typer.Option(help="Names of the vendors, separated by commas; none: their files' names.")
+    ] = None,
+    claims: Annotated[
+        Path | None, typer.Option(help="A TOML file of what vendors claim; shown as unverified.", show_default=False)
+    ] = None,
+    seed: SeedOption = 0,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Rows of each table; none: as many as the smallest has, or train.")
+    ] = None,
+    measure: Annotated[list[str] | None, typer.Option(help="Only this measure; may be repeated.")] = None,
+    time_limit_s: Annotated[
+        float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure of each table.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column that models predict; none: the schema's.")] = None,
+    targets: Annotated[
+        str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
+    ] = "8000",
+) -> int:
+    """Compare vendors' tables on the same terms: bar those that break a rule, rank the others in groups.
+
+    Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
+    anything else: a table could not be evaluated, or none is left to rank.
+    """
+    from synth.output import check_new_folder
+    from understudy.offered import parsed_targets
+    from understudy.vendors.asked import Asked
+    from understudy.vendors.comparing import compare as compared
+    from understudy.vendors.delivering import deliver_comparison, exit_code, sentences
+
+    console = console_of(ctx)
+    check_new_folder(out)
+    asked = Asked(
+        real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, seed,
+        rows, tuple(measure or ()) or None, time_limit_s, target, parsed_targets(targets),
+    )  # fmt: skip
+    with console.stage("compare") as progress:
+        found = compared(asked, progress)
+    with console.stage("report"):
+        deliver_comparison(found, asked, out)
+    for sentence in sentences(found):
+        console.warn(sentence)
+    _show(found, console)
+    console.say(f"Comparison: {out}")
+    code = exit_code(found)
+    ranking = found.evaluation.ranking or {}
+    console.result(
+        {
+            "comparison": str(out), "exit_code": code, "order": ranking["order"], "terms": ranking["terms"],
+            "vendors": [vendor.content() for vendor in found.vendors], "warnings": list(sentences(found)),
+        }
+    )  # fmt: skip
+    return code
+
+
+def _split(labels: str) -> list[str]:
+    return [label.strip() for label in labels.split(",")]
+
+
+def _show(found: "Comparison", console: "Console") -> None:
+    """The order, then those that are not in it, each with the reason."""
+    order = (found.evaluation.ranking or {})["order"]
+    console.table(("place", "vendor", "group"), [(str(o["place"]), o["name"], o["letters"]) for o in order])
+    if len(order) > 1:
+        console.say("Vendors that share a letter cannot be told apart.")
+    for vendor in found.vendors:
+        if vendor.standing != "ranked":
+            console.say(f"{vendor.name}: {vendor.standing}: {vendor.reason}")

@@ -1,0 +1,94 @@
+"""The JSON Schemas of the files that people write and programs read, for editors and for checks by others."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from synth.errors import JobError, nearest
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A kind of file.
+
+    Attributes:
+        title: what it is.
+        description: what it is for, in a sentence.
+        made: its JSON Schema, as its own module knows it.
+    """
+
+    title: str
+    description: str
+    made: Callable[[], dict[str, Any]]
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one kind of file.
+
+    Args:
+        name: in `KINDS`.
+
+    Raises:
+        JobError: there is no such kind.
+    """
+    if name not in KINDS:
+        raise JobError(f"kind={name!r} is no file that has a JSON Schema; {nearest(name, KINDS)}")
+    kind = KINDS[name]
+    head = {"$schema": DIALECT, "$id": f"urn:understudy:{name}", "title": kind.title, "description": kind.description}
+    return {**head, **{key: value for key, value in kind.made().items() if key not in head}}
+
+
+def _policy() -> dict[str, Any]:
+    from evaluate.policy import policy_json
+
+    return policy_json()
+
+
+def _waivers() -> dict[str, Any]:
+    from evaluate.waiver import Waivers
+
+    return Waivers.model_json_schema()
+
+
+def _job() -> dict[str, Any]:
+    from understudy.job import job_json
+
+    return job_json()
+
+
+def _schema() -> dict[str, Any]:
+    from synth.schema_file import schema_json
+
+    return schema_json()
+
+
+def _evaluation() -> dict[str, Any]:
+    from evaluate.result_schema import evaluation_json
+
+    return evaluation_json()
+
+
+def _model_card() -> dict[str, Any]:
+    from reports.model_card.shape import card_json
+
+    return card_json()
+
+
+def _manifest() -> dict[str, Any]:
+    from understudy.bundle.manifest import manifest_json
+
+    return manifest_json()
+
+
+KINDS: Mapping[str, Described] = {
+    "schema": Described("Schema", "What is public about one table: its columns, bounds and unit of privacy.", _schema),
+    "job": Described("Job", "One run: a table, its schema, generators, measures and a policy.", _job),
+    "policy": Described("Policy", "What must hold before a table may go to an audience, and why.", _policy),
+    "waivers": Described("Waivers", "Rules of a policy that a named person answers for, until a date.", _waivers),
+    "evaluation": Described("Evaluation", "What was measured of synthetic tables beside a real one.", _evaluation),
+    "model-card": Described("Model card", "What a synthetic table is, for whoever is given it.", _model_card),
+    "manifest": Described("Manifest", "What belongs to a bundle of evidence, with the hash of every file.", _manifest),
+}
+"""Every kind of file by the name that the command takes."""

@@ -1,0 +1,107 @@
+"""What a comparison writes: the evidence as every evaluation has it, and a table that a spreadsheet opens safely."""
+
+import csv
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from synth.output import whole_file, whole_folder
+from understudy.delivery import Delivery, deliver
+from understudy.exit_codes import DONE, FAILED, INCONCLUSIVE
+from understudy.vendors.asked import Asked
+from understudy.vendors.comparing import Comparison
+
+TABLE = "comparison.csv"
+TITLE = "Comparison of vendors"
+NOTICE = "internal: reads real rows"
+COLUMNS = (
+    "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
+    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "same_as",
+)  # fmt: skip
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a cell begins that some spreadsheet runs instead of showing it: the last four are full-width forms.
+
+Source: OWASP, "CSV Injection"."""
+
+
+def deliver_comparison(found: Comparison, asked: Asked, folder: Path) -> None:
+    """The folder of a comparison, whole or not at all.
+
+    Args:
+        found: what the comparison came to.
+        asked: the schema it was asked with stands beside.
+        folder: must be new.
+
+    Raises:
+        OutputError: the place is taken or cannot be written; nothing was left there.
+    """
+    with whole_folder(folder) as beside:
+        shutil.copyfile(asked.schema, beside / "schema.toml")
+        deliver(Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None), beside)
+        with whole_file(beside / TABLE) as path, path.open("w", encoding="utf-8", newline="") as file:
+            ranking = found.evaluation.ranking or {}
+            names = [one["figure"] for one in ranking["figures"]]
+            ends = [f"{name} {part}" for name in names for part in ("value", "group")]
+            writer = csv.DictWriter(file, [*COLUMNS, *ends, "reason", "notice"], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(_lines(found, ranking))
+
+
+def safe(text: Any) -> Any:
+    """A cell that every spreadsheet shows as text: what would be run as a formula gets an apostrophe before it.
+
+    >>> safe("=HYPERLINK(1)"), safe("  @x"), safe(-1.5), safe("acme")
+    ("'=HYPERLINK(1)", "'  @x", -1.5, 'acme')
+    """
+    if not isinstance(text, str):
+        return text
+    # Not all text is UTF-8: what is not is shown by its code.
+    shown = text.replace("\0", "").encode("utf-8", "backslashreplace").decode("utf-8")
+    return f"'{shown}" if shown.startswith(FORMULA) or shown.lstrip().startswith(FORMULA) else shown
+
+
+def _lines(found: Comparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    places = {one["name"]: one for one in ranking["order"]}
+    verdicts = {verdict.candidate: verdict.verdict for verdict in found.verdicts}
+    for vendor in found.vendors:
+        content, claim = vendor.content(), vendor.claim or {}
+        place = places.get(vendor.name, {})
+        line = {
+            "vendor": vendor.name, "file": vendor.file, "standing": vendor.standing, "place": place.get("place"),
+            "group": place.get("letters"), "verdict": verdicts.get(vendor.name),
+            "claimed_epsilon_unverified": claim.get("epsilon"), "claimed_delta_unverified": claim.get("delta"),
+            "rows_delivered": content["rows_offered"], "rows_compared": content["rows_compared"],
+            "missing_columns": "; ".join(content["missing_columns"]),
+            "extra_columns": "; ".join(content["extra_columns"]), "same_as": vendor.same_as,
+            "reason": vendor.reason, "notice": NOTICE,
+        }  # fmt: skip
+        for one in ranking["figures"]:
+            line[f"{one['figure']} value"] = one["values"].get(vendor.name)
+            line[f"{one['figure']} group"] = one["letters"].get(vendor.name)
+        yield {key: safe(value) for key, value in line.items()}
+
+
+def exit_code(found: Comparison) -> int:
+    """0: every table was evaluated and one at least is ranked; 1: every table is disqualified; 3: anything else."""
+    standings = {vendor.standing for vendor in found.vendors}
+    if standings == {"disqualified"}:
+        return FAILED
+    return DONE if "ranked" in standings and standings <= {"ranked", "disqualified"} else INCONCLUSIVE
+
+
+def sentences(found: Comparison) -> tuple[str, ...]:
+    """What a reader has to know before the numbers."""
+    said, seen = [], set[str]()
+    for vendor in found.vendors:
+        if vendor.same_as is not None and vendor.same_as in seen:
+            said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
+        seen.add(vendor.name)
+        if vendor.standing == "ranked" and vendor.open:
+            said.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
+        if vendor.claim:
+            said.append(f"what {vendor.name} claims of privacy is not verified")
+    attempts = found.evaluation.provenance.get("attempts")
+    if attempts is None:
+        said.append("how often this real table was measured against could not be counted on this machine")
+    return tuple(said)
