@@ -115,7 +115,7 @@ def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[Se
 def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
     if verdict.verdict == "PASS":
         passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
-        return tuple(sorted(passed, key=_slack)[:MOST_REASONS])
+        return tuple(sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f)))[:MOST_REASONS])
     weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
     against = [f for f in verdict.findings if f.outcome != "PASS"]
     return tuple(sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity]))[:MOST_REASONS])

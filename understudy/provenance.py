@@ -29,7 +29,7 @@ KEY_BYTES = 32
 INPUTS = ("job", "schema", "policy")
 PACKAGES = (
     "understudy", "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
-    "safetensors", "sdv", "ctgan", "torch",
+    "safetensors", "sdv", "ctgan", "torch", "opacus", "cryptography",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 Fidelity is the mean total variation from train, of columns and of pairs of columns, utility the score on control rows
 of models that learned from the table. Every table is measured on as many rows, against the same training rows in the
 same groups, and scored on the same draws of the same control rows, so that what these rows do to one table they do to
-the other, and it cancels in the difference.
+the other, and it cancels in the difference. No table is better for being closer to train than a fresh real sample is.
 """
 
 import itertools
@@ -73,9 +73,17 @@ class Distance:
         """As `Evidence` says."""
         return float(self.replicates[FRESH, 0]), float(self.replicates[SHUFFLED, 0])
 
+    @property
+    def _beyond(self) -> np.ndarray:
+        return np.maximum(self.replicates[SYNTHETIC], self.replicates[FRESH])
+
     def less(self, other: "Distance") -> Difference:
-        """As `Evidence` says. Halves of the training rows are the same for both; those of the tables are their own."""
-        between = self.replicates[SYNTHETIC] - other.replicates[SYNTHETIC]
+        """As `Evidence` says. Halves of the training rows are the same for both; those of the tables are their own.
+
+        A table that is closer to the training rows than a fresh real sample has learned these rows, not where they come
+        from, which is no merit: it counts as being as close as the sample.
+        """
+        between = self._beyond - other._beyond
         if len(between) == 1:
             return Difference(float(between[0]), np.inf, 1.0)
         return Difference.of(float(between[0]), *blended_variance(between, self.n_distances))

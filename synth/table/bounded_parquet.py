@@ -36,7 +36,7 @@ def arrow_table(content: bytes, limits: Limits, place: str) -> Any:
         texts = [name for name, kind in zip(kinds.names, kinds.types, strict=True) if _is_text(kind)]
         # Of two columns of one name, neither may be read as codes: the caller refuses them by name.
         table = _file(content, texts if len(set(kinds.names)) == len(kinds.names) else ()).read(use_threads=False)
-    except (pa.ArrowException, OSError, EOFError):
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
         raise TableError(
             f"a Parquet file must be whole: {place} is cut short or of another format; copy it again"
         ) from None

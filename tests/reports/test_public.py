@@ -42,6 +42,7 @@ from synth.errors import BudgetError, JobError
 from synth.schema import build_schema
 from synth.split import split_table
 from synth.table import conform
+from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 
 N_UNITS = 4_000
 SCHEMA = build_schema({
@@ -498,6 +499,18 @@ def test_a_candidate_that_is_not_there_and_damaged_numbers_are_refused(
         changed = replace(evaluation, provenance={**evaluation.provenance, "public_report": content})
         with pytest.raises(BudgetError, match="damaged"):
             facts(changed, synthetic)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_page_is_quiet_readable_and_fits(browser: Any, page: str, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "report.public.html"
+    path.write_text(page, encoding="utf-8")
+    with visiting(browser, path, width, java_script_enabled=True) as visit:
+        assert visit.told == []
+        assert visit.asked == [path.as_uri()]
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert visit.page.evaluate(UNREADABLE)["found"] == []
+        assert visit.page.evaluate(NAMELESS) == []
 
 
 def test_the_page_is_written_whole_and_small(known: PublicFacts, tmp_path: Path, page: str) -> None:

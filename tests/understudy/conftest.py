@@ -112,6 +112,13 @@ def no_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UNDERSTUDY_LEDGER", raising=False)
 
 
+@pytest.fixture(autouse=True)
+def no_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test signs with the key of whoever runs it, or asks their register."""
+    for name in ("UNDERSTUDY_SIGN_KEY", "UNDERSTUDY_SIGN_KEY_PASSPHRASE", "UNDERSTUDY_REGISTER"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     made = Workspace(tmp_path)

@@ -267,7 +267,7 @@ def test_a_run_that_is_killed_at_any_moment_of_its_release_goes_on(
     passed = moments(logged)
     uses = [n for n, name in enumerate(passed) if name == "use:before"]
     commits = [n for n, name in enumerate(passed) if name == "commit:after"]
-    for n in range(uses[1], commits[1] + 1, 3):
+    for n in range(uses[1], commits[1] + 1, 20):
         folder = prepared(workspace, f"at{n}", **ASKED)
         assert driver.attempt(folder, die_at=n) == -9
         assert_paid(folder)

@@ -14,6 +14,7 @@ from evaluate.result import Estimate, Evaluation
 from synth.dp.accounting import epsilon_pld
 from synth.dp.curve import RdpCurve
 from synth.dp.ledger import open_ledger
+from understudy.bundle.verification import Demand, verify
 from understudy.plan import make_plan
 
 GENERATORS = {"independent": {"epsilon": [0.5, 2, "none"], "n_bins": 8}}
@@ -160,8 +161,13 @@ def test_nothing_that_could_be_released_is_left_of_an_unpaid_sweep(unpaid: Any) 
     assert ran.exit_code == 0, ran.stderr
     assert files(workspace) == {
         "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml",
-        "sweep.csv", "sweep_summary.csv", "NOT_RELEASABLE.txt",
+        "sweep.csv", "sweep_summary.csv", "NOT_RELEASABLE.txt", "policy.toml", "summary.md", "junit.xml",
+        "metrics.public.prom", "metrics.internal.prom", "manifest.json", "manifest.json.sha256",
     }  # fmt: skip
+    found = verify(workspace.folder / "out", Demand())
+    assert found.problems == ()
+    assert found.manifest is not None
+    assert not found.manifest.about.releasable
     assert not [path for path in workspace.folder.iterdir() if path.name.startswith(".")]
 
 

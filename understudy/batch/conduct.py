@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -101,13 +101,16 @@ class _Course:
         tell(names, min(self.reached, 1.0))
 
 
-def conduct(jobs: Sequence[BatchJob], orders: Orders, console: Console) -> Report:
+def conduct(
+    jobs: Sequence[BatchJob], orders: Orders, console: Console, sum_up: Callable[[Report], None] = lambda report: None
+) -> Report:
     """Run all jobs that are not finished, each in a process of its own, from where an earlier start left them.
 
     Args:
         jobs: as listed.
         orders: how.
         console: says what begins and ends.
+        sum_up: is told what every job came to, while no other batch may begin in the same folder.
 
     Returns:
         What every job came to, also when the batch is told to end; then the jobs under way were ended, resumable.
@@ -124,9 +127,9 @@ def conduct(jobs: Sequence[BatchJob], orders: Orders, console: Console) -> Repor
         course = _Course(jobs, console)
         waiting = deque(job for job in jobs if not _settled(job, course))
         cut = _run(waiting, course, orders) if waiting else None
-    left = [Outcome(job.name, NOT_STARTED) for job in jobs if job.name not in course.found]
-    course.found |= {outcome.name: outcome for outcome in left}
-    return Report(tuple(course.found[job.name] for job in jobs), cut)
+        report = Report(tuple(course.found.get(job.name) or Outcome(job.name, NOT_STARTED) for job in jobs), cut)
+        sum_up(report)
+    return report
 
 
 def _settled(job: BatchJob, course: _Course) -> bool:

@@ -149,7 +149,9 @@ def _check_sound(found: Verification) -> None:
     problems = [problem for problem in found.problems if problem.kind != "added" or problem.paths not in left]
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise BundleError(f"only what verifies can be signed off: {problems[0].sentence}{more}; see `understudy verify`")
+        raise BundleError(
+            f"only what verifies can be signed off: {problems[0].sentence}{more}; see `understudy verify`"
+        )
 
 
 def _released(manifest: Manifest) -> str:

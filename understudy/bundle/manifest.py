@@ -132,8 +132,9 @@ def last_day(policy: Policy, made_at: str) -> date | None:
         policy: may say for how many days.
         made_at: the moment, as manifests write it.
     """
-    days: int | None = getattr(policy, "valid_days", None)
-    return None if days is None else date.fromisoformat(made_at[:10]) + timedelta(days=days)
+    if policy.valid_days is None:
+        return None
+    return date.fromisoformat(made_at[:10]) + timedelta(days=policy.valid_days)
 
 
 def manifest_json() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from understudy.cli import (
     audits,
     batches,
     bundles,
+    cards,
     evidence,
     jobs,
     json_schemas,
@@ -59,6 +60,7 @@ ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)
 bundles.add_to(app)
+cards.add_to(app)
 keys.add_to(app)
 
 

@@ -55,10 +55,14 @@ def batch(  # noqa: PLR0913 - options of the command line
         *(["--debug"] if console.debug else []),
         *([] if sign_key is None else [f"--sign-key={sign_key.absolute()}"]),
     ]
-    report = conduct(found, Orders(out.absolute(), workers, timeout_s, fail_fast, options), console)
-    content = {**content_of(report.outcomes, report.exit_code, began), "ledgers": accounts(found)}
-    _show(report, content["ledgers"], console)
-    write_summary(content, out)
+    content: dict[str, Any] = {}
+
+    def sum_up(report: "Report") -> None:
+        content.update(content_of(report.outcomes, report.exit_code, began), ledgers=accounts(found))
+        _show(report, content["ledgers"], console)
+        write_summary(content, out)
+
+    report = conduct(found, Orders(out.absolute(), workers, timeout_s, fail_fast, options), console, sum_up)
     if report.cut is not None:
         report.cut.add_note("the jobs under way were ended, and the same command goes on from there")
         raise report.cut

@@ -63,6 +63,8 @@ class Asked:
         for name, n in Counter(name.casefold() for name in names).items():
             if n > 1 or not name.strip():
                 raise JobError(f"label={name!r} does not name one table; give each table a label of its own")
+            if self.labels is not None and not (name.isprintable() and not {"/", "\\"} & set(name)):
+                raise JobError(f"label={name!r} holds a slash or a character that does not print; choose another")
         return dict(zip(names, self.tables, strict=True))
 
 
@@ -86,8 +88,17 @@ def names_of(paths: Sequence[Path]) -> tuple[str, ...]:
     return tuple(numbered)
 
 
+def shown_name(path: Path) -> str:
+    """The name of a file as text that prints, whatever bytes it is made of.
+
+    >>> shown_name(Path(f"a{chr(0)}b.csv"))
+    'a_b.csv'
+    """
+    return "".join(character if character.isprintable() else "_" for character in path.name)
+
+
 def _stem(path: Path) -> str:
-    stem = path.name
+    stem = shown_name(path)
     for ending in (".gz", ".csv", ".parquet"):
         stem = stem[: -len(ending)] if stem.lower().endswith(ending) and len(stem) > len(ending) else stem
     return stem

@@ -23,7 +23,7 @@ from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.offered import read_policy
 from understudy.plan import check_measures
-from understudy.vendors.asked import Asked, read_claims
+from understudy.vendors.asked import Asked, read_claims, shown_name
 from understudy.vendors.offers import Offered, compared_rows, look_at, sampled
 from understudy.vendors.rules import barring, beyond_policy, lacking_columns
 from understudy.vendors.standing import Vendor, picture
@@ -117,7 +117,8 @@ def compare(asked: Asked, progress: Progress) -> Comparison:
         else:
             measured[name] = got
     vendors = tuple(
-        _vendor(name, named[name].name, offers, measured.get(name), few | unusable, claims, n_rows) for name in named
+        _vendor(name, shown_name(named[name]), offers, measured.get(name), few | unusable, claims, n_rows)
+        for name in named
     )
     ranking = _ranking(bench, vendors, measured, n_rows)
     base = evaluate_beside(real, {}, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=progress)
@@ -248,5 +249,5 @@ def _provenance(bench: _Bench, files: Mapping[str, Any], key: bytes) -> dict[str
     prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], attempt=secrets.token_hex(8), n_tables=len(files))
     inputs = {"schema": bench.asked.schema}
-    named = {f"vendors/{name}/{path.name}": path for name, path in files.items()}
+    named = {f"vendors/{name}/{shown_name(path)}": path for name, path in files.items()}
     return provenance.record(bench.asked.seed, prints, inputs, named, provenance.Said(attempts=attempts))

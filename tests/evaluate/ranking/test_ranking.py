@@ -66,10 +66,20 @@ def test_what_real_rows_do_to_both_tables_cancels(figures_of: dict[str, Figures]
     one, other = (figures_of[name].found["columns.tvd.mean"] for name in ("one", "other"))
     assert isinstance(one, Distance)
     assert isinstance(other, Distance)
-    shift = np.zeros_like(one.replicates)
-    shift[0] = np.random.default_rng(0).normal(0, 1, shift.shape[1])
+    shift = np.random.default_rng(0).normal(0, 1, one.replicates.shape[1])
     moved = [replace(of, replicates=of.replicates + shift) for of in (one, other)]
     assert moved[0].less(moved[1]).error == pytest.approx(one.less(other).error)
+
+
+def test_being_closer_to_train_than_a_fresh_real_sample_is_no_merit() -> None:
+    rng = np.random.default_rng(0)
+    fresh = 0.1 + rng.normal(0, 1e-3, 47)
+    copied, near, far = (
+        Distance(np.stack([at + rng.normal(0, 1e-3, 47), fresh, fresh + 1]), 9) for at in (0, 0.09, 0.2)
+    )
+    assert copied.less(near).value == 0.0
+    assert copied.less(near).p == 1.0
+    assert far.less(copied).value == pytest.approx(0.1, abs=0.01)
 
 
 def test_scores_are_compared_on_the_same_draws(figures_of: dict[str, Figures]) -> None:

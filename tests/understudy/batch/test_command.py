@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from understudy.batch.earlier import _rests_on_expired_waiver
+
 
 def start(workspace: Any, jobs: Any, *arguments: object) -> Any:
     names = [path for path in sorted(jobs.folder.glob("*.toml")) if path.name not in ("schema.toml", "policy.toml")]
@@ -39,11 +41,29 @@ def test_a_second_start_leaves_alone_what_is_finished_and_nothing_else(workspace
         path.write_bytes(kept[0])
         os.utime(path, ns=(kept[1].st_atime_ns, kept[1].st_mtime_ns))
     assert start(workspace, jobs, "--quiet").exit_code == 0
+    found = (jobs.folder / "table.csv").stat()
+    times = (found.st_atime_ns, found.st_mtime_ns)
     os.utime(jobs.folder / "table.csv", ns=(0, 0))  # a clock that was set back
     assert "made from another table;" in start(workspace, jobs).stderr
+    os.utime(jobs.folder / "table.csv", ns=times)
+    table = jobs.out / "one" / "synthetic" / "independent.csv"
+    kept_rows = table.read_bytes()
+    table.write_bytes(kept_rows.replace(b"North", b"South", 1))
+    assert "and cannot be relied upon: synthetic/independent.csv" in start(workspace, jobs).stderr
+    table.write_bytes(kept_rows)
     (jobs.out / "one" / "report.html").unlink()
     assert "no run left it so" in start(workspace, jobs).stderr
     assert {name: text for name, text in before.items() if "report" not in name} == content(jobs)
+
+
+@pytest.mark.parametrize(("until", "speaks_against"), [("2000-01-01", True), ("9999-12-31", False)])
+def test_a_verdict_that_rests_on_an_expired_waiver_is_not_passed_on(until: str, speaks_against: bool) -> None:
+    waived = {"waived": True, "waiver": {"until": until}}
+    held = {"waived": False, "waiver": None}
+    verdict = {"release": "a", "candidates": [{"candidate": "a", "findings": [held, waived]}]}
+    assert _rests_on_expired_waiver(verdict) == speaks_against
+    assert not _rests_on_expired_waiver({**verdict, "release": "b"})
+    assert _rests_on_expired_waiver({"candidates": 3})
 
 
 def content(jobs: Any) -> dict[str, bytes]:

@@ -9,13 +9,6 @@ from tests.understudy.bundle.small_bundle import fill, seal_both
 from understudy.bundle.keys import Signer, load_signer, make_keys
 
 
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test signs with the key of whoever runs it, or asks their register."""
-    for name in ("UNDERSTUDY_SIGN_KEY", "UNDERSTUDY_SIGN_KEY_PASSPHRASE", "UNDERSTUDY_REGISTER"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture(scope="session")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("keys") / "release.key"

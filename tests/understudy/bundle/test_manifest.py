@@ -8,11 +8,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from evaluate.policy import build_policy
 from tests.understudy.bundle.small_bundle import about, fill
 from understudy.bundle import manifest
 from understudy.bundle.documents import parsed
 from understudy.bundle.errors import BundleError
-from understudy.bundle.manifest import MANIFEST, Manifest, check_path, manifest_json
+from understudy.bundle.manifest import MANIFEST, Manifest, check_path, last_day, manifest_json
 from understudy.bundle.sealing import seal
 
 SCHEMA = Path(manifest.__file__).with_name("manifest.schema.json")
@@ -41,6 +42,12 @@ def test_a_last_day_counts(tmp_path: Path) -> None:
     found = seal(fill(tmp_path / "b"), about(valid_until="2026-11-22"), None)
     assert not found.expired(date(2026, 11, 22))
     assert found.expired(date(2026, 11, 23))
+
+
+def test_the_last_day_is_the_policys() -> None:
+    policy = build_policy({"name": "p", "version": 1, "audience": "tests", "valid_days": 90})
+    assert last_day(policy, "2026-11-22T23:59:59Z") == date(2027, 2, 20)
+    assert last_day(policy.model_copy(update={"valid_days": None}), "2026-11-22T23:59:59Z") is None
 
 
 @pytest.mark.parametrize(

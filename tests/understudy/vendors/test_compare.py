@@ -18,7 +18,7 @@ def test_a_cheat_who_returns_5_in_100_training_rows_is_disqualified_with_the_evi
     assert cheat["standing"] == "disqualified"
     (evidence,) = [one for one in cheat["evidence"] if one["rule"]["measure"] == OWN]
     found = evidence["estimate"]
-    assert found["value"] == pytest.approx(0.05, abs=0.01)
+    assert found["value"] == pytest.approx(0.05, abs=0.012)
     assert evidence["rule"]["limit"] < found["low"] < found["high"]
     assert "cheat" not in [one["name"] for one in market.ranking["order"]]
     page = (market.out / "report.html").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def test_a_cheat_who_returns_5_in_100_training_rows_is_disqualified_with_the_evi
 
 def test_the_honest_vendors_are_ranked_in_groups(market: Compared) -> None:
     order = market.ranking["order"]
-    assert {one["name"] for one in order} >= {"independent", "mst", "copula", "renamed"}
+    assert {one["name"] for one in order} >= {"independent", "mst", "aim", "renamed"}
     assert all(one["letters"] for one in order)
     assert order[0]["place"] == 1
 
@@ -42,7 +42,7 @@ def test_all_are_compared_on_as_many_rows(market: Compared) -> None:
 def test_training_rows_cannot_be_hidden_among_ten_times_as_many(market: Compared) -> None:
     diluted = market.vendor("diluted")
     assert diluted["standing"] == "disqualified"
-    assert any("in all 8,000 delivered rows" in one["estimate"]["note"] for one in diluted["evidence"])
+    assert any("in all 6,000 delivered rows" in one["estimate"]["note"] for one in diluted["evidence"])
 
 
 def test_a_vendor_who_has_seen_the_holdout_is_disqualified(market: Compared) -> None:
@@ -55,7 +55,7 @@ def test_a_table_of_one_row_repeated_is_not_ahead_of_anybody(market: Compared) -
     order = {one["name"]: one for one in market.ranking["order"]}
     if "constant" in order:
         assert all("constant" not in one["behind"] for one in order.values())
-        assert set(order["constant"]["behind"]) >= {"mst", "copula"}
+        assert set(order["constant"]["behind"]) >= {"mst", "aim"}
 
 
 def test_a_renamed_copy_of_another_table_is_said_and_not_told_apart(market: Compared) -> None:
@@ -174,8 +174,8 @@ def test_one_honest_table_is_ranked_and_exit_code_0(desk: Path) -> None:
 
 def test_5_in_100_jittered_training_rows_are_not_waved_through(desk: Path) -> None:
     jittered = people(N_TRAIN, 5)
-    near = people(N_TRAIN, 1)[:40].assign(weight=lambda frame: (frame["weight"] + 0.01).round(2))
-    jittered.iloc[:40] = near.to_numpy()
+    near = people(N_TRAIN, 1)[:30].assign(weight=lambda frame: (frame["weight"] + 0.01).round(2))
+    jittered.iloc[:30] = near.to_numpy()
     jittered.to_csv(desk / "jittered.csv", index=False)
     found = run(desk, ["jittered.csv"], "--measure", "privacy.copies", "--measure", "privacy.membership")
     vendor = found.vendor("jittered")

@@ -1,0 +1,102 @@
+"""What vendors deliver harms nobody: neither the command that reads it, nor whoever opens what it writes."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.understudy.conftest import Workspace
+from tests.understudy.vendors.conftest import N_TRAIN, people, run
+from understudy.vendors.asked import Asked, names_of
+from understudy.vendors.delivering import safe
+
+QUICK = ("--measure", "validity", "--measure", "privacy.copies", "--rows", 100)
+
+
+def test_one_table_of_each_kind_of_harm_stops_no_honest_one(desk: Path) -> None:
+    people(N_TRAIN, 5).to_csv(desk / "honest.csv", index=False)
+    with gzip.open(desk / "bomb.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b"age,income,weight,town,ill\n")
+        for _ in range(16):
+            file.write(b"0" * (1 << 20))
+    os.mkfifo(desk / "pipe.csv")
+    (desk / "folder.csv").mkdir()
+    (desk / "wide.csv").write_text(",".join(f"c{i}" for i in range(200_000)) + "\n")
+    (desk / "sheet.csv").write_bytes(b"PK\x03\x04")
+    people(N_TRAIN, 6).to_csv(desk / "twice.csv.gz", index=False, compression=None)
+    absurd = pd.DataFrame({name: ["1e999", "nan", "=1+1", "9" * 400] * 100 for name in people(1, 0).columns})
+    absurd.to_csv(desk / "absurd.csv", index=False)
+    people(N_TRAIN, 7).drop(columns=["ill"]).to_csv(desk / "no_target.csv", index=False)
+    pd.DataFrame({"x": range(N_TRAIN)}).to_csv(desk / "other.csv", index=False)
+    names = [
+        "bomb.csv.gz", "pipe.csv", "folder.csv", "wide.csv", "sheet.csv", "twice.csv.gz", "absurd.csv", "no_target.csv",
+        "other.csv", "absent.csv", "honest.csv",
+    ]  # fmt: skip
+    found = run(desk, names, *QUICK)
+    assert found.exit_code == 3, found.stderr
+    standings = {one["name"]: one["standing"] for one in found.ranking["vendors"]}
+    assert standings.pop("honest") == "ranked"
+    assert standings.pop("absurd") == "disqualified"
+    assert standings.pop("no_target") == "incomplete"
+    assert set(standings.values()) == {"not evaluated"}
+    reasons = [one["reason"] for one in found.ranking["vendors"] if one["standing"] == "not evaluated"]
+    assert all(reason and "\n" not in reason and "internal error" not in reason for reason in reasons)
+
+
+def test_evaluate_gives_up_a_bomb_in_a_sentence(workspace: Workspace) -> None:
+    with gzip.open(workspace.folder / "bomb.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b"age\n")
+        for _ in range(80):
+            file.write(b"0" * (1 << 20))
+    table = workspace.folder / "table.csv"
+    found = workspace.run(
+        "evaluate", "--train", table, "--holdout", table, "--synthetic", workspace.folder / "bomb.csv.gz",
+        "--schema", workspace.folder / "schema.toml", "--out", workspace.folder / "evaluation.json",
+    )  # fmt: skip
+    assert found.exit_code == 2
+    assert "once it is uncompressed" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "cell", ["=1+1", "+1", "-1+1", "@A1", "\t=1", "\r=1", " =1", "\n=1", "|cmd", "%0", "\uff1d1", "\u00a0=1"]
+)
+def test_what_a_spreadsheet_would_run_gets_an_apostrophe(cell: str) -> None:
+    assert safe(cell) == f"'{cell}"
+
+
+def test_numbers_and_plain_text_stay_as_they_are() -> None:
+    assert [safe(value) for value in (-1.5, 0, None, "acme", "a=b")] == [-1.5, 0, None, "acme", "a=b"]
+
+
+def test_text_that_is_no_utf_8_is_shown_by_its_code() -> None:
+    safe("\ud800").encode("utf-8")
+
+
+def test_every_file_gets_a_name_of_its_own() -> None:
+    paths = [Path(f"/x/{folder}/t.csv") for folder in ("a", "A", "b")] + [Path("/y/a/t.parquet"), Path("/z/u.csv")]
+    names = names_of(paths)
+    assert len({name.casefold() for name in names}) == len(paths)
+    assert names[-1] == "u"
+
+
+@pytest.mark.parametrize("labels", [("a",), ("a", "A"), ("a", " "), ("a", "../b"), ("a", "b\n")])
+def test_labels_that_do_not_name_one_table_each_are_refused(labels: tuple[str, ...]) -> None:
+    from synth.errors import JobError
+
+    place = Path()
+    with pytest.raises(JobError):
+        Asked(place, place, place, (Path("x.csv"), Path("y.csv")), labels=labels).named()
+
+
+def test_a_run_an_evaluation_and_a_comparison_of_one_table_are_all_counted(workspace: Workspace) -> None:
+    import json
+
+    workspace.write_job(evaluation={"measures": ["validity"]})
+    first = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out")
+    assert first.exit_code in (0, 1, 3), first.stderr
+    workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "again")
+    known = [json.loads((workspace.folder / out / "evaluation.json").read_text()) for out in ("out", "again")]
+    assert [one["provenance"]["attempts"]["evaluations"] for one in known] == [1, 2]
+    assert (workspace.folder / "again" / "report.html").exists()

@@ -1,0 +1,69 @@
+"""`understudy card`, `alerts`: the model card of a measured table, and the alert rules that ship."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import console_of
+
+CARD = "Example: understudy card evaluation.json --candidate mst --out mst.md"
+ALERTS = "Example: understudy alerts > understudy.rules.yml"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("card", epilog=CARD)(card)
+    app.command("alerts", epilog=ALERTS)(alerts)
+
+
+def card(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    evaluation: Annotated[Path, typer.Argument(help="What `understudy evaluate` wrote.", show_default=False)],
+    candidate: Annotated[str, typer.Option(help="The table that the card is about.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The card: Markdown at this path, YAML beside it.", show_default=False)],
+    table: Annotated[Path | None, typer.Option(help="The synthetic table, for its size and its name.")] = None,
+    job: Annotated[Path | None, typer.Option(help="A job whose [card] says license, contact and use.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="A policy whose verdict it shows; may be repeated.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Leave out everything computed from real rows.")] = False,
+) -> int:
+    """Write the model card of one measured table, as Markdown for a dataset repository and as YAML."""
+    from reports.model_card import ModelCard, internal_card, public_card, write_card
+    from synth.errors import OutputError
+    from synth.output import check_writable
+    from understudy.cards import Handing
+    from understudy.job import read_job
+    from understudy.offered import read_evaluation, read_policy
+    from understudy.verdicts import verdicts_on
+
+    console = console_of(ctx)
+    beside = out.with_suffix(".yaml")
+    if out == beside:
+        raise OutputError(f"the Markdown and the YAML of a card are two files: --out {str(out)!r}; end it in .md")
+    for path in (out, beside):
+        check_writable(path)
+    said = None if job is None else read_job(job)
+    handing = Handing() if said is None else Handing(said.card, said.split.holdout_share)
+    found, rules = read_evaluation(evaluation), [read_policy(one) for one in policy or ()]
+    facts = handing.facts(table, None if table is None else table.name)
+    made: ModelCard
+    if public:
+        made = public_card(found, candidate, facts)
+    else:
+        made = internal_card(found, candidate, facts, verdicts_on(found, rules))
+    written = write_card(made, beside, out)
+    console.say(f"Card: {out}")
+    console.result({"card": [str(path) for path in written], "form": "public" if public else "internal"})
+    return 0
+
+
+def alerts(ctx: typer.Context) -> int:
+    """Print Prometheus' alert rules on the metrics that a run writes."""
+    from importlib import resources
+
+    console = console_of(ctx)
+    rules = resources.files("reports").joinpath("alerts", "understudy.rules.yml").read_text(encoding="utf-8")
+    if not console.json:
+        typer.echo(rules, nl=False)
+    console.result({"rules": rules})
+    return 0
