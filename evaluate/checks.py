@@ -93,7 +93,7 @@ def _spoiled(case: Case, candidate: Candidate, rules: list[Rule]) -> Check:
     """At least one rule has to fail; those that could not on this table are no evidence either way."""
     found = [finding_of(candidate, rule) for rule in _measured(candidate, rules)]
     failed = [finding for finding in found if finding.outcome == "FAIL"]
-    what = {"copy": "A copy of the training rows", "shuffled": "Training rows with every column shuffled"}[case]
+    what = {"copy": "A copy of the training rows", "shuffled": "The training table with every column shuffled"}[case]
     if failed:
         return Check(case, CAME_OUT, f"{what} breaks {_named(failed[0])}.")
     passed = [finding for finding in found if finding.outcome == "PASS" and not _untelling(case, finding)]
@@ -109,6 +109,8 @@ def _silent(case: Case, found: list[Finding]) -> str:
         return "What the policy's rules on it rest on is not part of a self-test, or was not asked for."
     if any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in found):
         return "The table is too small for any interval to decide."
+    if any(finding.outcome == "PASS" for finding in found):
+        return "Shuffled columns keep these limits by their own landmark: the columns are nearly independent."
     if case == "shuffled":
         return "The columns are nearly independent, or the table is too small to tell."
     return "The table is too small, or too many of its rows are alike, to tell."

@@ -123,7 +123,7 @@ def _sampled(real: Real) -> _Sample | None:
     train = _some(real.train, real.schema, side)
     fresh, control = (_some(frame, real.schema, side // 2) for frame in (real.fresh, real.control))
     honest = None
-    if len(control) >= MIN_HOLDOUT_ROWS:
+    if min(len(fresh), len(control)) >= MIN_HOLDOUT_ROWS:
         honest, (fresh, control) = fresh, halves(control, real.schema, seed=real.seed)
     if len(train) < MIN_TRAIN_ROWS or not len(fresh) or not len(control):
         return None

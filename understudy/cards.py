@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from evaluate.result import Evaluation
 from evaluate.verdict import Verdict
 from reports.model_card import CardFacts, Together, internal_card, public_card, write_card
+from synth.errors import TableError
 from synth.terms import Terms
 from understudy.job import LABEL
 
@@ -121,7 +122,13 @@ def file_name(name: str, index: int) -> str:
 
 
 def size_of(table: Path) -> tuple[int | None, int | None]:
-    """Rows and columns of a synthetic table's file; none where they cannot be counted."""
+    """Rows and columns of a synthetic table's file; none where they cannot be counted.
+
+    Raises:
+        TableError: there is no such file.
+    """
+    if not table.is_file():
+        raise TableError(f"the table is not there: path={str(table)!r}; name a .csv, .csv.gz or .parquet file")
     if table.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -133,5 +140,5 @@ def size_of(table: Path) -> tuple[int | None, int | None]:
         try:
             n_columns = len(next(lines, []))
             return sum(1 for _ in lines), n_columns
-        except csv.Error:  # a field that is larger than any of ours
+        except (csv.Error, UnicodeDecodeError, EOFError):  # nothing that we wrote
             return None, None

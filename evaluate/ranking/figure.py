@@ -75,7 +75,7 @@ class Distance:
 
     @property
     def _beyond(self) -> np.ndarray:
-        return np.maximum(self.replicates[SYNTHETIC], self.replicates[FRESH])
+        return np.asarray(np.maximum(self.replicates[SYNTHETIC], self.replicates[FRESH]))
 
     def less(self, other: "Distance") -> Difference:
         """As `Evidence` says. Halves of the training rows are the same for both; those of the tables are their own.

@@ -131,6 +131,7 @@
   document.addEventListener("pointermove", event => {
     const chart = event.target.closest?.("svg.chart, svg.strip");
     if (!chart) { if (!tip.hidden && document.activeElement?.nodeName !== "svg") hide(); return; }
+    marksOf(chart);
     let text = chart.dataset.cells === undefined ? "" : besideCell(chart, event);
     for (let node = event.target; !text && node && node !== chart.parentNode; node = node.parentNode) text = titleOf(node);
     if (text) show(text, event.clientX, event.clientY); else hide();

@@ -223,6 +223,14 @@ def test_one_large_entity_leaves_nothing_to_sample() -> None:
     assert all("entities are kept whole" in test.absent for test in tests)
 
 
+@pytest.mark.parametrize("n_people", [2, 3, 4, 6])
+def test_a_holdout_of_a_few_large_entities_ends_in_reasons(n_people: int) -> None:
+    train, holdout = visits(400, 1), visits(120, 2)
+    holdout["id"] = [f"h{place % n_people}" for place in range(120)]
+    real = Real.prepare(train, holdout, infer_schema(pd.concat([train, holdout]), entity="id"))
+    assert len(outcomes(self_tested(real, [COPIES]))) == 3
+
+
 def test_a_wide_table_is_looked_at_by_some_of_its_pairs() -> None:
     def wide(n: int, seed: int) -> pd.DataFrame:
         rng = np.random.default_rng(seed)

@@ -78,6 +78,7 @@ def test_hostile_names_are_seen_as_text_and_stay_in_their_place(
         assert "x" * 700 not in text
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text_in_what_the_script_shows(browser: Any, report: Path) -> None:
     with visiting(browser, report) as visit:
         page = visit.page
@@ -88,13 +89,13 @@ def test_hostile_names_stay_text_in_what_the_script_shows(browser: Any, report: 
         page.fill("#find", "")
         charts = page.locator("svg.chart[tabindex]")
         assert charts.count() > 20
-        for i in range(0, charts.count(), 19):
+        for i in range(0, charts.count(), 45):
             charts.nth(i).evaluate("one => { one.closest('details')?.setAttribute('open', ''); }")
             charts.nth(i).hover()
             charts.nth(i).focus()
             for key in ("End", "ArrowLeft", "Home"):
                 page.keyboard.press(key)
-        for button in page.locator("button.sort:visible").all()[:20]:
+        for button in page.locator("button.sort:visible").all()[:8]:
             button.click()
         assert page.locator(".tip *").count() == 0
         assert page.locator("script").count() == 1

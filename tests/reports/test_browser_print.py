@@ -25,7 +25,10 @@ def report(
     return write_html(evaluation, path, verdicts=verdicts_of(evaluation), title="A census", release="mst")
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["scripts", "none"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(True, marks=pytest.mark.slow, id="scripts"), pytest.param(False, id="none")],
+)
 def printed(request: pytest.FixtureRequest, browser: Any, report: Path) -> list[str]:
     with visiting(browser, report, java_script_enabled=request.param) as visit:
         return pages(visit.page.pdf(format="A4"))

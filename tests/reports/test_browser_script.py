@@ -96,6 +96,8 @@ def test_a_value_is_told_under_the_pointer(page: Any) -> None:
     page.locator(".column svg .real").first.hover()
     assert "synthetic" in page.inner_text(".tip")
     page.locator("svg.map").first.scroll_into_view_if_needed()
+    page.locator("svg.map text").first.hover()
+    assert page.inner_text(".tip") == "age"
     box = page.locator("svg.map").first.bounding_box()
     page.mouse.move(box["x"] + 4, box["y"] + box["height"] - 12)
     assert page.inner_text(".tip").startswith("age \u00d7 income: ")
@@ -119,6 +121,7 @@ def test_values_of_a_chart_are_told_by_arrow_keys(page: Any) -> None:
 
 def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(page: Any) -> None:
     met = []
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = false; })")
     for _ in range(400):
         page.keyboard.press("Tab")
         now = page.evaluate(FOCUSED)
@@ -132,6 +135,21 @@ def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(page: An
     places = [order.index(kind) for kind in ("skip", "open-all", "close-all", "sort", "find", "chart map")]
     assert places == sorted(places)
     assert sum(one["tag"] == "SUMMARY" for one in met) > 5
+
+
+def test_no_control_that_has_the_focus_is_out_of_sight_on_a_narrow_screen(browser: Any, report: Path) -> None:
+    with visiting(browser, report, 390) as visit:
+        button = visit.page.locator("table.rules button.sort").first
+        assert _clipped(button)
+        button.focus()
+        assert not _clipped(button)
+        assert button.bounding_box()["width"] > 20
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def _clipped(button: Any) -> bool:
+    head = "one => getComputedStyle(one.closest('thead')).clipPath"
+    return bool(button.evaluate(head) != "none")
 
 
 def test_the_skip_link_leads_to_the_verdict(page: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from evaluate.catalog import CATALOG
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Verdict
-from reports import compose
+from reports import compose, render_html
 from reports.evidence import MOST_COLUMNS, associations
 from reports.glossary import GLOSSARY
 from reports.limits import limits_of, twins
@@ -77,3 +77,35 @@ def test_the_power_of_the_attack_is_stated_and_its_absence_too() -> None:
     assert "above 0.551" in weak[0]
     assert "1,000 outsiders" in weak[1]
     assert "No membership attack" in limits_of(Candidate("c", ())).power[0]
+
+
+def test_the_power_of_every_attack_that_ran_is_told_for_each_table(evaluation: Evaluation) -> None:
+    document = compose(evaluation)
+    powers = {power.title: power for power in document.powers}
+    univariate = powers[GLOSSARY["privacy.singling_out.univariate"].title]
+    assert [line.detectable for line in univariate.lines if line is not None] == [0.02] * 3
+    assert GLOSSARY["privacy.singling_out.multivariate"].title not in powers
+    assert all(len(power.lines) == 3 for power in document.powers)
+
+
+def test_what_is_admitted_of_all_tables_is_said_once(evaluation: Evaluation) -> None:
+    shared = compose(evaluation).shared_limits
+    assert any("the membership attack would have seen" in sentence for sentence in shared)
+    page = render_html(evaluation)
+    assert page.count(shared[0]) == 1
+
+
+def test_the_table_named_for_release_comes_first_where_verdicts_are_read(evaluation: Evaluation) -> None:
+    document = compose(evaluation, release="sdv.tvae")
+    assert [section.candidate.name for section in document.by_weight] == ["sdv.tvae", "mst", "sdv.gaussian_copula"]
+    assert [section.index for section in document.sections] == [1, 2, 3]
+
+
+def test_a_worst_column_leads_to_its_chart(evaluation: Evaluation) -> None:
+    document = compose(evaluation)
+    page = render_html(evaluation)
+    for section in document.sections:
+        for column in section.weakest.columns:
+            anchor = document.column_anchors[column.column]
+            assert f'href="#{anchor}"' in page
+            assert f'id="{anchor}"' in page

@@ -18,6 +18,8 @@ from evaluate.verdict import Verdict, judge
 from reports import render_html, write_html
 from synth.dp.budget import CAVEATS
 from synth.errors import OutputError
+from tests.reports.test_ranking import ranking
+from tests.reports.test_sweep import swept
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
 SECTIONS = (
@@ -73,6 +75,14 @@ def test_the_same_evaluation_gives_the_same_page(page: str, audited: Evaluation,
 def test_every_section_is_there_in_the_officers_order(page: str) -> None:
     ids = [attributes["id"] for tag, attributes in Page(page).tags if tag == "h2"]
     assert ids == list(SECTIONS)
+
+
+def test_a_ranking_comes_right_after_the_verdict_and_a_sweep_before_the_pictures(audited: Evaluation) -> None:
+    ranked = render_html(replace(audited, ranking=ranking()))
+    ids = [attributes["id"] for tag, attributes in Page(ranked).tags if tag == "h2"]
+    assert ids == [SECTIONS[0], "ranking", *SECTIONS[1:]]
+    ids = [attributes["id"] for tag, attributes in Page(render_html(swept())).tags if tag == "h2"]
+    assert ids[ids.index("guarantee") + 1] == "sweep"
 
 
 def test_the_verdict_comes_first_in_words_for_every_candidate(page: str) -> None:

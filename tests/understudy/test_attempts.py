@@ -75,3 +75,14 @@ def test_processes_that_count_at_once_lose_none(place: Path) -> None:
     found = count_attempt("hmac-sha256:x", attempt="30", n_tables=1)
     assert found is not None
     assert found["evaluations"] == 31
+
+
+def test_work_that_is_taken_up_again_is_the_same_attempt(tmp_path: Path) -> None:
+    from understudy.work import Work
+
+    folder, out = tmp_path / "work", tmp_path / "out"
+    folder.mkdir()
+    first = Work(folder, out).attempt
+    assert Work(folder, out).attempt == first
+    (tmp_path / "other").mkdir()
+    assert Work(tmp_path / "other", out).attempt != first

@@ -134,21 +134,30 @@ def conduct(
 
 def _settled(job: BatchJob, course: _Course) -> bool:
     """Whether nothing is to be run for a job: it cannot run, or it is finished."""
+    try:
+        found = _standing(job)
+    except Exception as error:  # noqa: BLE001 - files of one job, whatever is in them, must not end the others' batch
+        why = f"what stands at {str(job.out)!r} could not be read ({type(error).__name__}); remove it"
+        found = Outcome(job.name, BROKEN, error=why)
+    if found is not None:
+        course.add(found)
+    return found is not None
+
+
+def _standing(job: BatchJob) -> Outcome | None:
+    """What a job has come to before it is begun; none where it is to be begun."""
     if job.spec is None:
-        course.add(Outcome(job.name, BAD, error=job.fault))
-        return True
+        return Outcome(job.name, BAD, error=job.fault)
     other = earlier.difference(job)
     if other is None:
-        return False
+        return None
     found = finished(job, earlier=True) if not other else None
     if found is not None:
         tidy(job.out)
-        course.add(found)
-        return True
+        return found
     why = other or earlier.BROKEN
     error = f"an output folder must be new: {str(job.out)!r} is there, {why}; remove it, or name another --out"
-    course.add(Outcome(job.name, BAD, error=error))
-    return True
+    return Outcome(job.name, BAD, error=error)
 
 
 def _run(waiting: deque[BatchJob], course: _Course, orders: Orders) -> BaseException | None:
@@ -159,13 +168,13 @@ def _run(waiting: deque[BatchJob], course: _Course, orders: Orders) -> BaseExcep
     ):
         try:
             while waiting or crew.at_work:
+                if orders.fail_fast and any(outcome.exit_code != DONE for outcome in course.found.values()):
+                    waiting.clear()
                 while waiting and not crew.is_full:
                     _begin(waiting.popleft(), crew, course)
                 for ended in crew.ended():
                     course.took.append(ended.seconds)
                     course.add(outcome_of(ended))
-                if orders.fail_fast and any(outcome.exit_code != DONE for outcome in course.found.values()):
-                    waiting.clear()
                 course.show(crew, tell)
                 time.sleep(LOOK_EVERY_S)
         except (KeyboardInterrupt, SystemExit) as cut:

@@ -1,6 +1,7 @@
 """The manifest: what is in a bundle, byte for byte, and in brief what it is the evidence of."""
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -15,6 +16,9 @@ LATER = (SIGN_OFF, WITHDRAWAL)
 """What may be put into a bundle after it was sealed."""
 PUBLIC = "public"
 """The folder of an internal bundle that is a public bundle, whole by itself."""
+
+LONGEST = 1024
+"""Characters of a path: other systems open no longer ones."""
 
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC.")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 in hexadecimal.")]
@@ -108,12 +112,19 @@ def check_path(path: str) -> None:
         raise BundleError(
             f"a file's name holds a backslash, a drive, or what does not print: path={path!r}; name the file otherwise"
         )
+    if len(path) > LONGEST:
+        raise BundleError(f"a path is longer than {LONGEST} characters: path={path[:40]!r}...; name the file otherwise")
     if path in RESERVED:
         raise BundleError(f"a bundle's own files are in no manifest: path={path!r}; remove it there")
 
 
 RESERVED = frozenset(f"{name}{suffix}" for name in (MANIFEST, *LATER) for suffix in ("", DIGEST, SIGNATURE))
 """Names at the top of a bundle that are the bundle's own."""
+
+
+def sealed_digest(folder: Path) -> str:
+    """The SHA-256 of the manifest of a bundle that was just sealed: what tells it from every other."""
+    return (folder / f"{MANIFEST}{DIGEST}").read_text(encoding="ascii")[:64]
 
 
 def moment(at: datetime) -> str:

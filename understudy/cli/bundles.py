@@ -25,7 +25,8 @@ WITHDRAW = (
     'Example: understudy withdraw out/fair --name "A. Lind" --role "data release officer" '
     '--reason "a column was misdeclared" --register withdrawn.jsonl'
 )
-N_SHOWN = 50
+N_SHOWN, LONGEST = 50, 4000
+"""Problems, and characters of a line, that a terminal is shown of what may be hostile."""
 
 Bundle = Annotated[Path, typer.Argument(help="The folder that holds manifest.json.", show_default=False)]
 Register = Annotated[
@@ -183,11 +184,11 @@ def _show(found: "Verification", console: "Console") -> None:
     from understudy.bundle.documents import printable
 
     for line in _description(found):
-        console.say(printable(line))
+        console.say(printable(line[:LONGEST]))
     for sentence in found.notes:
         console.note(f"Note: {sentence}.")
     for problem in found.problems[:N_SHOWN]:
-        console.say(printable(f"{problem.kind.upper()}: {problem.sentence}"))
+        console.say(printable(f"{problem.kind.upper()}: {problem.sentence}"[:LONGEST]))
     if len(found.problems) > N_SHOWN:
         console.say(f"... and {len(found.problems) - N_SHOWN} more; --json names all")
     n_files = 0 if found.manifest is None else len(found.manifest.files)

@@ -142,7 +142,8 @@ def gate(  # noqa: PLR0913 - options of the command line
         console.say(f"Evidence bundle: {bundle}")
     code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
-    console.result({"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said})
+    made = {} if bundle is None else {"bundle": str(bundle)}
+    console.result({"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said, **made})
     return code
 
 

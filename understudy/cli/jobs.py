@@ -44,6 +44,7 @@ def run(
     table that the job names under `release` (0 PASS, 1 FAIL, 3 INCONCLUSIVE), or 0 where it names none. A generator
     with a list of epsilons makes the job a sweep.
     """
+    from understudy.bundle.manifest import sealed_digest
     from understudy.plan import make_plan
     from understudy.run import run as carry_out
 
@@ -55,7 +56,9 @@ def run(
     outcome = carry_out(plan, console, signer)
     _show(outcome, console)
     said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
-    console.result({**outcome.delivery.verdict_content(), **said, "exit_code": outcome.exit_code, "out": str(out)})
+    sealed = {"manifest_sha256": sealed_digest(out), "signer": None if signer is None else signer.fingerprint}
+    content = {**outcome.delivery.verdict_content(), **said, **sealed}
+    console.result({**content, "exit_code": outcome.exit_code, "out": str(out)})
     return outcome.exit_code
 
 
@@ -70,6 +73,9 @@ def _show(outcome: "Outcome", console: "Console") -> None:
         _show_sweep(outcome, console)
     else:
         _show_candidates(outcome, console)
+    for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
+        if check.outcome == "did not come out":
+            console.say(f"Self-test {check.case} did not come out, so nothing passes. {check.reason}")
     noted = outcome.evaluation.provenance["ledger"]
     if noted is not None:
         console.say(release_line(noted))

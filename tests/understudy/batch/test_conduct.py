@@ -132,6 +132,27 @@ def test_no_job_is_begun_after_the_first_that_fails_where_that_is_asked(run: Con
     assert report.exit_code == 2
 
 
+def test_nothing_is_begun_after_bad_input_where_that_is_asked(run: Conduct, jobs: Any) -> None:
+    paths = [jobs.folder / "gone.toml", jobs.write("good", epsilon=None)]
+    report = conduct(listed(paths, jobs.out), Orders(jobs.out, fail_fast=True), Console(quiet=True))
+    assert states(report) == {"gone": "bad input", "good": "not started"}
+    assert report.exit_code == 2
+
+
+def test_an_output_that_breaks_whoever_reads_it_ends_no_other_job(
+    run: Conduct, jobs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert states(run("good-1")) == {"good-1": "PASS"}
+
+    def broken(*_: Any) -> str:
+        raise RecursionError
+
+    monkeypatch.setattr("understudy.batch.earlier.finished_files", broken)
+    report = run("good-1", "good-2")
+    assert states(report) == {"good-1": "internal error", "good-2": "PASS"}
+    assert "RecursionError" in report.outcomes[0].error
+
+
 def test_a_job_that_cannot_run_is_told_first_and_the_others_run(run: Conduct, jobs: Any, capfd: Any) -> None:
     paths = [jobs.write("good", epsilon=None), jobs.folder / "gone.toml"]
     report = conduct(listed(paths, jobs.out), Orders(jobs.out), Console())

@@ -59,7 +59,7 @@ def test_plain_paths_may_be_named(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path", ["", "/a", "a/", "../a", "a/../b", "./a", "a//b", "a\\b", "C:/a", "a\nb", "a\u202eb", "manifest.json",
-             "sign-off.json.sig"],
+             "sign-off.json.sig", "a/" * 600 + "b"],
 )  # fmt: skip
 def test_other_paths_may_not(path: str) -> None:
     with pytest.raises(BundleError, match="path="):

@@ -34,6 +34,10 @@ POLICY = {
 }  # fmt: skip
 
 
+WAIVER = {
+    "policy": "lenient", "version": 4, "candidate": "independent", "measure": "validity.rows", "owner": "A. Lind",
+    "reason": "known", "until": date(2999, 1, 1),
+}  # fmt: skip
 COLUMNS = ("columns.tvd", "columns.tvd.excess", "columns.ks", "columns.wasserstein", "columns.chi2")
 
 
@@ -57,16 +61,17 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, A
     workspace.write_table(planted())
     write(folder / "schema.toml", SCHEMA)
     write(folder / "lenient.toml", POLICY)
+    write(folder / "answers.toml", {"waivers": [WAIVER]})
     workspace.write_job(
         name="Planted", seed=48_271_601, release="independent", policy="lenient.toml",
         generators={"independent": {"epsilon": 1.0}}, evaluation={"measures": ["validity", "fidelity.columns"]},
-        public_report={"epsilon": 0.5},
+        public_report={"epsilon": 0.5}, waivers="answers.toml",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
         patch.delenv("UNDERSTUDY_LEDGER", raising=False)
         assert workspace.run("keys", "new", folder / "release.key").exit_code == 0
-        asked = ("run", folder / "job.toml", "--out", folder / "out", "--sign-key", folder / "release.key")
+        asked = ("run", folder / "job.toml", "--out", folder / "out", "--sign-key", folder / "release.key", "--json")
         yield workspace, workspace.run(*asked)
 
 
@@ -100,6 +105,8 @@ def test_a_run_leaves_a_bundle_that_verifies(ran: tuple[Workspace, Any]) -> None
     assert found.exit_code == 0, found.stderr
     said = json.loads(found.stdout)
     assert said["verified"] is True
+    assert done.json["manifest_sha256"] == said["manifest_sha256"]
+    assert done.json["signer"] == said["signer"]
     about = said["about"]
     assert (about["verdict"], about["release"], about["dataset"], about["unit"]) == (
         "PASS",
@@ -113,6 +120,7 @@ def test_a_run_leaves_a_bundle_that_verifies(ran: tuple[Workspace, Any]) -> None
     assert "numpy" in about["versions"]
     assert said["public"]["verified"] is True
     assert sha256(out / "policy.toml") == sha256(workspace.folder / "lenient.toml")
+    assert sha256(out / "waivers.toml") == sha256(workspace.folder / "answers.toml")
 
 
 def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[Workspace, Any]) -> None:
@@ -123,7 +131,8 @@ def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[
     around = "\n".join(text for name, text in public.items() if name != "independent.csv")
     evaluation = Evaluation.from_json((out / "evaluation.json").read_text())
     real = planted()
-    assert not [name for name in real["name"] if name in everything]
+    assert not set(real["name"]) & set(re.findall(r"[A-Z]{6}[a-z]{2}\d{4}", everything))
+    assert "ZEBRA" not in around
     incomes = {f"{income:.10f}".rstrip("0") for income in real["income"] if 0 < income < 200}
     assert not incomes & set(re.findall(r"\d+\.\d+", everything))
     counts = [N_ROWS, evaluation.real["train_rows"], evaluation.real["holdout_rows"], int(real["ill"].sum())]

@@ -1,0 +1,120 @@
+"""The summary on one screen: verdicts first, every rule with its limit, nobody's markup."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from evaluate.result import Evaluation
+from evaluate.verdict import Check, Verdict
+from evaluate.waiver import Waiver
+from reports.markdown import bullets, name, table, text
+from reports.summary import INTERNAL, to_summary
+from tests.reports.test_model_card import HOSTILE
+
+Verdicts = Callable[..., tuple[Verdict, ...]]
+DETAILS = ("<details>", "<details open>", "</details>", "<summary>")
+
+
+def rendered(markdown: str) -> list[Any]:
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(markdown)
+
+
+def test_the_verdict_on_the_table_for_release_comes_first(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    found = to_summary(evaluation, verdicts_of(evaluation), title="Patients", release="sdv.tvae")
+    lines = found.splitlines()
+    assert lines[:3] == ["# Patients", "", INTERNAL]
+    first = next(line for line in lines if line.startswith("| ") and "verdict" not in line and "---" not in line)
+    assert "MORE EVIDENCE NEEDED" in first
+    assert "`sdv.tvae` (named for release)" in first
+    assert "**no formal guarantee**" in first
+    assert found.count("<details open>") == 1
+
+
+def test_every_rule_stands_with_limit_estimate_interval_and_verdict(
+    evaluation: Evaluation, verdicts_of: Verdicts
+) -> None:
+    (verdict, *_) = verdicts_of(evaluation)
+    found = to_summary(evaluation, [verdict], release="mst")
+    rows = [line for line in found.splitlines() if re.search(r"\| [\u2264\u2265] ", line)]
+    assert len(rows) == len(verdict.findings)
+    assert "| Membership attack, AUC | \u2264 0.6 | 0.503 | 0.492 to 0.514 | \u2705 PASS |  |" in rows
+    outcomes = [re.search(r"FAIL|INCONCLUSIVE|PASS", row).group() for row in rows]  # type: ignore[union-attr]
+    assert outcomes == sorted(outcomes, key=("FAIL", "INCONCLUSIVE", "PASS").index)
+
+
+def test_the_privacy_statement_is_two_lines(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    found = to_summary(evaluation, verdicts_of(evaluation)[:1])
+    lines = found.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("Privacy: "))
+    assert lines[at].startswith("Privacy: epsilon 0.999 at delta 1e\u22126, unit `row`, by Gaussian mechanism")
+    assert lines[at + 1].startswith("Made outside a ledger")
+    assert lines[at + 1].endswith("Audit: not audited.")
+    assert lines[at + 2] == ""
+
+
+def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    first, *others = evaluation.candidates
+    void = replace(first, statement={**(first.statement or {}), "private": False})
+    found = to_summary(replace(evaluation, candidates=(void, *others)), verdicts_of(evaluation)[:1])
+    assert "**VOID**" in found
+    assert "**VOID: the noise was not drawn from a secure source." in found
+
+
+def test_waivers_are_told_with_who_why_and_until_when(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    (verdict, *_) = verdicts_of(evaluation)
+    rule = verdict.findings[0].rule
+    waiver = Waiver(
+        policy="internal", version=1, candidate="mst", measure=rule.measure, owner="A. Officer", reason="Known.",
+        until=date(2026, 5, 1),
+    )  # fmt: skip
+    for waived, word in ((True, "until"), (False, "EXPIRED on")):
+        findings = (replace(verdict.findings[0], waiver=waiver, waived=waived), *verdict.findings[1:])
+        found = to_summary(evaluation, [replace(verdict, findings=findings)])
+        assert f"A. Officer, {word} 2026-05-01: Known." in found
+
+
+def test_a_self_test_that_did_not_come_out_is_a_reason(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    (verdict, *_) = verdicts_of(evaluation)
+    broken = replace(verdict, checks=(Check("copy", "did not come out", "A copy passed."),))
+    assert "- Self-test: A copy passed." in to_summary(evaluation, [broken])
+
+
+def test_without_a_policy_the_summary_says_so(evaluation: Evaluation) -> None:
+    found = to_summary(evaluation, ())
+    assert "No policy was applied to `mst`, `sdv.gaussian_copula`, `sdv.tvae`." in found
+    assert found.endswith("[report.html](report.html)\n")
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_names_stay_text(evaluation: Evaluation, verdicts_of: Verdicts, hostile: str) -> None:
+    first, *others = evaluation.candidates
+    damaged = replace(evaluation, candidates=(replace(first, name=hostile), *others))
+    (verdict, *rest) = verdicts_of(damaged)
+    odd = tuple(
+        replace(f, reason=hostile, rule=f.rule.model_copy(update={"subject": (hostile,)})) for f in verdict.findings
+    )  # fmt: skip
+    verdicts = (replace(verdict, policy=hostile, audience=hostile, findings=odd), *rest)
+    found = to_summary(damaged, verdicts, title=hostile, release=hostile, report="../r.html")
+    found.encode("utf-8")
+    tokens = rendered(found)
+    inside = [child for token in tokens for child in token.children or []]
+    links = [token.attrs["href"] for token in inside if token.type == "link_open"]
+    assert links == ["../r.html"]
+    tags = [token.content.strip() for token in (*tokens, *inside) if token.type in ("html_block", "html_inline")]
+    assert all(re.sub(r"Rules: [\w, ]*</summary>", "", tag).split("\n")[0] in DETAILS for tag in tags)
+    assert not [token for token in (*tokens, *inside) if token.type in ("image", "em_open", "s_open", "hr", "fence")]
+    assert sum(token.type == "heading_open" for token in tokens) in (3, 4)
+    assert sum(token.type == "table_open" for token in tokens) == 4
+
+
+def test_text_is_one_line_and_a_table_keeps_its_columns() -> None:
+    assert text("a\n\n# b\r\n- c") == "a # b - c"
+    assert text("x" * 9000) == f"{'x' * 3999}\u2026"
+    assert name("") == "(no name)"
+    assert [line.count("|") for line in table(("a", "b"), [(text("|"), name("a|b"))]) if line] == [3, 3, 3]
+    assert bullets(()) == []

@@ -1,0 +1,129 @@
+"""What a vendor delivers is cut to the same rows for all, and to the columns that it has."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.result import EvaluationError
+from synth.errors import TableError
+from synth.schema import Schema, build_schema
+from synth.table.limits import Limits
+from tests.understudy.vendors.conftest import SCHEMA, people
+from understudy.vendors.offers import Offered, compared_rows, look_at, sampled, without
+
+VISITS: dict[str, Any] = {
+    "format": 1,
+    "status": "declared",
+    "n_units": 500,
+    "entity": "person",
+    "max_rows_per_unit": 3,
+    "constant_in_entity": ["age"],
+    "sensitive": ["ill"],
+    "quasi_identifiers": ["age", "day"],
+    "parties": [["age"], ["day", "ill"]],
+    "target": "ill",
+    "columns": {
+        "person": {"kind": "identifier", "bounds": [0, 999]},
+        "age": {"kind": "integer", "bounds": [0, 99]},
+        "day": {"kind": "integer", "bounds": [0, 1000]},
+        "left": {"kind": "integer", "bounds": [0, 2000]},
+        "ill": {"kind": "boolean"},
+    },
+    "constraints": [{"kind": "inequality", "low": "day", "high": "left"}],
+}
+
+
+@pytest.fixture
+def schema() -> Schema:
+    return build_schema(SCHEMA)
+
+
+def offered(name: str, n_rows: int, schema: Schema) -> Offered:
+    return Offered(name, Path(name), "", "", n_rows, (), (), schema)
+
+
+def test_all_get_the_rows_of_the_smallest_and_never_more_than_train_has(schema: Schema) -> None:
+    offers = [offered("x", 700, schema), offered("y", 9_000, schema)]
+    assert compared_rows(offers, 1_000, None) == (700, {})
+    assert compared_rows(offers[1:], 1_000, None) == (1_000, {})
+
+
+def test_a_table_far_too_small_is_left_out_instead(schema: Schema) -> None:
+    offers = [offered("x", 99, schema), offered("y", 800, schema)]
+    n_rows, few = compared_rows(offers, 1_000, None)
+    assert n_rows == 800
+    assert list(few) == ["x"]
+
+
+def test_who_has_fewer_rows_than_were_asked_for_is_left_out(schema: Schema) -> None:
+    n_rows, few = compared_rows([offered("x", 300, schema), offered("y", 800, schema)], 1_000, 500)
+    assert (n_rows, list(few)) == (500, ["x"])
+
+
+@pytest.mark.parametrize("rows", [1, 39, 1_001])
+def test_rows_that_cannot_be_had_are_refused(rows: int, schema: Schema) -> None:
+    with pytest.raises(EvaluationError, match=f"rows={rows}"):
+        compared_rows([offered("x", 5_000, schema)], 1_000, rows)
+
+
+def test_a_sample_depends_on_what_rows_hold_and_not_on_their_order(schema: Schema) -> None:
+    frame = people(500, 1)
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    first, second = (sampled(one, schema, 100, 3) for one in (frame, shuffled))
+    assert len(first) == 100
+    key = ["age", "income", "weight"]
+    assert first.sort_values(key).to_numpy().tolist() == second.sort_values(key).to_numpy().tolist()
+
+
+def test_a_sample_is_spread_over_all_rows(schema: Schema) -> None:
+    frame = people(4_000, 1)
+    drawn = sampled(frame, schema, 2_000, 3)
+    assert abs(drawn["age"].mean() - frame["age"].mean()) < 4 * frame["age"].std() / np.sqrt(4_000)
+
+
+def test_a_table_that_is_no_larger_stays_as_it_was_delivered(schema: Schema) -> None:
+    frame = people(100, 1)
+    assert sampled(frame, schema, 100, 0) is frame
+
+
+def test_whole_entities_are_drawn() -> None:
+    people_of = np.repeat(np.arange(200), 3)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "person": people_of, "age": people_of % 90, "day": rng.integers(0, 1000, 600), "left": 1_000,
+            "ill": rng.random(600) < 0.5,
+        }
+    )  # fmt: skip
+    drawn = sampled(frame, build_schema(VISITS), 150, 0)
+    sizes = drawn["person"].value_counts()
+    assert len(drawn) == 150
+    assert (sizes == 3).sum() >= len(sizes) - 1
+
+
+@pytest.mark.parametrize("gone", [("ill",), ("person",), ("day",), ("age", "left"), ("person", "ill", "day")])
+def test_a_schema_without_columns_is_consistent(gone: tuple[str, ...]) -> None:
+    found = without(build_schema(VISITS), gone)
+    assert set(found.kept) == set(VISITS["columns"]) - set(gone)
+
+
+def test_the_same_rows_are_known_in_any_order_and_format(schema: Schema, tmp_path: Path) -> None:
+    frame = people(200, 1)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.sample(frac=1.0, random_state=1)[frame.columns[::-1]].to_parquet(tmp_path / "b.parquet")
+    frame.assign(more=1).to_csv(tmp_path / "c.csv.gz", index=False)
+    people(200, 2).to_csv(tmp_path / "d.csv", index=False)
+    names = ("a.csv", "b.parquet", "c.csv.gz", "d.csv")
+    contents = [look_at(name, tmp_path / name, schema, Limits()).content for name in names]
+    assert contents[0] == contents[1] == contents[2] != contents[3]
+
+
+def test_a_file_that_was_exchanged_meanwhile_is_refused(schema: Schema, tmp_path: Path) -> None:
+    people(100, 1).to_csv(tmp_path / "a.csv", index=False)
+    found = look_at("a", tmp_path / "a.csv", schema, Limits())
+    people(100, 2).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(TableError, match="changed"):
+        found.read(Limits())
