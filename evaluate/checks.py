@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from evaluate.finding import STATEMENT, Finding, breaks, finding_of
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
-from evaluate.result import Candidate, Case, Failure, SelfTest
+from evaluate.result import Candidate, Case, Failure, Reason, SelfTest
 
 CAME_OUT: Literal["came out"] = "came out"
 BROKEN: Literal["did not come out"] = "did not come out"
@@ -81,7 +81,8 @@ def _honest(candidate: Candidate, rules: list[Rule]) -> Check:
         if finding.outcome == "FAIL" and not _by_chance(finding):
             why = f"Held-out real rows break {_named(finding)}, so a table that breaks it may be honest, too."
             return Check("honest", BROKEN, why)
-    halted = _halted("honest", candidate, [finding.rule for finding in found])
+    late = () if told else ("timed out",)  # what did end is evidence enough
+    halted = _halted("honest", candidate, [finding.rule for finding in found], ("failed", *late))
     if halted is None and not told:
         return Check("honest", NOT_APPLICABLE, "No measure that a binding rule names says anything of this table.")
     return halted or Check(
@@ -120,11 +121,13 @@ def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
     return [rule for rule in rules if candidate.find(rule.measure, rule.subject) is not None]
 
 
-def _halted(case: Case, candidate: Candidate, rules: list[Rule]) -> Check | None:
+def _halted(
+    case: Case, candidate: Candidate, rules: list[Rule], ways: tuple[Reason, ...] = ("failed", "timed out")
+) -> Check | None:  # fmt: skip
     """The check of a case in which a measure broke down or did not end; none where all did."""
     for rule in rules:
         failure = candidate.find(rule.measure, rule.subject)
-        if isinstance(failure, Failure) and failure.reason != "skipped":
+        if isinstance(failure, Failure) and failure.reason in ways:
             return Check(case, BROKEN, f"{rule.measure} gave no number: {failure.message.rstrip('.')}.")
     return None
 

@@ -102,7 +102,7 @@ def page_of(facts: PublicFacts) -> PublicPage:
         facts=facts,
         verdict=verdict,
         words=_words(verdict),
-        symbol={"PASS": "pass", "FAIL": "fail"}.get(verdict.outcome or "", "open"),
+        symbol=_symbol(verdict),
         table=_shown(facts.table, facts.statement),
         numbers=None if facts.publication is None else _shown("published numbers", facts.publication.statement),
         audit=audit_note(Candidate(facts.table, (), statement=facts.statement, audit=facts.audit)),
@@ -122,6 +122,13 @@ def _words(verdict: PublicVerdict) -> str:
     if verdict.outcome is None:
         return NO_VERDICT
     return BROKEN if verdict.outcome == "FAIL" else OPEN
+
+
+def _symbol(verdict: PublicVerdict) -> str:
+    """No tick where binding rules are not shown: it would be taken for theirs, too."""
+    if verdict.outcome == "PASS":
+        return "open" if verdict.n_binding_hidden else "pass"
+    return "fail" if verdict.outcome == "FAIL" else "open"
 
 
 def _shown(name: str, statement: Mapping[str, Any] | None) -> Shown | None:

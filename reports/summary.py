@@ -1,6 +1,6 @@
 """The report on one screen, as GitHub-flavored Markdown: for a comment on a merge request, or the log of a job."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evaluate.policy import Rule
 from evaluate.result import Candidate, Evaluation
@@ -8,11 +8,11 @@ from evaluate.verdict import Finding, Verdict
 from reports.document import TITLE
 from reports.glossary import entry
 from reports.markdown import bullets, document, name, table, text
-from reports.model_card.privacy import privacy_of
-from reports.model_card.shape import Promise
+from reports.model_card.privacy import privacy_of, together_of
+from reports.model_card.shape import Promise, Together
 from reports.model_card.words import NO_GUARANTEE
 from reports.rulings import Ruling, ruling_of
-from reports.text import compact, loss, number, room
+from reports.text import amount, compact, loss, number, room
 
 SUMMARY = "summary.md"
 INTERNAL = "**Internal.** Numbers computed from real rows, outside any privacy guarantee. Do not pass them on."
@@ -74,7 +74,8 @@ def _verdict_row(evaluation: Evaluation, ruling: Ruling, release: str | None) ->
     named = f"{name(verdict.candidate)}{' (named for release)' if verdict.candidate == release else ''}"
     policy = f"{name(verdict.policy)} {verdict.version}"
     candidate = _candidate(evaluation, verdict.candidate)
-    privacy = "\u2014" if candidate is None else _in_short(candidate)
+    together = together_of(evaluation.provenance.get("sweep"))
+    privacy = "\u2014" if candidate is None else _in_short(candidate, together)
     return f"{MARKS[verdict.verdict]} **{ruling.words}**", named, text(verdict.audience), policy, privacy
 
 
@@ -87,7 +88,7 @@ def _of(evaluation: Evaluation, ruling: Ruling, release: str | None) -> Iterator
     yield from bullets(f"Self-test: {check.reason}" for check in ruling.broken)
     candidate = _candidate(evaluation, verdict.candidate)
     if candidate is not None:
-        yield from _privacy(candidate)
+        yield from _privacy(candidate, evaluation.provenance.get("ledger"))
     counted = {outcome: sum(f.outcome == outcome for f in verdict.findings) for outcome in _OUTCOMES}
     summed = ", ".join(f"{n} {outcome}" for outcome, n in counted.items() if n)
     yield f"\n<details{'' if release not in (None, verdict.candidate) else ' open'}>"
@@ -130,15 +131,16 @@ def _reason(finding: Finding) -> str:
     return f"{entry(finding.rule.measure).title}{subject}: {finding.outcome}. {finding.reason}{waived}"
 
 
-def _in_short(candidate: Candidate) -> str:
+def _in_short(candidate: Candidate, together: Together | None) -> str:
     said = privacy_of(candidate, "internal")
     if not isinstance(said, Promise):
         return f"**{NO_GUARANTEE}**"
     flag = "" if said.status == "formal" else f" **{said.status.upper()}**"
-    return f"epsilon {loss(said.epsilon)}, delta {loss(said.delta)}{flag}"
+    beside = "" if together is None else f"; {together.fits} fits together {loss(together.epsilon)}"
+    return f"epsilon {loss(said.epsilon)}, delta {loss(said.delta)}{beside}{flag}"
 
 
-def _privacy(candidate: Candidate) -> Iterator[str]:
+def _privacy(candidate: Candidate, booked: object) -> Iterator[str]:
     """What the table promises, in two lines."""
     said = privacy_of(candidate, "internal")
     if not isinstance(said, Promise):
@@ -149,15 +151,17 @@ def _privacy(candidate: Candidate) -> Iterator[str]:
     if said.status != "formal":
         yield f"**{text(said.in_words[0])}**\n"
         return
-    yield f"{_ledger(said)} {_audit(said)}\n"
+    yield f"{_ledger(said, booked)} {_audit(said)}\n"
 
 
-def _ledger(said: Promise) -> str:
+def _ledger(said: Promise, booked: object) -> str:
+    """What is left after all fits of the run, of which each knows its own and those before it."""
     held = said.ledger
     if held is None or held.left_epsilon is None or held.total_epsilon is None:
         return text(said.ledger_in_words)
-    left, whole = room(held.left_epsilon), loss(held.total_epsilon)
-    return f"Ledger of {name(held.dataset)}: {left} of {whole} is left."
+    after_all = amount(booked.get("left_epsilon")) if isinstance(booked, Mapping) else None
+    left, whole = room(held.left_epsilon if after_all is None else after_all), loss(held.total_epsilon)
+    return f"Ledger of {name(held.dataset)}: epsilon {left} of {whole} is left."
 
 
 def _audit(said: Promise) -> str:

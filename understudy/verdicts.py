@@ -95,6 +95,8 @@ def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: 
     """
     known = {policy.name: policy for policy in policies}
     for waiver in waivers:
+        if not known:
+            raise JobError("a waiver is for a rule of a policy, and no policy is judged by; name one")
         policy = known.get(waiver.policy)
         if policy is None:
             raise JobError(

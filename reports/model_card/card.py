@@ -6,26 +6,21 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Verdict
-from reports.books import warned
-from reports.document import TITLE, WORDS
-from reports.glossary import KEY_FIGURES, entry
-from reports.limits import limits_of
+from reports.document import TITLE
 from reports.model_card import words
+from reports.model_card.measured import measured_of
 from reports.model_card.privacy import privacy_of, together_of
 from reports.model_card.shape import (
     CARD_VERSION,
     Expected,
-    Figure,
     Form,
     InternalCard,
     Made,
-    Measured,
     NoPromise,
     Promise,
     PublicCard,
-    Ruled,
     Table,
     Together,
     Trained,
@@ -87,7 +82,7 @@ def internal_card(
         **_shared(evaluation, candidate, facts, "internal"),
         form="internal",
         notice=words.INTERNAL,
-        measured=_measured(evaluation, candidate, verdicts),
+        measured=measured_of(evaluation, candidate, verdicts),
     )
 
 
@@ -111,9 +106,8 @@ def _found(evaluation: Evaluation, name: str) -> Candidate:
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
     """What both forms hold. Of the evaluation, a public card may read what was said before any real row was."""
     known = evaluation.provenance
-    n_private = sum(bool(one.statement) for one in evaluation.candidates)
     together = facts.together or together_of(known.get("sweep"))
-    privacy = privacy_of(candidate, form, together, n_private)
+    privacy = privacy_of(candidate, form, together, _remarks(evaluation))
     n = _evaluations(known.get(ATTEMPTS))
     return {
         "card_version": CARD_VERSION,
@@ -131,6 +125,14 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "evaluations": n,
         "evaluations_in_words": words.evaluations_in_words(n),
     }
+
+
+def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
+    """What its statement cannot say of a table: what else was fitted, and that nobody saw where it came from."""
+    n_private = sum(bool(one.statement) for one in evaluation.candidates)
+    several = (words.of_several(n_private),) if n_private > 1 else ()
+    # A run splits the table itself; whoever offers one brings the two sides.
+    return several if evaluation.provenance.get("split") else (*several, words.UNVERIFIED)
 
 
 def _task(schema: Mapping[str, Any], form: Form) -> str | None:
@@ -204,35 +206,6 @@ def _expected(candidate: Candidate) -> Expected | None:
         return None
     column, tree, pair = (amount(candidate.expected.get(key), 1e9) for key in ("column", "tree", "pair"))
     return Expected(column=column, pair=tree, typical_pair=pair)
-
-
-def _measured(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
-    found = [candidate.find(measure) for measure in KEY_FIGURES]
-    said = evaluation.provenance.get("warnings")
-    return Measured(
-        figures=tuple(_figure(one) for one in found if isinstance(one, Estimate)),
-        not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
-        limits=limits_of(candidate).power,
-        warnings=tuple(warned(one) for one in said) if isinstance(said, list | tuple) else (),
-        verdicts=tuple(
-            Ruled(
-                policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict, words=WORDS[v.verdict]
-            )
-            for v in verdicts
-            if v.candidate == candidate.name
-        ),
-    )  # fmt: skip
-
-
-def _figure(found: Estimate) -> Figure:
-    return Figure(
-        measure=found.measure,
-        title=entry(found.measure).title,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        fresh_sample=found.reference,
-    )
 
 
 def _two_digits(n: object) -> int | None:

@@ -125,7 +125,7 @@ def _ledger(said: Promise) -> Iterator[str]:
         ("unit", name(held.unit)),
         ("epsilon of this release", _loss(held.epsilon)),
         ("spent after it", _loss(held.spent_epsilon)),
-        ("left", DASH if held.left_epsilon is None else room(held.left_epsilon)),
+        ("left after it", DASH if held.left_epsilon is None else room(held.left_epsilon)),
         ("total", f"{_loss(held.total_epsilon)} at delta {_loss(held.total_delta)}"),
     ]
     rows += [(what, name(value)) for what, value in (("reservation", held.reservation), ("entry", held.entry)) if value]

@@ -35,7 +35,7 @@ RELATIONS = {"zero-out": "zero-out: one unit is replaced by nothing, its slot ke
 
 
 def privacy_of(
-    candidate: Candidate, form: Form, together: Together | None = None, n_private: int = 1
+    candidate: Candidate, form: Form, together: Together | None = None, remarks: tuple[str, ...] = ()
 ) -> Promise | NoPromise:
     """What a table promises; its statement may come from anyone and hold anything.
 
@@ -43,7 +43,7 @@ def privacy_of(
         candidate: the table.
         form: a public card names neither the ledger's entry nor an audit that ran on anything but a stand-in.
         together: what it promises with all else that was drawn with it; none where that is all.
-        n_private: tables of the same evaluation that come with a statement.
+        remarks: further caveats.
     """
     stated = candidate.statement
     if not stated:
@@ -82,7 +82,7 @@ def privacy_of(
         ledger=None if books.ledger is None else _ledger(books.ledger, books.left, form),
         ledger_in_words=words.OUTSIDE_LEDGER if books.ledger is None else words.IN_LEDGER,
         together=together,
-        caveats=(*_caveats(stated), *([words.of_several(n_private)] if n_private > 1 else [])),
+        caveats=(*_caveats(stated), *remarks),
         audit=audit,
     )  # fmt: skip
 

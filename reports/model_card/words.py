@@ -88,6 +88,12 @@ UNKNOWN_EVALUATIONS = (
 )
 
 
+UNVERIFIED = (
+    "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
+    "verified."
+)
+
+
 def of_several(n: int) -> str:
     """What several private fits in one evaluation come to."""
     return (

@@ -81,6 +81,12 @@ def test_one_rule_that_tells_is_enough_though_another_measure_breaks_down() -> N
     assert check("copy", ALL, Failure(AUC, "timed out", "late"), number(COPIES, 0.8, 1.0)).outcome == CAME_OUT
 
 
+def test_honest_rows_need_no_measure_that_a_slow_machine_did_not_end_beside_others() -> None:
+    quiet = number(COPIES, -0.01, 0.01, reference=0.0)
+    assert check("honest", ALL, Failure(AUC, "timed out", "late"), quiet).outcome == CAME_OUT
+    assert check("honest", ALL, Failure(AUC, "failed", "broken"), quiet).outcome == BROKEN
+
+
 def test_shuffled_columns_come_out_by_what_holds_between_columns_only() -> None:
     right_alone = number(COLUMNS, -0.01, 0.01)
     assert check("shuffled", ALL, right_alone, number(SHARE, 0.9, 1.1, floor=1.0)).outcome == CAME_OUT

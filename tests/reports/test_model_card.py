@@ -251,6 +251,15 @@ def test_what_was_drawn_together_is_said_together(evaluation: Evaluation) -> Non
     assert "epsilon 1.5 at delta 1e\u22126, by 2" in to_markdown(public_card(evaluation, "mst", facts))
 
 
+def test_a_card_tells_of_other_fits_and_of_an_origin_that_nobody_saw(evaluation: Evaluation) -> None:
+    first, second, _ = evaluation.candidates
+    both = replace(evaluation, candidates=(first, replace(second, statement=first.statement)))
+    assert "one of 2 private fits" in " ".join(card_content(public_card(both, "mst", FACTS))["privacy"]["caveats"])
+    offered = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    found = [card_content(public_card(one, "mst", FACTS))["privacy"]["caveats"] for one in (evaluation, offered)]
+    assert ["not verified" in " ".join(caveats) for caveats in found] == [False, True]
+
+
 @pytest.mark.parametrize(("said", "n"), [(None, None), (7, 7), ({"evaluations": 3, "tables": 5}, 3), ("x", None)])
 def test_a_card_says_how_many_evaluations_there_were_or_that_nobody_knows(
     evaluation: Evaluation, said: Any, n: int | None

@@ -419,7 +419,9 @@ def test_the_verdict_rests_on_what_is_public_and_says_what_it_leaves_out(known: 
     assert [rule.measure for rule in verdict.hidden] == ["privacy.membership.auc", "columns.tvd.excess"]
     assert "2 rest on numbers that stay inside, 1 of them binding" in page
     assert public_page.ALL_HOLD not in public_page._words(replace(verdict, outcome="PASS"))
-    assert public_page._words(replace(verdict, outcome="PASS", hidden=())) == public_page.ALL_HOLD
+    assert public_page._symbol(replace(verdict, outcome="PASS")) == "open"
+    whole = replace(verdict, outcome="PASS", hidden=())
+    assert (public_page._words(whole), public_page._symbol(whole)) == (public_page.ALL_HOLD, "pass")
 
 
 def test_the_internal_verdict_never_shows(evaluation: Evaluation, synthetic: pd.DataFrame, page: str) -> None:

@@ -65,6 +65,12 @@ def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: 
     assert "**VOID: the noise was not drawn from a secure source." in found
 
 
+def test_of_a_sweep_the_price_of_all_fits_is_told(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    swept = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
+    of_sweep = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
+    assert "epsilon 0.999, delta 1e\u22126; 3 fits together 4.2 |" in to_summary(of_sweep, verdicts_of(evaluation))
+
+
 def test_waivers_are_told_with_who_why_and_until_when(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     (verdict, *_) = verdicts_of(evaluation)
     rule = verdict.findings[0].rule
@@ -118,3 +124,14 @@ def test_text_is_one_line_and_a_table_keeps_its_columns() -> None:
     assert name("") == "(no name)"
     assert [line.count("|") for line in table(("a", "b"), [(text("|"), name("a|b"))]) if line] == [3, 3, 3]
     assert bullets(()) == []
+
+
+def test_the_ledger_is_as_it_stands_after_all_fits_of_the_run(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
+    note = {"dataset": "patients", "unit": "row", "reservation": "r", "entry": "e", "epsilon": 1.1, "total_delta": 1e-5}
+    first, *others = evaluation.candidates
+    stated = {**(first.statement or {}), "ledger": {**note, "spent_epsilon": 1.0, "total_epsilon": 3.0}}
+    booked = replace(
+        evaluation, candidates=(replace(first, statement=stated), *others),
+        provenance={**evaluation.provenance, "ledger": {"left_epsilon": 0.5}},
+    )  # fmt: skip
+    assert "Ledger of `patients`: epsilon 0.5 of 3 is left." in to_summary(booked, verdicts_of(evaluation)[:1])

@@ -334,14 +334,14 @@ def test_two_runs_of_one_output_do_not_meet(workspace: Any) -> None:
 def test_an_error_after_a_finished_fit_keeps_the_work_and_says_how_to_go_on(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy import stages
+    from understudy import run as running
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     write_job(workspace, {"independent": {}}, url=None)
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "report", full)
+        patch.setattr(running, "write_evidence", full)
         refusal(run(workspace, "-q"), "the unfinished work is kept", "--restart")
     assert work_folder(workspace.folder / "out").is_dir()
     ran = run(workspace)

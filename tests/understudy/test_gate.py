@@ -173,6 +173,9 @@ def test_the_report_takes_the_same_waivers(desk: Desk) -> None:
     assert "A. Owner" in out.read_text()
     refused = desk.workspace.run(*arguments, *desk.waivers({"candidate": "d"}))
     assert refused.exit_code == 2
+    alone = desk.workspace.run("report", place, "--out", out, *desk.waivers({}))
+    assert alone.exit_code == 2
+    assert "no policy is judged by" in alone.stderr
 
 
 def test_the_examples_of_the_documentation_are_a_policy_and_waivers() -> None:
@@ -223,6 +226,19 @@ def test_several_candidates_of_a_run_share_one_set_of_self_tests(desk: Desk) -> 
     made = Evaluation.from_json((desk.folder / "out" / "evaluation.json").read_text())
     assert [test.case for test in made.self_tests] == ["honest", "copy", "shuffled"]
     assert {test.candidate is not None for test in made.self_tests if test.case != "shuffled"} == {True}
+
+
+def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluate.engine.self_tests_of", lambda *given: ABSENT[:2])
+    (desk.folder / "house.toml").write_text(tomli_w.dumps({**POLICY, "rules": [POLICY["rules"][1]]}))
+    job = desk.workspace.write_job(
+        policy="house.toml", release="independent", evaluation={"measures": ["validity"]}
+    )  # fmt: skip
+    ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
+    assert ran.exit_code == 3, ran.stderr
+    assert "Self-test shuffled did not come out, so nothing passes." in ran.stdout
 
 
 # Sweeps, in the library.

@@ -189,6 +189,50 @@ def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
         )
 
 
+PUBLIC_PARTS = {
+    "statement", "audit", "generator", "expected", "public_report", "attempts", "versions", "run_id", "schema", "name",
+    "job", "policy_sha256",
+}  # fmt: skip
+"""Parts of an evaluation that what is public may rest on: configuration, what was released, the declared schema."""
+
+
+def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
+    """Every value exchanged that no public thing may rest on."""
+    if place in PUBLIC_PARTS:
+        return content
+    if isinstance(content, dict):
+        return {key: scrambled(value, rng, key) for key, value in content.items()}
+    if isinstance(content, list):
+        return [scrambled(value, rng, place) for value in content]
+    if isinstance(content, int | float) and not isinstance(content, bool):
+        return type(content)(1e5 * (1 + 9 * rng.random()))
+    kept = not isinstance(content, str) or content == "" or place in ("measure", "direction", "case", "reason")
+    return content if kept else f"text{rng.random()}"
+
+
+def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, tmp_path: Path) -> None:
+    from understudy.bundle.public_folder import write_public_folder
+    from understudy.delivery import Delivery
+
+    content = json.loads((done / "out" / "evaluation.json").read_text())
+    version, plan = content.pop("schema_version"), make_plan(done / "job.toml", tmp_path / "none")
+    found = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        told = content if seed == 0 else {key: scrambled(value, rng, key) for key, value in content.items()}
+        evaluation = Evaluation.from_json(json.dumps({**told, "schema_version": version}))
+        folder = tmp_path / str(seed)
+        shutil.copytree(done / "out" / "synthetic", folder / "synthetic")
+        shutil.copyfile(done / "out" / "schema.toml", folder / "schema.toml")
+        tables = {"independent": Path("synthetic/independent.csv")}
+        delivery = Delivery(evaluation, (), plan.policy, plan.title, "independent", tables)
+        write_public_folder(delivery, folder, "2026-11-22T00:00:00Z", None)
+        found.append({path.name: path.read_bytes() for path in sorted((folder / "public").iterdir())})
+    assert len(found[0]) > 5
+    for other in found[1:]:
+        assert {name for name in found[0] if other[name] != found[0][name]} == set()
+
+
 def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
     workspace: Any, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,8 @@ def declared(path: Path) -> Schema:
 
 
 @pytest.mark.parametrize(
-    "name", ["adult", "insurance", "airbnb_nyc", pytest.param("diabetes_hospital", marks=pytest.mark.slow)]
+    "name",
+    ["insurance", *(pytest.param(n, marks=pytest.mark.slow) for n in ("adult", "airbnb_nyc", "diabetes_hospital"))],
 )
 def test_a_private_run_on_a_real_table_ends_in_a_report(
     name: str, shared_table: Callable[[str], Path], tmp_path: Path
@@ -55,7 +56,8 @@ def test_a_private_run_on_a_real_table_ends_in_a_report(
     assert list(synthetic.columns) == list(schema.kept)
 
 
-@pytest.mark.parametrize("name", ["insurance", pytest.param("adult", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["insurance", "adult"])
 def test_a_copy_fails_privacy_half_the_holdout_fails_nothing_and_shuffled_columns_fail_fidelity(
     name: str, shared_table: Callable[[str], Path]
 ) -> None:

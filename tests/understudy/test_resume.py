@@ -216,7 +216,7 @@ def test_only_the_draw_whose_value_was_lost_is_drawn_again_and_somebody_is_told(
     assert evaluation["provenance"]["warnings"] == said["warnings"]
 
 
-@pytest.mark.parametrize("moment", ["charge:before", "charge:after"])
+@pytest.mark.parametrize("moment", [pytest.param("charge:before", marks=pytest.mark.slow), "charge:after"])
 def test_a_lost_draw_is_charged_before_it_is_drawn_again_whoever_dies_when(
     driver: Driver, workspace: Any, moment: str
 ) -> None:
@@ -383,7 +383,7 @@ def change_table(folder: Path) -> None:
 CHANGES = {"job": change_job, "schema": change_schema, "table": change_table}
 
 
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("what", ["job", *(pytest.param(w, marks=pytest.mark.slow) for w in ("schema", "table"))])
 def test_other_work_is_not_taken_up_and_restart_begins_anew(driver: Driver, workspace: Any, what: str) -> None:
     folder = prepared(workspace, what)
     assert driver.attempt(folder, die_at="commit:before") == -9
@@ -424,6 +424,7 @@ def test_a_copy_of_unfinished_work_is_not_taken_up(driver: Driver, workspace: An
     assert "of another output" in one_sentence(folder)
 
 
+@pytest.mark.slow
 def test_a_restart_that_is_killed_leaves_nothing_that_another_start_would_take_for_work(
     driver: Driver, workspace: Any
 ) -> None:
@@ -449,6 +450,7 @@ def test_a_kept_model_is_not_fitted_again_when_a_later_stage_failed(driver: Driv
     assert [sorted(c["seconds"]) for c in evaluation["candidates"]] == [["fit", "sample", "validity"]] * 2
 
 
+@pytest.mark.slow
 def test_a_copy_of_unfinished_work_draws_nothing_once_its_run_is_finished(driver: Driver, workspace: Any) -> None:
     only = {"generators": {"mst": PRIVATE["mst"]}}
     assert driver.attempt(prepared(workspace, "whole", **only)) == 0

@@ -218,7 +218,9 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("signal_number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_number: int, code: int) -> None:
     workspace.write_table(table(60_000, 1))
     workspace.write_schema(n_units=60_000)
@@ -283,7 +285,7 @@ def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
 
     sides, original = [], stages.split
     monkeypatch.setattr(stages, "split", lambda plan, real: sides.append(original(plan, real)) or sides[-1])
-    workspace.write_job(generators=generators)
+    workspace.write_job(generators=generators, evaluation={"measures": ["validity"]})
     for turn in range(2):
         frame = table(900, 0)
         frame.loc[frame.index[5:400], "ill"] ^= bool(turn)  # the target of others changes: a stratified draw would move

@@ -123,7 +123,12 @@ def test_the_output_holds_the_log_of_every_training_and_no_checkpoint(whole: Pat
 
 
 @pytest.mark.parametrize(
-    ("moment", "n", "left"), [("epoch:before", 2, 2), ("epoch:after", 2, 2), ("checkpoint:after", 1, 2)]
+    ("moment", "n", "left"),
+    [
+        ("epoch:after", 2, 2),
+        pytest.param("epoch:before", 2, 2, marks=pytest.mark.slow),
+        pytest.param("checkpoint:after", 1, 2, marks=pytest.mark.slow),
+    ],
 )
 def test_training_without_epsilon_that_was_killed_goes_on_and_ends_where_it_would_have(
     driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
@@ -137,7 +142,10 @@ def test_training_without_epsilon_that_was_killed_goes_on_and_ends_where_it_woul
     assert [line["epoch"] for line in log(folder, "net")] == list(range(1, N_EPOCHS + 1))
 
 
-@pytest.mark.parametrize(("moment", "n", "left"), [("step:after", 3, 3), ("checkpoint:after", N_EPOCHS + 3, 2)])
+@pytest.mark.parametrize(
+    ("moment", "n", "left"),
+    [("step:after", 3, 3), pytest.param("checkpoint:after", N_EPOCHS + 3, 2, marks=pytest.mark.slow)],
+)
 def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_again(
     driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
 ) -> None:
@@ -154,6 +162,7 @@ def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_a
     assert [line["step"] for line in log(folder, "private")][-1] == N_STEPS
 
 
+@pytest.mark.slow
 def test_as_many_lost_steps_as_a_stretch_has_are_charged_again(driver: Driver, workspace: Any) -> None:
     """Twenty stretches there are, so that one of 25 steps has two."""
     generators = {"private": {**GENERATORS["private"], "steps": 25}}
@@ -167,7 +176,13 @@ def test_as_many_lost_steps_as_a_stretch_has_are_charged_again(driver: Driver, w
     assert_charged(folder, once, steps_of(folder, 2))
 
 
-@pytest.mark.parametrize("moment", ["rmtree private:before", "rmtree private:after", "commit:before"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        *(pytest.param(f"rmtree private:{when}", marks=pytest.mark.slow) for when in ("before", "after")),
+        "commit:before",
+    ],
+)
 def test_a_finished_training_is_neither_done_nor_paid_for_again(
     driver: Driver, workspace: Any, whole: Path, moment: str
 ) -> None:
@@ -234,6 +249,7 @@ def test_diverging_training_is_told_in_one_sentence_and_the_work_is_kept(
     assert (kept / "checkpoint.pt").exists()
 
 
+@pytest.mark.slow
 def test_a_learning_rate_far_too_high_ends_in_a_sentence_or_a_table(workspace: Any) -> None:
     folder = workspace.folder
     for name, more in (("tvae", {}), ("ctgan", {"pac": 10, "batch_size": 100})):

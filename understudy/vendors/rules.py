@@ -15,7 +15,7 @@ from evaluate.finding import Finding, finding_of
 from evaluate.intervals import clustered, newcombe
 from evaluate.policy import Policy, Rule
 from evaluate.privacy import copies
-from evaluate.result import Candidate, Estimate
+from evaluate.result import Candidate, Estimate, EvaluationError, Failure
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Tables
 from evaluate.verdict import Verdict, judge
@@ -114,8 +114,6 @@ def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate
 
     What was measured of the columns that are there stays, but nothing that a missing column could have improved.
     """
-    from evaluate.result import Failure
-
     if not lacking:
         return candidate
     shown = ", ".join(map(repr, lacking[:5])) + (f" and {len(lacking) - 5} more" if len(lacking) > 5 else "")
@@ -140,10 +138,16 @@ def convicted(verdict: Verdict, ranking: Mapping[str, Any] | None) -> Verdict:
     Args:
         verdict: of a policy.
         ranking: as an evaluation holds it; none where nothing was compared.
+
+    Raises:
+        EvaluationError: the ranking is damaged; nothing was judged.
     """
-    vendors = (ranking or {}).get("vendors", [])
-    own = [e for v in vendors if v["name"] == verdict.candidate for e in v["evidence"] if e["beyond_policy"]]
-    findings = tuple(_restored(evidence) for evidence in own)
+    try:
+        vendors = (ranking or {}).get("vendors", [])
+        own = [e for v in vendors if v["name"] == verdict.candidate for e in v["evidence"] if e["beyond_policy"]]
+        findings = tuple(_restored(evidence) for evidence in own)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EvaluationError(f"the ranking is damaged ({type(error).__name__}); compare again") from None
     return replace(verdict, verdict="FAIL", findings=(*findings, *verdict.findings)) if findings else verdict
 
 

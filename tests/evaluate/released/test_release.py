@@ -138,6 +138,12 @@ def test_half_the_sensitivity_is_caught_by_the_price() -> None:
     assert all(ratio == pytest.approx(4, rel=2e-3) for ratio in ratios)
 
 
+def test_the_noise_is_another_each_time(sides: Split, synthetic: pd.DataFrame) -> None:
+    schedule = released_schedule(schema_of(), 0.7, "auto")
+    found = {release_numbers(sides, synthetic, schema_of(), Budget(schedule))[1].drawn for _ in range(3)}
+    assert len(found) == 3
+
+
 def test_the_noise_at_thirty_thousand_rows_is_what_the_documentation_says() -> None:
     n, columns = 30_000, {f"c{i}": {"kind": "boolean"} for i in range(15)}
     schedule = released_schedule(schema_of(n_units=n, target="c0", columns=columns), 0.1, "auto")

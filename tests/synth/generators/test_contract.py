@@ -256,7 +256,7 @@ def test_columns_whose_domain_is_not_declared_are_fitted(name: str, frame: pd.Da
     assert synthetic["age"].between(17, 90).all()
 
 
-@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("private", MANY_FITS)
 def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
     private: str, frame: pd.DataFrame, schema: Schema
 ) -> None:
@@ -273,7 +273,9 @@ def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
     assert found["income"].categories == ("<=50K", ">50K")  # type: ignore[union-attr]
     assert set(found["job"].categories) == {"007", "NA", "clerk", "None"}  # type: ignore[union-attr]
     assert found["level"].categories == (1, 2, 7)  # type: ignore[union-attr]
-    assert found["age"].bounds == (16, 127)  # type: ignore[union-attr]
+    low, high = found["age"].bounds  # type: ignore[union-attr]
+    assert low <= 16  # noise alone puts an end further out in one fit of a hundred
+    assert high >= 127
     assert violations(model.sample(300, seed=0), loose) == []
 
 

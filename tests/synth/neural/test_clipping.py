@@ -12,7 +12,7 @@ from torch import nn
 
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator
-from synth.neural.checkpoint import CLIPPING, LOG
+from synth.neural.checkpoint import CLIPPING, LOG, Place
 from synth.neural.clipping import ClipTally
 from synth.neural.dp_sgd import ExactSums
 from synth.neural.opacus_sums import OpacusSums
@@ -99,3 +99,16 @@ def test_a_fit_notes_what_it_clipped_where_that_is_wanted(
     handed_on = [json.dumps(model.statement.to_dict()), (tmp_path / LOG).read_text()]
     handed_on += [path.read_text() for path in (tmp_path / "model").glob("*.json")]
     assert not [content for content in handed_on if '"clipped"' in content or '"units"' in content]
+
+
+def test_what_comes_after_the_last_checkpoint_is_counted_once(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    assert not place.tallies
+    (tmp_path / CLIPPING).touch()
+    assert place.tallies
+    for step in (3, 6, 9):
+        place.note({"step": step})
+        place.note({"step": step, "clipped": 1, "units": 2}, CLIPPING)
+    place.rewind(6)
+    assert [line["step"] for line in noted(tmp_path)] == [3, 6]
+    assert len((tmp_path / LOG).read_text().splitlines()) == 2

@@ -17,6 +17,7 @@ from synth.dp.accounting import rdp_curve
 from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.ledger import open_ledger
+from understudy.bundle.verification import Demand, verify
 
 DRIVER = Path(__file__).parent / "driver.py"
 
@@ -89,6 +90,7 @@ class Jobs:
                 assert {"synthetic/independent.csv", "models/independent/model.json"} <= set(made)
                 missing = [n for n in ("report.html", "verdict.json", "job.toml", *made) if not (out / n).is_file()]
                 assert not missing
+                assert verify(out, Demand()).problems == ()
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,19 @@ def test_json_says_what_was_said_and_nothing_else_is_printed(market: Compared) -
     assert market.json["vendors"][0]["name"] == "independent"
 
 
+def test_a_damaged_ranking_is_refused_in_a_sentence(market: Compared, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from understudy.cli import app
+
+    content = json.loads((market.out / "evaluation.json").read_text(encoding="utf-8"))
+    content["ranking"]["vendors"] = [{"name": "cheat"}]
+    (tmp_path / "damaged.json").write_text(json.dumps(content), encoding="utf-8")
+    found = CliRunner().invoke(app, ["gate", str(tmp_path / "damaged.json")])
+    assert found.exit_code == 2
+    assert "compare again" in found.stderr
+
+
 # One comparison each, as small as it can be.
 
 QUICK = ("--measure", "privacy.copies")
