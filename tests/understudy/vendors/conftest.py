@@ -1,7 +1,7 @@
 """Nine deliveries of one real table, honest ones and others, compared once for all tests."""
 
 import json
-from collections.abc import Iterator
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from evaluate import ranking
@@ -90,15 +91,6 @@ def run(folder: Path, tables: list[str], *options: object) -> Compared:
     return Compared(folder, result.exit_code, result.stdout, result.stderr)
 
 
-@pytest.fixture(scope="session")
-def quick() -> Iterator[None]:
-    """Models that learn in few steps: how well they serve is not what these tests are about."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
-        patch.setitem(models.BOOSTING, "max_iter", 8)
-        yield
-
-
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a real table in two parts, and its schema; tables are ranked by one figure that is quick."""
@@ -116,9 +108,22 @@ def furnished(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def market(tmp_path_factory: pytest.TempPathFactory, quick: None) -> Compared:
-    """Three of our generators, a cheat of each kind, and files that are off."""
-    folder = furnished(tmp_path_factory.mktemp("market"))
+def market(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """Three of our generators, a cheat of each kind, and files that are off; made once for all processes of a suite."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "market"
+    with FileLock(f"{folder}.lock"):
+        known = folder / "known.json"
+        if not known.exists():
+            folder.mkdir()
+            found = compared_market(folder)
+            said = {"exit_code": found.exit_code, "stdout": found.stdout, "stderr": found.stderr}
+            known.write_text(json.dumps(said), encoding="utf-8")
+        return Compared(folder, **json.loads(known.read_text(encoding="utf-8")))
+
+
+def compared_market(folder: Path) -> Compared:
+    furnished(folder)
     train, schema = people(N_TRAIN, 1), build_schema(SCHEMA)
     for label, name, parameters in (
         ("independent", "independent", {}),
@@ -151,4 +156,7 @@ def market(tmp_path_factory: pytest.TempPathFactory, quick: None) -> Compared:
     chosen = [part for measure in MEASURES for part in ("--measure", measure)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
+        # Models that learn in few steps: how well they serve is not what these tests are about.
+        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
+        patch.setitem(models.BOOSTING, "max_iter", 8)
         return run(folder, tables, "--claims", folder / "claims.toml", *chosen)
