@@ -108,7 +108,7 @@ def test_as_a_fit_stops_it_is_near_enough(
     assert distance(ours.marginal(NAMES), theirs[-1]) < SHARE_OF_TOTAL
 
 
-@pytest.mark.parametrize("fault", ["sigma", "clique"])
+@pytest.mark.parametrize("fault", ["sigma", pytest.param("clique", marks=pytest.mark.slow)])
 def test_a_fault_in_what_is_estimated_is_seen(
     mbi: Oracle, fault: str, random_joint: Table, projected: Project, rng: np.random.Generator
 ) -> None:
