@@ -3,12 +3,12 @@
 Internal: all of them hold numbers computed from real rows. Each line says so itself, since lines get copied.
 """
 
-import csv
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from reports.spreadsheet import write_csv
 from reports.sweep import Point, Sweep, average, by_setting, mean_of, sweep_of, sweep_points
 from reports.text import loss
 from synth.output import whole_file
@@ -125,10 +125,7 @@ def _subject(columns: tuple[str, ...]) -> str:
 
 
 def _write(path: Path, columns: Sequence[str], lines: Iterable[Line], notice: str) -> None:
-    with whole_file(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**line, "notice": notice} for line in lines)
+    write_csv(path, columns, ({**dict.fromkeys(columns), **line, "notice": notice} for line in lines))
 
 
 def _statement(sweep: Sweep) -> str:

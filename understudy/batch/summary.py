@@ -1,6 +1,5 @@
 """What a batch came to, for people, spreadsheets and programs."""
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from reports.spreadsheet import write_csv
 from synth.errors import UnderstudyError
 from synth.output import whole_file
 from synth.schema_file import read_schema
@@ -18,9 +18,6 @@ FIELDS = ("job", "state", "finished_earlier", "epsilon", "seconds", "out", "erro
 HEADINGS = ("job", "state", "epsilon", "seconds", "output", "error")
 MOST_SHOWN = 90
 """Characters of an error in a table on a terminal; the rest is in the files."""
-
-FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What begins a cell that a spreadsheet would compute."""
 
 
 def content_of(outcomes: Sequence[Outcome], code: int, began: datetime) -> dict[str, Any]:
@@ -66,23 +63,9 @@ def write_summary(content: dict[str, Any], folder: Path) -> None:
     Raises:
         OSError: there is no room for them.
     """
-    with whole_file(folder / SUMMARY_CSV) as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(FIELDS)
-        for job in content["jobs"]:
-            writer.writerow([cell(job[name]) for name in FIELDS])
+    write_csv(folder / SUMMARY_CSV, FIELDS, content["jobs"])
     with whole_file(folder / SUMMARY_JSON) as beside:
         beside.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-
-
-def cell(value: object) -> str:
-    """A value as a cell that no spreadsheet takes for a formula.
-
-    >>> cell("=1+1"), cell(0.5), cell(-9), cell(None)
-    ("'=1+1", '0.5', '-9', '')
-    """
-    text = "" if value is None else str(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA_SIGNS) else text
 
 
 def accounts(jobs: Sequence[BatchJob]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import OutFolder, SchemaFile, SeedOption, console_of
+from understudy.cli.signing import SignKey, signer_of
 
 if TYPE_CHECKING:
     from understudy.console import Console
@@ -48,6 +49,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     targets: Annotated[
         str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
     ] = "8000",
+    sign_key: SignKey = None,
 ) -> int:
     """Compare vendors' tables on the same terms: bar those that break a rule, rank the others in groups.
 
@@ -62,6 +64,7 @@ def compare(  # noqa: PLR0913 - options of the command line
 
     console = console_of(ctx)
     check_new_folder(out)
+    signer = signer_of(sign_key, console)
     asked = Asked(
         real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, seed,
         rows, tuple(measure or ()) or None, time_limit_s, target, parsed_targets(targets),
@@ -69,7 +72,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     with console.stage("compare") as progress:
         found = compared(asked, progress)
     with console.stage("report"):
-        deliver_comparison(found, asked, out)
+        deliver_comparison(found, asked, out, signer)
     for sentence in sentences(found):
         console.warn(sentence)
     _show(found, console)

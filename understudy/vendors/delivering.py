@@ -1,14 +1,16 @@
 """What a comparison writes: the evidence as every evaluation has it, and a table that a spreadsheet opens safely."""
 
-import csv
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from synth.output import whole_file, whole_folder
-from understudy.delivery import Delivery, deliver
+from reports.spreadsheet import write_csv
+from synth.output import whole_folder
+from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.keys import Signer
+from understudy.delivery import Delivery
 from understudy.exit_codes import DONE, FAILED, INCONCLUSIVE
+from understudy.policies import find_policy
 from understudy.vendors.asked import Asked
 from understudy.vendors.comparing import Comparison
 
@@ -19,46 +21,28 @@ COLUMNS = (
     "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
     "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "same_as",
 )  # fmt: skip
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a cell begins that some spreadsheet runs instead of showing it: the last four are full-width forms.
-
-Source: OWASP, "CSV Injection"."""
 
 
-def deliver_comparison(found: Comparison, asked: Asked, folder: Path) -> None:
-    """The folder of a comparison, whole or not at all.
+def deliver_comparison(found: Comparison, asked: Asked, folder: Path, signer: Signer | None = None) -> None:
+    """The sealed folder of a comparison, whole or not at all.
 
     Args:
         found: what the comparison came to.
-        asked: the schema it was asked with stands beside.
+        asked: the schema and the policy that it was asked with stand beside.
         folder: must be new.
+        signer: signs it; none: nobody does.
 
     Raises:
+        BundleError: something cannot be part of a bundle; nothing was left.
         OutputError: the place is taken or cannot be written; nothing was left there.
     """
+    delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
+    given = {"schema.toml": asked.schema, "policy.toml": find_policy(asked.policy, Path())}
     with whole_folder(folder) as beside:
-        shutil.copyfile(asked.schema, beside / "schema.toml")
-        deliver(Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None), beside)
-        with whole_file(beside / TABLE) as path, path.open("w", encoding="utf-8", newline="") as file:
-            ranking = found.evaluation.ranking or {}
-            names = [one["figure"] for one in ranking["figures"]]
-            ends = [f"{name} {part}" for name in names for part in ("value", "group")]
-            writer = csv.DictWriter(file, [*COLUMNS, *ends, "reason", "notice"], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(_lines(found, ranking))
-
-
-def safe(text: Any) -> Any:
-    """A cell that every spreadsheet shows as text: what would be run as a formula gets an apostrophe before it.
-
-    >>> safe("=HYPERLINK(1)"), safe("  @x"), safe(-1.5), safe("acme")
-    ("'=HYPERLINK(1)", "'  @x", -1.5, 'acme')
-    """
-    if not isinstance(text, str):
-        return text
-    # Not all text is UTF-8: what is not is shown by its code.
-    shown = text.replace("\0", "").encode("utf-8", "backslashreplace").decode("utf-8")
-    return f"'{shown}" if shown.startswith(FORMULA) or shown.lstrip().startswith(FORMULA) else shown
+        ranking = found.evaluation.ranking or {}
+        ends = [f"{one['figure']} {part}" for one in ranking["figures"] for part in ("value", "group")]
+        write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, ranking))
+        write_evidence(Evidence(delivery, given, {"comparison": asked.seed}), beside, signer)
 
 
 def _lines(found: Comparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -79,7 +63,7 @@ def _lines(found: Comparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, 
         for one in ranking["figures"]:
             line[f"{one['figure']} value"] = one["values"].get(vendor.name)
             line[f"{one['figure']} group"] = one["letters"].get(vendor.name)
-        yield {key: safe(value) for key, value in line.items()}
+        yield line
 
 
 def exit_code(found: Comparison) -> int:
