@@ -21,7 +21,7 @@ import importlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,7 @@ from synth.schema import Schema, build_schema
 from synth.split import row_keys, twins
 from synth.table.conforming import Outside
 
+T = TypeVar("T")
 Measure = Callable[[Tables], Measurement]
 
 
@@ -231,23 +232,40 @@ def isolated(
         work: measures.
         time_limit_s: wall seconds; none for no limit.
     """
+    found, seconds = attempted(measure, work, time_limit_s)
+    if isinstance(found, Failure):
+        found = Measurement(failures=_failures(measure, found.reason, found.message))
+    return found, seconds
+
+
+def attempted(
+    name: str, work: Callable[[], T], time_limit_s: float | None = None
+) -> tuple[T | Failure, float]:  # fmt: skip
+    """What some work gives, or the failure that anything that goes wrong is turned into, and its wall seconds.
+
+    Args:
+        name: what the failure is called.
+        work: whatever one candidate must not spoil for the others.
+        time_limit_s: wall seconds; none for no limit.
+    """
     began = time.monotonic()
-    late = f"it did not end within time_limit_s={time_limit_s:g}" if time_limit_s is not None else ""
+    late = Failure(
+        name, "timed out", "" if time_limit_s is None else f"it did not end within time_limit_s={time_limit_s:g}"
+    )
+    found: T | Failure
     try:
         with deadline(time_limit_s):
-            measurement = work()
+            found = work()
     except OutOfTimeError:
-        measurement = Measurement(failures=_failures(measure, "timed out", late))
+        found = late
     except UnderstudyError as error:  # by contract such a message holds no cell value
-        measurement = Measurement(failures=_failures(measure, "failed", str(error)))
+        found = Failure(name, "failed", str(error))
     except Exception as error:  # noqa: BLE001 (one measure must not take the others down)
-        why = f"it ended in an internal error, {type(error).__name__}; please report it"
-        measurement = Measurement(failures=_failures(measure, "failed", why))
+        found = Failure(name, "failed", f"it ended in an internal error, {type(error).__name__}; please report it")
     seconds = time.monotonic() - began
-    if time_limit_s is not None and seconds > time_limit_s and not measurement.failures:
-        # No alarm can be set outside the main thread: the result came, but not in time.
-        measurement = Measurement(failures=_failures(measure, "timed out", late))
-    return measurement, seconds
+    # No alarm can be set outside the main thread: the result came, but not in time.
+    in_time = time_limit_s is None or seconds <= time_limit_s or isinstance(found, Failure)
+    return found if in_time else late, seconds
 
 
 def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:

@@ -13,6 +13,7 @@ from evaluate.policy import Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.waiver import Waiver
+from synth.dp.statement import is_claim
 from synth.errors import JobError
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -30,7 +31,8 @@ NEVER_WAIVED: Mapping[str, str] = {
     AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",
     "privacy.personal": "values of real people stand in the table, and nobody can answer in their place; remove them",
 }
-"""Measures whose FAIL no waiver covers, and why. Where they are merely not known, an owner may answer for that."""
+"""Measures whose FAIL no waiver covers, nor a number beyond the limit that has no interval, and why. Where they are
+merely not known, an owner may answer for that."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,17 @@ def breaks(value: float, rule: Rule) -> bool:
 
 def _never(finding: Finding) -> str:
     """Why nobody may waive a finding; empty where an owner may answer for it."""
-    if finding.outcome != "FAIL":
+    if finding.outcome != "FAIL" and not _is_beyond(finding):
         return ""
     if finding.reason == VOID:
         return "a statement whose noise can be guessed promises nothing; fit again with secure noise"
     return NEVER_WAIVED.get(finding.rule.measure, "")
+
+
+def _is_beyond(finding: Finding) -> bool:
+    """Whether a number without an interval lies beyond the limit: of what is counted, it is known all the same."""
+    found = finding.estimate
+    return found is not None and found.low is None and breaks(found.value, finding.rule)
 
 
 def _unguarded(finding: Finding) -> bool:
@@ -176,12 +184,13 @@ def _n_needed(estimate: Estimate, limit: float) -> int | None:
 def _of_statement(candidate: Candidate, rule: Rule) -> Finding:
     if candidate.statement is None:
         return Finding(rule, "FAIL", NO_GUARANTEE)
-    if not candidate.statement.get("private", False):
+    if candidate.statement.get("private") is not True:
         return Finding(rule, "FAIL", VOID)
     field = rule.measure.removeprefix(STATEMENT)
     claim = candidate.statement.get(field)
-    if not isinstance(claim, int | float) or not math.isfinite(claim):
-        return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field}.")
+    if not is_claim(field, claim):
+        return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field} that a fit with noise can claim.")
+    assert isinstance(claim, int | float)
     estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note="A claim, not measured.")
     if claim <= rule.limit:
         return Finding(rule, "PASS", f"The claimed {field} keeps the limit.", estimate)

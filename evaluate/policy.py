@@ -21,7 +21,7 @@ class Rule(Frozen):
     measure: str = Field(
         description="Name of a number that a rule may rest on.", json_schema_extra={"enum": [*sorted(GATEABLE)]}
     )
-    limit: float = Field(description="The unfavorable end of the 95% interval has to keep it.")
+    limit: float = Field(strict=True, description="The unfavorable end of the 95% interval has to keep it.")
     why: str = Field(min_length=1, description="The reason for this limit, for the one who has to defend it.")
     severity: Literal["fail", "warn"] = Field(default="fail", description="A warning never changes the verdict.")
     subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
@@ -45,7 +45,7 @@ class Policy(Frozen):
     """What must hold before a table may go to an audience."""
 
     name: str = Field(min_length=1, description="What verdicts and waivers call it.")
-    version: int = Field(ge=1, description="Raised with every change; a waiver is for one version only.")
+    version: int = Field(strict=True, ge=1, description="Raised with every change; a waiver is for one version only.")
     audience: str = Field(min_length=1, description="Who may have a table that passes.")
     description: str = Field(default="", description="What it is for, and what it rests on.")
     valid_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = Field(
@@ -54,6 +54,13 @@ class Policy(Frozen):
         "until it is withdrawn.",
     )
     rules: tuple[Rule, ...] = Field(default=(), description="Without a binding one, nothing passes.")
+
+    @field_validator("name", "audience")
+    @classmethod
+    def _said(cls, text: str) -> str:
+        if text != text.strip() or not text.isprintable():
+            raise ValueError("verdicts name it, so it is one line of text without spaces around it; write it so")
+        return text
 
     @model_validator(mode="after")
     def _once(self) -> Self:

@@ -7,8 +7,11 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
+from synth.dp.statement import CLOSED
 from synth.errors import BadInput
 
 SCHEMA_VERSION = 2
@@ -44,9 +47,11 @@ class Estimate:
             this sample size; none for all others.
     """
 
+    __pydantic_config__: ClassVar = CLOSED
+
     measure: str
     value: float
-    n: int
+    n: Annotated[int, Field(ge=0)]
     direction: Direction
     subject: tuple[str, ...] = ()
     low: float | None = None
@@ -76,6 +81,8 @@ class Failure:
         subject: the columns it is about; empty for the whole table, or for all columns.
     """
 
+    __pydantic_config__: ClassVar = CLOSED
+
     measure: str
     reason: Reason
     message: str
@@ -101,6 +108,8 @@ class Candidate:
             there are no constraints.
     """
 
+    __pydantic_config__: ClassVar = CLOSED
+
     name: str
     estimates: tuple[Estimate, ...]
     failures: tuple[Failure, ...] = ()
@@ -110,7 +119,7 @@ class Candidate:
     seconds: Mapping[str, float] = field(default_factory=dict)
     audit: Mapping[str, Any] | None = None
     expected: Mapping[str, Any] | None = None
-    n_rejected_rows: int | None = None
+    n_rejected_rows: Annotated[int, Field(ge=0)] | None = None
 
     def find(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
         """The estimate of a measure, else its failure, else none."""
@@ -134,6 +143,8 @@ class SelfTest:
         absent: why it says nothing, as a sentence; empty where there is a candidate.
     """
 
+    __pydantic_config__: ClassVar = CLOSED
+
     case: Case
     candidate: Candidate | None = None
     absent: str = ""
@@ -148,7 +159,7 @@ class Evaluation:
     """One real table's evaluation of one or more synthetic tables. It reads real data: outside any guarantee.
 
     Attributes:
-        candidates: one for each synthetic table.
+        candidates: one for each synthetic table, at least one in a file, and each of a name of its own.
         real: facts about the real table: rows of train and holdout, exact duplicates across them, columns, target.
         schema: the schema as plain data.
         provenance: seed, versions, keyed fingerprints; filled in by the application.
@@ -157,7 +168,9 @@ class Evaluation:
             compared.
     """
 
-    candidates: tuple[Candidate, ...]
+    __pydantic_config__: ClassVar = CLOSED
+
+    candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
     real: Mapping[str, Any]
     schema: Mapping[str, Any]
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -171,64 +184,11 @@ class Evaluation:
 
     @staticmethod
     def from_json(text: str) -> "Evaluation":
-        """An evaluation from JSON text.
+        """An evaluation from JSON text, refused where it holds anything that `to_json` does not write.
 
         Raises:
-            EvaluationError: the text is not an evaluation, or a newer version's.
+            EvaluationError: the text is not an evaluation, a damaged one, or another version's.
         """
-        try:
-            content = json.loads(text)
-            version = content.pop("schema_version")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise EvaluationError("this is not an evaluation; pass a file that `understudy evaluate` wrote") from None
-        if version != SCHEMA_VERSION:
-            raise EvaluationError(
-                f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {version!r}; "
-                f"{'evaluate again' if _is_older(version) else 'upgrade understudy'}"
-            )
-        try:
-            if not all(isinstance(content[part], dict) for part in ("real", "schema", "provenance")):
-                raise TypeError
-            return Evaluation(
-                candidates=tuple(_candidate(c) for c in content["candidates"]),
-                real=content["real"],
-                schema=content["schema"],
-                provenance=content["provenance"],
-                self_tests=tuple(_self_test(one) for one in content["self_tests"]),
-                ranking=_plain(content["ranking"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise EvaluationError(f"the evaluation is damaged ({type(error).__name__}); evaluate again") from None
+        from evaluate.result_reading import evaluation_from
 
-
-def _is_older(version: object) -> bool:
-    return isinstance(version, int) and version < SCHEMA_VERSION
-
-
-def _plain(content: Any) -> Mapping[str, Any] | None:
-    if not isinstance(content, dict | None):
-        raise TypeError
-    return content
-
-
-def _self_test(content: Mapping[str, Any]) -> SelfTest:
-    if content["case"] not in get_args(Case):
-        raise ValueError
-    measured = content["candidate"]
-    return SelfTest(content["case"], None if measured is None else _candidate(measured), content["absent"])
-
-
-def _candidate(content: Mapping[str, Any]) -> Candidate:
-    if not all(isinstance(content[part], dict) for part in ("figures", "generator", "seconds")):
-        raise TypeError
-    if not all(isinstance(content.get(part), dict | None) for part in ("audit", "expected")):
-        raise TypeError
-    if not isinstance(content.get("n_rejected_rows"), int | None):
-        raise TypeError
-    return Candidate(
-        **{
-            **content,
-            "estimates": tuple(Estimate(**{**e, "subject": tuple(e["subject"])}) for e in content["estimates"]),
-            "failures": tuple(Failure(**{**f, "subject": tuple(f["subject"])}) for f in content["failures"]),
-        }
-    )
+        return evaluation_from(text)

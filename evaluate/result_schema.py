@@ -9,17 +9,39 @@ from pydantic import TypeAdapter
 
 from evaluate import result
 from evaluate.result import NOTICE, SCHEMA_VERSION, Evaluation
+from synth.dp import statement
+from synth.dp.statement import PrivacyStatement
 
 _ENTRY = re.compile(r"^    (\w+): (.+(?:\n      .+)*)", re.MULTILINE)
 """A line of the section "Attributes" of a docstring, with the lines that go on from it."""
 
 
+_ONCE = ("candidates", "estimates", "self_tests")
+"""Lists that hold nothing twice."""
+_EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "SelfTest": (
+        {"candidate": {"type": "null"}, "absent": {"minLength": 1}},
+        {"candidate": {"type": "object"}, "absent": {"const": ""}},
+    ),
+    "Estimate": (
+        {"low": {"type": "null"}, "high": {"type": "null"}},
+        {"low": {"type": "number"}, "high": {"type": "number"}},
+    ),
+}
+"""What goes together: a table that was measured or why not, both ends of an interval or none."""
+
+
 def evaluation_json() -> dict[str, Any]:
     """The JSON Schema of what `Evaluation.to_json` writes: every key is there, and no other."""
     made = TypeAdapter(Evaluation).json_schema()
-    definitions = made.pop("$defs")
+    stated = TypeAdapter(PrivacyStatement).json_schema(ref_template="#/$defs/{model}")
+    definitions = {**made.pop("$defs"), **stated.pop("$defs"), "PrivacyStatement": stated}
     for name, definition in definitions.items():
-        _close(definition, getattr(result, name))
+        _close(definition, getattr(result, name, None) or getattr(statement, name))
+        if name in _EITHER:
+            definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
+    promised = definitions["Candidate"]["properties"]["statement"]
+    promised["anyOf"] = [{"$ref": "#/$defs/PrivacyStatement"}, {"type": "null"}]
     _close(made, Evaluation)
     head = {
         "schema_version": {
@@ -43,5 +65,7 @@ def _close(definition: dict[str, Any], of: Any) -> None:
     definition["additionalProperties"] = False
     for name, found in definition["properties"].items():
         found.pop("default", None)
+        if name in _ONCE:
+            found["uniqueItems"] = True
         if name in explained:
             found["description"] = explained[name]

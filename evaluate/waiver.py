@@ -1,7 +1,8 @@
 """Waivers: a named person answers, until a date, for one rule that a table does not keep."""
 
+import re
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,12 +11,14 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from synth.errors import JobError
 from synth.validation import Frozen, read_toml, sentence
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
 
 class Waiver(Frozen):
     """One rule of one policy that need not hold for one table until a date."""
 
     policy: str = Field(min_length=1, description="Name of the policy.")
-    version: int = Field(ge=1, description="Version of the policy; another version needs another waiver.")
+    version: int = Field(strict=True, ge=1, description="Version of the policy; another version needs another waiver.")
     candidate: str = Field(min_length=1, description="The synthetic table, as the evaluation calls it.")
     measure: str = Field(min_length=1, description="What the rule limits.")
     subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
@@ -29,6 +32,15 @@ class Waiver(Frozen):
         if not text.strip() or not text.isprintable():
             raise ValueError("who answers and why is one line of text; write it out")
         return text
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _day(cls, until: object) -> object:
+        """A day of TOML, or its text; a number of seconds is somebody's mistake, and so is a time of day."""
+        is_day = isinstance(until, date) and not isinstance(until, datetime)
+        if not is_day and not (isinstance(until, str) and _DAY.fullmatch(until)):
+            raise ValueError("the last day is a date; write it as 2030-12-31")
+        return until
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluate.result import Candidate
+from reports.plain_data import mapping, mappings, texts
 from reports.text import amount, finite
 
 Interval = tuple[float, float, float]
@@ -100,27 +101,16 @@ def interval(found: object) -> Interval | None:
 
 def figure(candidate: Candidate, name: str) -> Mapping[str, Any]:
     """A figure that is a mapping; an empty one where it is none."""
-    found = candidate.figures.get(name)
-    return found if isinstance(found, Mapping) else {}
-
-
-def entries(found: object) -> tuple[Mapping[str, Any], ...]:
-    """The mappings in a list."""
-    return tuple(one for one in found if isinstance(one, Mapping)) if isinstance(found, list | tuple) else ()
-
-
-def listed(found: object) -> tuple[str, ...]:
-    """The texts in a list."""
-    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+    return mapping(candidate.figures.get(name))
 
 
 def ways(candidate: Candidate) -> tuple[Way, ...]:
     """Every membership attack that was tried."""
     membership = figure(candidate, "membership")
-    picked = set(listed(membership.get("chosen")))
+    picked = set(texts(membership.get("chosen")))
     return tuple(
         Way(WAYS.get(name, name), name in picked, tuple(interval(one.get(key)) for key in RATES))
-        for one in entries(membership.get("attacks"))
+        for one in mappings(membership.get("attacks"))
         for name in [str(one.get("name", ""))]
     )
 
@@ -129,21 +119,21 @@ def exposed(candidate: Candidate) -> tuple[Exposed, ...]:
     """The most exposed people and the groups of sensitive columns."""
     return tuple(
         Exposed(str(one.get("group", "")), amount(one.get("n"), 1e15), auc)
-        for one in entries(candidate.figures.get("vulnerable"))
+        for one in mappings(candidate.figures.get("vulnerable"))
         if (auc := interval(one.get("auc"))) is not None
     )
 
 
 def splits(candidate: Candidate) -> tuple[Split, ...]:
     """Every split of the columns that linkability was tried with, the worst first."""
-    drawn = entries(candidate.figures.get("linkability"))
-    whole = {name for one in drawn for side in ("columns", "others") for name in listed(one.get(side))}
+    drawn = mappings(candidate.figures.get("linkability"))
+    whole = {name for one in drawn for side in ("columns", "others") for name in texts(one.get(side))}
     found = []
     for one in drawn:
         members, controls, advantage = (interval(one.get(key)) for key in ("attack", "control", "advantage"))
         if advantage is not None:
             rates = members[0] if members else None, controls[0] if controls else None
-            columns, others = listed(one.get("columns")), listed(one.get("others"))
+            columns, others = texts(one.get("columns")), texts(one.get("others"))
             rest = "all others" if {*columns, *others} == whole else ", ".join(others)
             found.append(Split(", ".join(columns), rest, *rates, advantage))
     return tuple(sorted(found, key=lambda split: -split.advantage[1]))
@@ -153,12 +143,12 @@ def crowds(candidate: Candidate) -> tuple[str, tuple[Crowd, ...]]:
     """The quasi-identifiers, and people by how many share their combination."""
     drawn = figure(candidate, "quasi_identifiers")
     found = []
-    for one in entries(drawn.get("classes")):
+    for one in mappings(drawn.get("classes")):
         counts = [amount(one.get(key), 1e15) for key in ("train", "train_matched", "control", "control_matched")]
         train, matched, control, others = (count or 0.0 for count in counts)
         shares = matched / train if train else None, others / control if control else None
         found.append(Crowd(str(one.get("k", "")), train, shares[0], control, shares[1]))
-    return ", ".join(listed(drawn.get("columns"))), tuple(found)
+    return ", ".join(texts(drawn.get("columns"))), tuple(found)
 
 
 def success(drawn: object) -> tuple[float | None, float | None, float | None]:
@@ -172,7 +162,7 @@ def success(drawn: object) -> tuple[float | None, float | None, float | None]:
 
 def inferences(found: object) -> Iterator[Inferred]:
     """Attribute inference, entry by entry; one without its rates is left out."""
-    for one in entries(found):
+    for one in mappings(found):
         (members, controls, own), advantage = success(one), interval(one.get("advantage"))
         if members is None or controls is None or advantage is None:
             continue

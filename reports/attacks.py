@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from evaluate.catalog import CATALOG
 from evaluate.result import Candidate, Estimate, Failure
-from reports.attack_figures import Inferred, Interval, entries, figure, inferences, interval, listed, success
+from reports.attack_figures import Inferred, Interval, figure, inferences, interval, success
 from reports.audits import cut
 from reports.glossary import entry
+from reports.plain_data import mappings, texts
 from reports.text import plain
 
 Word = Literal["alarm", "no alarm", "not measured"]
@@ -176,11 +177,11 @@ def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, fl
     if family == "singling_out":
         return subject, *success(figure(candidate, "singling_out").get(found.measure.rpartition(".")[2]))
     if family == "linkability":
-        drawn = _of_value(entries(candidate.figures.get("linkability")), found)
-        return _shortly(listed(drawn.get("columns"))), *success(drawn)
+        drawn = _of_value(mappings(candidate.figures.get("linkability")), found)
+        return _shortly(texts(drawn.get("columns"))), *success(drawn)
     if family == "inference":
         kind = "models" if found.measure.endswith(".model") else "columns"
-        drawn = _of_value(entries(figure(candidate, "inference").get(kind)), found)
+        drawn = _of_value(mappings(figure(candidate, "inference").get(kind)), found)
         return str(drawn.get("column", subject)), *success(drawn)
     return subject, None, None, None
 

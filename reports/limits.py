@@ -1,12 +1,14 @@
 """What an evaluation does not show: what did not run, how small a leak it could have seen, why copies can be honest."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.attacks import AttackLine, AttackNote
+from reports.attempts import evaluations_of
+from reports.plain_data import mapping
 from reports.text import amount, count, finite, number, percent, plain
 
 NOT_RUN = (
@@ -88,10 +90,9 @@ def attempts_on(evaluation: Evaluation) -> str:
 
     Source: Ganev and De Cristofaro 2023, arXiv:2312.05114 (ReconSyn).
     """
-    found = evaluation.provenance.get("attempts")
-    counted = found if isinstance(found, Mapping) else {}
-    n, tables = (amount(counted.get(name), 1e12) for name in ("evaluations", "tables"))
-    if n is None or n < 1:
+    counted = mapping(evaluation.provenance.get("attempts"))
+    n, tables = evaluations_of(evaluation.provenance, by_name=False), amount(counted.get("tables"), 1e12)
+    if n is None:
         return NOT_COUNTED
     times = "the first evaluation" if n == 1 else f"evaluation number {count(n)}"
     since = f" in all since {plain(counted.get('since'), 20)}"

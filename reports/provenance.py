@@ -10,7 +10,8 @@ from reports.text import count, number, plain
 _NAMES = {
     "files_sha256": "SHA-256 of", "fingerprints": "keyed fingerprint of",
     "real": "real table:", "schema": "schema:", "job_sha256": "SHA-256 of the job",
-    "schema_sha256": "SHA-256 of the schema", "policy_sha256": "SHA-256 of the policy", "n_units": "declared units",
+    "schema_sha256": "SHA-256 of the schema", "policy_sha256": "SHA-256 of the policy",
+    "waivers_sha256": "SHA-256 of the waivers", "n_units": "declared units",
     "duplicates_across": "held-out rows equal to a training row,", "duplicate_share_train": "share of training rows "
     "with a twin",
 }  # fmt: skip
@@ -46,7 +47,7 @@ class SchemaRow:
 
 
 _OUTPUTS = ("files_sha256",)
-_ASKED = ("job_sha256", "schema_sha256", "policy_sha256")
+_ASKED = ("job_sha256", "schema_sha256", "policy_sha256", "waivers_sha256")
 _INPUTS = ("fingerprints",)
 _ELSEWHERE = ("versions", "warnings", "attempts", "public_report", *_OUTPUTS, *_ASKED, *_INPUTS)
 """What has a group of its own, or is told in another section."""

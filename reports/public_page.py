@@ -13,7 +13,7 @@ from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of
 from reports.criteria import CRITERIA
 from reports.glossary import Entry, entry
-from reports.public import PublicFacts
+from reports.public_facts import PublicFacts
 from reports.public_pictures import column_chart, released_strip
 from reports.public_table import PublicColumn
 from reports.public_verdict import PublicVerdict, public_verdict
@@ -153,11 +153,14 @@ def _picture(number: Released, top: float) -> Markup | None:
 
 
 def _chosen(facts: PublicFacts) -> str:
-    counted = "How many evaluations were run before is not known."
+    counted = "How many evaluations were run before is not known: none were counted under a declared name."
     if facts.attempts is not None:
-        counted = "It was the first evaluation of its real table that was counted."
+        counted = "It was the first evaluation under the declared name of its dataset that was counted."
         if facts.attempts > 1:
-            counted = f"{count(facts.attempts)} evaluations of its real table were counted, this one included."
+            counted = (
+                f"{count(facts.attempts)} evaluations under the declared name of its dataset were counted, this one "
+                "included."
+            )
     return (
         "Somebody chose to publish this table, and may have done so because measures on real rows came out well. That "
         f"choice is itself a release, and no epsilon covers it. {counted}"

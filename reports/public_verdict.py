@@ -13,7 +13,7 @@ from evaluate.privacy.audit.result import Audit, AuditError
 from evaluate.released.numbers import MEASURES
 from evaluate.result import Candidate, Estimate
 from evaluate.verdict import judge
-from reports.public import PublicFacts
+from reports.public_facts import PublicFacts
 
 STATEMENT = "statement."
 

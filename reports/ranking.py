@@ -4,14 +4,15 @@ The ranking is plain data from a file, and what stands in it came from vendors: 
 left out, and every name is text.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evaluate.result import Estimate, Evaluation
+from evaluate.result_reading import estimate_from
 from reports.charts.pareto import Mark
 from reports.glossary import entry
+from reports.plain_data import mapping, mappings, real, texts, whole
 from reports.text import finite, loss
 
 STANDINGS = {
@@ -153,27 +154,27 @@ class Ranking:
 def ranking_of(evaluation: Evaluation) -> Ranking | None:
     """The section of an evaluation; none where nothing was compared."""
     found = evaluation.ranking
-    if not isinstance(found, Mapping) or not _maps(found.get("vendors")):
+    if not isinstance(found, Mapping) or not mappings(found.get("vendors")):
         return None
-    places = {str(one.get("name")): one for one in _maps(found.get("order"))}
-    rows = [_row(vendor, places.get(str(vendor.get("name")), {})) for vendor in _maps(found.get("vendors"))]
+    places = {str(one.get("name")): one for one in mappings(found.get("order"))}
+    rows = [_row(vendor, places.get(str(vendor.get("name")), {})) for vendor in mappings(found.get("vendors"))]
     order = list(STANDINGS)
     rows.sort(key=lambda row: (order.index(row.standing), row.place or 0))
-    differences = [_difference(one) for one in _maps(found.get("comparisons"))]
+    differences = [_difference(one) for one in mappings(found.get("comparisons"))]
     differences.sort(key=lambda one: (not one.better, 1.0 if one.p_adjusted is None else one.p_adjusted))
-    terms, picture = _map(found.get("terms")), _map(found.get("picture"))
+    terms, picture = mapping(found.get("terms")), mapping(found.get("picture"))
     return Ranking(
         rows=tuple(rows),
-        figures=tuple(_figure(one) for one in _maps(found.get("figures")) if _map(one.get("values"))),
+        figures=tuple(_figure(one) for one in mappings(found.get("figures")) if mapping(one.get("values"))),
         differences=tuple(differences[:MOST_DIFFERENCES]),
         n_differences=len(differences),
         rule=str(found.get("rule", "")),
-        n_compared=_whole(terms.get("rows")),
+        n_compared=whole(terms.get("rows")),
         rows_asked=terms.get("rows_asked") is not None,
         policy=str(terms.get("policy", "")),
-        marks=tuple(_mark(one) for one in _maps(picture.get("points"))),
+        marks=tuple(_mark(one) for one in mappings(picture.get("points"))),
         titles=(_title(picture.get("utility")), f"{_title(picture.get('exposure'))}, upper end"),
-        reference=_number(picture.get("reference")),
+        reference=real(picture.get("reference")),
     )
 
 
@@ -186,18 +187,18 @@ def _row(vendor: Mapping[str, Any], place: Mapping[str, Any]) -> VendorRow:
         standing=standing,
         words=STANDINGS[standing],
         reason=str(vendor.get("reason", "")),
-        place=_whole(place.get("place")),
+        place=whole(place.get("place")),
         letters=str(place.get("letters", "")),
-        behind=_texts(place.get("behind")),
-        delivered=_whole(vendor.get("rows_offered")),
-        compared=_whole(vendor.get("rows_compared")),
-        missing=_texts(vendor.get("missing_columns")),
-        extra=_texts(vendor.get("extra_columns"))[:MOST_NAMES],
-        n_extra=_whole(vendor.get("n_extra_columns")) or 0,
-        claim=tuple(_claims(_map(vendor.get("claim")))),
+        behind=texts(place.get("behind")),
+        delivered=whole(vendor.get("rows_offered")),
+        compared=whole(vendor.get("rows_compared")),
+        missing=texts(vendor.get("missing_columns")),
+        extra=texts(vendor.get("extra_columns"))[:MOST_NAMES],
+        n_extra=whole(vendor.get("n_extra_columns")) or 0,
+        claim=tuple(_claims(mapping(vendor.get("claim")))),
         same_as=str(vendor.get("same_as") or ""),
-        evidence=tuple(_evidence(one) for one in _maps(vendor.get("evidence"))),
-        open=tuple(_title(measure) for measure in _texts(vendor.get("open"))),
+        evidence=tuple(_evidence(one) for one in mappings(vendor.get("evidence"))),
+        open=tuple(_title(measure) for measure in texts(vendor.get("open"))),
     )
 
 
@@ -208,7 +209,7 @@ def _claims(claim: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _evidence(one: Mapping[str, Any]) -> Evidence:
-    rule = _map(one.get("rule"))
+    rule = mapping(one.get("rule"))
     measure = str(rule.get("measure", ""))
     return Evidence(
         measure, _title(measure), str(rule.get("why", "")), finite(rule.get("limit")), str(one.get("reason", "")),
@@ -219,24 +220,24 @@ def _evidence(one: Mapping[str, Any]) -> Evidence:
 def _estimate(content: Any) -> Estimate | None:
     """An estimate of a file; none where it is none."""
     try:
-        return Estimate(**{**content, "subject": tuple(content["subject"])})
-    except (TypeError, ValueError, KeyError):
+        return estimate_from(content)
+    except (TypeError, ValueError):
         return None
 
 
 def _figure(one: Mapping[str, Any]) -> FigureColumn:
-    values = {str(name): finite(value) for name, value in _map(one.get("values")).items()}
-    letters = {str(name): str(value) for name, value in _map(one.get("letters")).items()}
-    absent = {str(name): str(value) for name, value in _map(one.get("absent")).items()}
+    values = {str(name): finite(value) for name, value in mapping(one.get("values")).items()}
+    letters = {str(name): str(value) for name, value in mapping(one.get("letters")).items()}
+    absent = {str(name): str(value) for name, value in mapping(one.get("absent")).items()}
     better = "higher is better" if one.get("direction") == "higher" else "lower is better"
     return FigureColumn(
-        _title(one.get("figure")), better, values, letters, _number(one.get("reference")), _number(one.get("floor")),
+        _title(one.get("figure")), better, values, letters, real(one.get("reference")), real(one.get("floor")),
         absent,
     )  # fmt: skip
 
 
 def _difference(one: Mapping[str, Any]) -> DifferenceRow:
-    difference, low, high, p_adjusted = (_number(one.get(of)) for of in ("difference", "low", "high", "p_adjusted"))
+    difference, low, high, p_adjusted = (real(one.get(of)) for of in ("difference", "low", "high", "p_adjusted"))
     return DifferenceRow(
         _title(one.get("figure")), str(one.get("first")), str(one.get("second")), difference, low, high, p_adjusted,
         str(one.get("better") or ""), str(one.get("reason") or ""),
@@ -245,7 +246,7 @@ def _difference(one: Mapping[str, Any]) -> DifferenceRow:
 
 def _mark(point: Mapping[str, Any]) -> Mark:
     utility = finite(point.get("utility"))
-    ends = (_number(point.get(name)) for name in ("utility_low", "utility_high"))
+    ends = (real(point.get(name)) for name in ("utility_low", "utility_high"))
     low, high = (utility if end is None else end for end in ends)
     exposure, barred = finite(point.get("exposure")), point.get("standing") == "disqualified"
     return Mark(str(point.get("name")), utility, low, high, exposure, point.get("best") is True and not barred, barred)
@@ -253,24 +254,3 @@ def _mark(point: Mapping[str, Any]) -> Mark:
 
 def _title(measure: Any) -> str:
     return entry(str(measure)).title if measure else ""
-
-
-def _maps(found: Any) -> Sequence[Mapping[str, Any]]:
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
-
-
-def _map(found: Any) -> Mapping[str, Any]:
-    return found if isinstance(found, Mapping) else {}
-
-
-def _texts(found: Any) -> tuple[str, ...]:
-    return tuple(str(one) for one in found) if isinstance(found, list | tuple) else ()
-
-
-def _whole(found: Any) -> int | None:
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
-
-
-def _number(found: Any) -> float | None:
-    known = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
-    return float(found) if known else None

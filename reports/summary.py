@@ -74,8 +74,7 @@ def _verdict_row(evaluation: Evaluation, ruling: Ruling, release: str | None) ->
     named = f"{name(verdict.candidate)}{' (named for release)' if verdict.candidate == release else ''}"
     policy = f"{name(verdict.policy)} {verdict.version}"
     candidate = _candidate(evaluation, verdict.candidate)
-    together = together_of(evaluation.provenance.get("sweep"))
-    privacy = "\u2014" if candidate is None else _in_short(candidate, together)
+    privacy = "\u2014" if candidate is None else _in_short(candidate, together_of(evaluation, candidate.name))
     return f"{MARKS[verdict.verdict]} **{ruling.words}**", named, text(verdict.audience), policy, privacy
 
 
@@ -136,7 +135,7 @@ def _in_short(candidate: Candidate, together: Together | None) -> str:
     if not isinstance(said, Promise):
         return f"**{NO_GUARANTEE}**"
     flag = "" if said.status == "formal" else f" **{said.status.upper()}**"
-    beside = "" if together is None else f"; {together.fits} fits together {loss(together.epsilon)}"
+    beside = "" if together is None else f"; {together.fits} releases together {loss(together.epsilon)}"
     return f"epsilon {loss(said.epsilon)}, delta {loss(said.delta)}{beside}{flag}"
 
 

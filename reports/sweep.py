@@ -133,7 +133,7 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
     composed = composed if isinstance(composed, Mapping) else {}
     panels = tuple(panel for measure in PANELS if (panel := _panel(measure, points)) is not None)
     return Sweep(
-        releasable=content.get("releasable") is True,
+        releasable=is_releasable(evaluation),
         epsilon=amount(composed.get("epsilon")),
         delta=amount(composed.get("delta")),
         n_fits=int(finite(composed.get("n_fits"))),
@@ -143,6 +143,12 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
         rows=tuple(_row(setting, group, panels) for setting, group in by_setting(points).items()),
         hidden=len(points) - len(shown),
     )
+
+
+def is_releasable(evaluation: Evaluation) -> bool:
+    """Whether anything of it may be released: nothing of a sweep whose private fits nobody pays for."""
+    swept = evaluation.provenance.get("sweep")
+    return not isinstance(swept, Mapping) or swept.get("releasable") is True
 
 
 def sweep_points(evaluation: Evaluation) -> tuple[Point, ...]:

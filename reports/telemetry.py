@@ -6,7 +6,8 @@ The internal one holds what was. No name is in both, so that one collector can r
 A sample whose number is not known is not there: no zero and no NaN stands for it.
 """
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from evaluate.catalog import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Verdict
 from reports.model_card.privacy import noise_multiplier
+from reports.plain_data import mapping
 from reports.text import amount
 from synth.output import whole_file
 
@@ -27,6 +29,8 @@ MEMBERSHIP = "privacy.membership.auc"
 GAPS = ("utility.gap.boosting", "utility.gap.linear")
 """What a model loses by synthetic training rows: of the stronger model, where there are both."""
 OUTCOMES = ("PASS", "FAIL", "INCONCLUSIVE")
+NUMBERS = "published numbers"
+"""The model's label of what was released beside a table; no label of a job's candidate has a space."""
 
 
 @dataclass(frozen=True)
@@ -89,26 +93,18 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
         when: it was written.
     """
     registry, gauges = _empty(PUBLIC)
-    run_id = _label(evaluation.provenance.get("run_id"))
-    protected = _protected(evaluation.schema)
-    left: dict[str, tuple[float, float]] = {}
-    for model, candidate in _by_label(evaluation):
-        stated = candidate.statement or {}
-        held = _ledger(stated)
+    run_id, protected = _label(evaluation.provenance.get("run_id")), _protected(evaluation.schema)
+    made_here = bool(evaluation.provenance.get("split"))
+    for model, stated in _releases(evaluation):
+        held = mapping(stated.get("ledger"))
         dataset = _label(held.get("dataset")) or protected
-        formal = stated.get("private") is True  # a void statement has neither an epsilon nor noise
+        # A void statement has neither an epsilon nor noise, and of a table from elsewhere no statement is verified.
+        formal = stated.get("private") is True and made_here
         _set(gauges[EPSILON], amount(stated.get("epsilon")) if formal else None, model, dataset, run_id)
         _set(gauges[NOISE], noise_multiplier(stated) if formal else None, model)
         if dataset:
             _set(gauges[RECORDED], float(bool(held)), model, dataset, run_id, "formal" if formal else "none")
-        spent, total = amount(held.get("spent_epsilon")), amount(held.get("total_epsilon"))
-        if spent is not None and total is not None:
-            # Of several fits of one run, the last to be reserved knows what is left.
-            known = left.get(dataset, (total, total))
-            left[dataset] = min(known, (max(0.0, total - spent), total))
-    for dataset, (remaining, total) in left.items():
-        _set(gauges[REMAINING], remaining, dataset)
-        _set(gauges[LIMIT], total, dataset)
+    _set_ledger(gauges, mapping(evaluation.provenance.get("ledger")))
     _set(gauges[WHEN], float(int(when.timestamp())), protected, run_id)
     return registry
 
@@ -169,25 +165,39 @@ def _set(gauge: "Gauge", value: float | None, *labels: str) -> None:
 
 def _by_label(evaluation: Evaluation) -> Iterable[tuple[str, Candidate]]:
     """Candidates by a label of their own each, even where two go by one name."""
-    seen: set[str] = set()
+    taken: list[str] = []
     for candidate in evaluation.candidates:
-        name = label = _label(candidate.name)
-        place = 1
-        while label in seen:
-            place += 1
-            label = f"{name}#{place}"
-        seen.add(label)
-        yield label, candidate
+        taken.append(_free(_label(candidate.name), taken))
+        yield taken[-1], candidate
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, numbered where it is taken."""
+    numbered = (f"{name}#{place}" for place in itertools.count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
+
+
+def _releases(evaluation: Evaluation) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """The statement of every candidate, empty where it has none, and that of numbers published beside a table."""
+    taken = []
+    for model, candidate in _by_label(evaluation):
+        taken.append(model)
+        yield model, candidate.statement or {}
+    published = mapping(evaluation.provenance.get("public_report"))
+    if published:
+        yield _free(NUMBERS, taken), mapping(published.get("statement"))
+
+
+def _set_ledger(gauges: Mapping[Family, "Gauge"], ledger: Mapping[str, Any]) -> None:
+    """What the ledger has left once everything of the run is reserved, published numbers included."""
+    dataset = _label(ledger.get("dataset"))
+    _set(gauges[REMAINING], amount(ledger.get("left_epsilon")), dataset)
+    _set(gauges[LIMIT], amount(ledger.get("total_epsilon")), dataset)
 
 
 def _protected(schema: Mapping[str, Any]) -> str:
     """The name of a dataset whose releases are to be paid for; empty where the schema declares none."""
     return _label(schema.get("dataset")) if schema.get("status") == "declared" else ""
-
-
-def _ledger(stated: Mapping[str, Any]) -> Mapping[str, Any]:
-    held = stated.get("ledger")
-    return held if isinstance(held, Mapping) else {}
 
 
 def _value(candidate: Candidate, measure: str) -> float | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluate.result import Candidate, Estimate
-from reports.attack_figures import crowds, entries, exposed
+from reports.attack_figures import crowds, exposed
+from reports.plain_data import mappings
 from reports.text import finite
 from reports.utilities import subgroups
 
@@ -54,7 +55,7 @@ class Weakest:
 
 def weakest_of(candidate: Candidate) -> Weakest:
     """The five worst columns and the five worst groups of one candidate."""
-    drawn = entries(candidate.figures.get("columns"))
+    drawn = mappings(candidate.figures.get("columns"))
     columns = sorted((_column(candidate, figure) for figure in drawn), key=lambda one: -one.tvd)
     return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST])
 

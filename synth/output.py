@@ -87,6 +87,20 @@ def check_writable(path: Path) -> None:
     _check_parent(path)
 
 
+def remove_older(path: Path) -> None:
+    """Remove a file of an earlier start, so that nobody takes it for this one's; nothing but a plain file is touched.
+
+    Raises:
+        OutputError: it cannot be removed.
+    """
+    if path.is_symlink() or not path.is_file():
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
 def check_new_folder(path: Path) -> None:
     """Refuse a folder path that is taken or cannot be made, before any work is done.
 

@@ -9,9 +9,10 @@ import tomli_w
 
 from synth.columns import Column, is_measured
 from synth.errors import SchemaError
+from synth.given_file import GivenFile, read_given
 from synth.output import whole_file
 from synth.schema import Schema, build_schema
-from synth.validation import read_toml
+from synth.validation import parse_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _WIDTH = 110
@@ -23,12 +24,20 @@ def read_schema(path: str | Path) -> Schema:
     Raises:
         SchemaError: the file is not there, is not TOML, or is not a schema; the message names the place.
     """
-    path = Path(path)
-    content = read_toml(path, "schema", SchemaError)
+    return schema_of(read_given(Path(path), "schema", SchemaError))
+
+
+def schema_of(given: GivenFile) -> Schema:
+    """The schema in a TOML file that was read.
+
+    Raises:
+        SchemaError: it is not TOML, or is not a schema; the message names the place.
+    """
+    content = parse_toml(given, "schema", SchemaError)
     try:
         return build_schema(content)
     except SchemaError as error:
-        raise SchemaError(f"{error} (path={str(path)!r})") from None
+        raise SchemaError(f"{error} (path={str(given.path)!r})") from None
 
 
 def write_schema(schema: Schema, path: str | Path) -> None:

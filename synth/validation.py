@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
+from synth.given_file import GivenFile, read_given
 
 
 class Frozen(BaseModel):
@@ -27,19 +28,31 @@ def read_toml(path: Path, what: str, error: type[BadInput]) -> dict[str, Any]:
         error: what to raise.
 
     Raises:
-        BadInput: of the given class; the file is not there, cannot be read or is not TOML.
+        BadInput: of the given class; the file is not there, is none, cannot be read or is not TOML.
     """
-    place = f"path={str(path)!r}"
+    return parse_toml(read_given(path, what, error), what, error)
+
+
+def parse_toml(given: GivenFile, what: str, error: type[BadInput]) -> dict[str, Any]:
+    """The content of a TOML file that was read.
+
+    Args:
+        given: the file, as it was.
+        what: it is, in one word, such as "job".
+        error: what to raise.
+
+    Raises:
+        BadInput: of the given class; it is not TOML.
+    """
+    place = f"path={str(given.path)!r}"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise error(f"the {what} cannot be read: there is no {what} at {place}; check the name") from None
-    except IsADirectoryError:
-        raise error(f"the {what} cannot be read: {place} is a folder; name a file in it") from None
-    except OSError as refusal:
-        raise error(f"the {what} cannot be read: {place} ({refusal.strerror}); pass a file that can") from None
+        # As files of text are read: TOML itself takes no lone carriage return.
+        text = given.content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        return tomllib.loads(text)
     except UnicodeDecodeError:
         raise error(f"the {what} is not TOML, which is UTF-8 text: {place}; save it as UTF-8") from None
+    except RecursionError:
+        raise error(f"the {what} is not TOML: {place}: lists or tables are nested too deep; write fewer") from None
     except tomllib.TOMLDecodeError as fault:
         message = str(fault)
         raise error(f"the {what} is not TOML: {place}: {message[:1].lower()}{message[1:]}; correct it there") from None

@@ -3,14 +3,15 @@
 import csv
 import gzip
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluate.result import Evaluation
 from evaluate.verdict import Verdict
-from reports.model_card import CardFacts, Together, internal_card, public_card, write_card
+from reports.model_card import CardFacts, internal_card, public_card, write_card
+from reports.sweep import is_releasable
 from synth.errors import TableError
 from synth.terms import Terms
 from understudy.job import LABEL
@@ -29,19 +30,15 @@ class Handing:
     Attributes:
         terms: of use.
         holdout_share: of the units; none where no job says so.
-        together: what the table for release and all that was drawn with it promise together; none where that is all.
     """
 
     terms: Terms = field(default_factory=Terms)
     holdout_share: float | None = None
-    together: Together | None = None
 
     @classmethod
     def of(cls, plan: "Plan") -> "Handing":
         """What a plan's job says."""
-        found = plan.together
-        together = None if found is None else Together(fits=found.n_fits, epsilon=found.epsilon, delta=found.delta)
-        return cls(plan.job.card, plan.job.split.holdout_share, together)
+        return cls(plan.job.card, plan.job.split.holdout_share)
 
     def facts(self, table: Path | None, file: str | None, today: date | None = None) -> CardFacts:
         """What a card says of a synthetic table that no evaluation knows.
@@ -77,8 +74,7 @@ def write_cards(
     Raises:
         OutputError: a file cannot be written.
     """
-    swept = evaluation.provenance.get("sweep")
-    if isinstance(swept, Mapping) and swept.get("releasable") is not True:
+    if not is_releasable(evaluation):
         return
     ruled, cards = tuple(verdicts), folder / CARDS
     cards.mkdir(exist_ok=True)
@@ -87,9 +83,6 @@ def write_cards(
         file = None if table is None else f"../{table.as_posix()}"
         facts = handing.facts(None if table is None else folder / table, file)
         name = file_name(candidate.name, index)
-        # What the numbers of a public report add is of the table that they are about.
-        released = candidate.name == evaluation.provenance.get("release")
-        facts = replace(facts, together=handing.together if released else None)
         card = internal_card(evaluation, candidate.name, facts, ruled)
         write_card(card, cards / f"{name}.yaml", cards / f"{name}.md")
 
@@ -108,8 +101,8 @@ def write_public_card(evaluation: Evaluation, name: str, handing: Handing, folde
         CardError: no candidate goes by that name; nothing was written.
         OutputError: a file cannot be written.
     """
-    facts = replace(handing.facts(folder / file, file), together=handing.together)
-    write_card(public_card(evaluation, name, facts), folder / PUBLIC_YAML, folder / PUBLIC_MARKDOWN)
+    card = public_card(evaluation, name, handing.facts(folder / file, file))
+    write_card(card, folder / PUBLIC_YAML, folder / PUBLIC_MARKDOWN)
 
 
 def file_name(name: str, index: int) -> str:

@@ -21,7 +21,7 @@ Tell = Callable[[str, float | None], None]
 
 @dataclass(frozen=True)
 class Console:
-    """How much is said, and to whom.
+    """How much is said, and to whom. A line stays one line: what is not printable in a text is escaped.
 
     Attributes:
         quiet: nothing but errors (and the JSON, where it is asked for).
@@ -54,8 +54,8 @@ class Console:
             self.result({"error": text, "exit_code": code})
         return code
 
-    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table of texts."""
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str | list[str]]]) -> None:
+        """A table of texts; a list is a cell of several lines."""
         if self.quiet:
             return
         from rich import box
@@ -63,21 +63,22 @@ class Console:
         from rich.text import Text
 
         printer = _rich(sys.stderr if self.json else sys.stdout)
-        widths = [max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True)]
+        cells = [[_cell(cell) for cell in row] for row in rows]
+        widths = [max(map(len, column)) + 2 for column in zip(headings, *cells, strict=True)]
         if not printer.is_terminal:  # in a file no line is too long, and nothing may be cut off
             printer.width = max(printer.width, sum(widths))
         table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
         for place, heading in enumerate(headings):
             fits = sum(widths[:-1]) < printer.width and place + 1 < len(headings)
             table.add_column(heading, no_wrap=fits, overflow="fold")
-        for row in rows:
+        for row in cells:
             table.add_row(*(Text(cell, style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
         printer.print(table)
 
     def result(self, content: Mapping[str, Any]) -> None:
         """The result for machines; printed only where JSON is asked for, and once."""
         if self.json:
-            _plain(sys.stdout, json.dumps(content, ensure_ascii=False, allow_nan=False))
+            _plain(sys.stdout, _escaped(json.dumps(content, ensure_ascii=False, allow_nan=False)))
 
     @contextmanager
     def stage(self, label: str) -> Iterator[Tell]:
@@ -95,9 +96,27 @@ class Console:
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 
+def printable(text: str) -> str:
+    """A text on one line that moves no cursor and hides nothing, whatever names of columns and tables are in it.
+
+    >>> len(printable("a" + chr(27))), len(printable("a" + chr(10)))
+    (5, 3)
+    """
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def _cell(lines: str | list[str]) -> str:
+    return printable(lines) if isinstance(lines, str) else "\n".join(map(printable, lines))
+
+
 def _plain(stream: TextIO, text: str) -> None:
-    stream.write(f"{text}\n")
+    stream.write(f"{printable(text)}\n")
     stream.flush()
+
+
+def _escaped(text: str) -> str:
+    """JSON that means the same, with what is not printable written as JSON escapes."""
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def _rich(stream: TextIO) -> "rich.console.Console":
@@ -124,7 +143,8 @@ def _teller(bars: "rich.progress.Progress", stage: str) -> Tell:
         if done < reached:
             bars.reset(task)
         reached = done
-        bars.update(task, description=f"{stage}: {label}", total=None if share is None else 1.0, completed=done)
+        shown = printable(f"{stage}: {label}")
+        bars.update(task, description=shown, total=None if share is None else 1.0, completed=done)
 
     return tell
 

@@ -4,27 +4,35 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import evaluate as measuring
 from evaluate.engine import aimed
-from evaluate.policy import Policy, load_policy
+from evaluate.policy import Policy
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.tables import N_TARGETS, Real
-from synth.errors import JobError
+from evaluate.waiver import Waiver, build_waivers
+from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model
 from synth.generators.registry import load_model
+from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
-from synth.schema_file import read_schema
+from synth.schema_file import schema_of
 from synth.table import conform, read_table
 from synth.table.limits import Limits
+from synth.validation import parse_toml
 from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.auditing import audit_model, disproved
+from understudy.digested import read_digested
 from understudy.plan import check_measures
-from understudy.policies import find_policy
+from understudy.policies import given_policy, named_policy
 from understudy.seeds import child_seed
 from understudy.shadowing import SHADOW, attacked, shadow_attack, specification_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEAST_TARGETS = 100
 """Fewer would leave an attack without any power."""
@@ -73,17 +81,19 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     if offer.shadow_models is not None and offer.model is None:
         raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
     check_measures(offer.measures or ())
-    schema = read_schema(offer.schema)
+    started, given = provenance.now(), {"schema": read_given(offer.schema, "schema", SchemaError)}
+    schema = schema_of(given["schema"])
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement = None if model is None or model.statement is None else model.statement.to_dict()
     key = provenance.fingerprint_key(provenance.key_path())
     train, holdout = (conform(read_table(path), schema, part=True) for path in (offer.train, offer.holdout))
+    # As they were given, violations and all: how many rows are valid is one of the measures.
+    tables = {name: read_digested(path, Limits.beside(train)) for name, path in names.items()}
     evaluation = measuring.evaluate(
         train,
         holdout,
-        # As they were given, violations and all: how many rows are valid is one of the measures.
-        {name: read_table(path, limits=Limits.beside(train)) for name, path in names.items()},
+        {name: table.frame for name, table in tables.items()},
         schema,
         measures=offer.measures,
         time_limit_s=offer.time_limit_s,
@@ -95,18 +105,20 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         generators={name: {"generator": model.name} for name in names if model is not None},
     )
     prints = provenance.fingerprints(train, holdout, schema, key)
-    attempts = count_attempt(prints["table"], attempt=secrets.token_hex(8), n_tables=len(names))
+    attempts = count_attempt(prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names))
     known = provenance.record(
         offer.seed,
         prints,
-        {"schema": offer.schema},
-        {f"synthetic/{path.name}": path for path in names.values()},
-        provenance.Said(warnings=unverified(offer), attempts=attempts),
+        given,
+        {f"synthetic/{table.path.name}": table.sha256 for table in tables.values()},
+        provenance.Said(warnings=unverified(offer), attempts=attempts, evaluated_at=started),
     )
     candidates = evaluation.candidates
     if shadowed is not None:
         real = Real.prepare(train, holdout, _aimed(offer, schema), seed=offer.seed, n_targets=offer.n_targets)
-        candidates = tuple(_shadowed(offer, candidate, real, shadowed, progress) for candidate in candidates)
+        candidates = tuple(
+            _shadowed(offer, one, tables[one.name].frame, real, shadowed, progress) for one in candidates
+        )  # fmt: skip
     if model is not None and offer.audit:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
     return replace(evaluation, candidates=candidates, provenance=known)
@@ -136,9 +148,10 @@ def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progres
     return audit_model(candidate, model, seed=seed, time_limit_s=offer.time_limit_s, progress=progress)
 
 
-def _shadowed(offer: Offer, candidate: Candidate, real: Real, chosen: Generator, progress: Progress) -> Candidate:
+def _shadowed(
+    offer: Offer, candidate: Candidate, synthetic: "pd.DataFrame", real: Real, chosen: Generator, progress: Progress
+) -> Candidate:  # fmt: skip
     assert offer.shadow_models is not None
-    synthetic = read_table(_named(offer)[candidate.name])
     attack = shadow_attack(
         lambda: real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
     )  # fmt: skip
@@ -179,7 +192,25 @@ def read_policy(name_or_path: str) -> Policy:
     Raises:
         JobError: there is no such policy, or it cannot be used.
     """
-    return load_policy(find_policy(name_or_path, Path()))
+    return judging(name_or_path, None)[0]
+
+
+def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ...], dict[str, GivenFile]]:
+    """What to judge by, with the files of "policy" and "waivers" as they were understood.
+
+    Args:
+        policy: a shipped policy's name, or the path of a file.
+        waivers: the file of waivers; none: no rule is waived.
+
+    Raises:
+        JobError: one of them cannot be used; nothing was judged.
+    """
+    given = {"policy": given_policy(policy, Path())}
+    rules = named_policy(given["policy"])
+    if waivers is None:
+        return rules, (), given
+    given["waivers"] = read_given(waivers, "waivers", JobError)
+    return rules, build_waivers(parse_toml(given["waivers"], "waivers", JobError)), given
 
 
 def _named(offer: Offer) -> Mapping[str, Path]:

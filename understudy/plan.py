@@ -7,20 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.engine import MEASURES, aimed
-from evaluate.policy import Policy, load_policy
-from evaluate.waiver import Waiver, load_waivers
+from evaluate.policy import Policy
+from evaluate.waiver import Waiver, build_waivers
 from synth.dp.schedule import Schedule
-from synth.errors import JobError, LedgerError, TableError, nearest
+from synth.errors import JobError, LedgerError, SchemaError, TableError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
+from synth.given_file import GivenFile, read_given
 from synth.schema import Schema
-from synth.schema_file import read_schema
+from synth.schema_file import schema_of
+from synth.validation import parse_toml
 from understudy.cautions import Intent, Swept, cautions, of_publication
 from understudy.funds import Fund, open_fund
 from understudy.generator_spec import NONE
-from understudy.job import Job, read_job
+from understudy.job import Job, build_job
 from understudy.payment import ledger_of, payment, publication_of
-from understudy.policies import find_policy
+from understudy.policies import given_policy, named_policy
 from understudy.provenance import fingerprint_key, key_path
 from understudy.sources import embedded_table
 from understudy.sweep import Composed, Point, composed
@@ -38,12 +40,12 @@ class Plan:
     Attributes:
         job: the specification.
         job_path: the file it was read from.
+        given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were when they
+            were understood: what is hashed and sealed is what was acted upon.
         out: the folder that will appear.
         table: the real table's file.
         schema: what is public about it.
-        schema_path: the file it was read from.
         policy: what the verdicts rest on.
-        policy_path: the file it was read from.
         generators: by label.
         schedules: of those that promise something: all that their fits will draw.
         fund: the total that pays for these; none: no ledger, or nothing to pay for.
@@ -51,18 +53,16 @@ class Plan:
         key: *Sensitive*. Of the real table's fingerprint.
         restart: whether unfinished work of this output is removed first.
         workers: processes that make candidates side by side.
-        waivers_path: the file of waivers; none where no rule is waived.
-        waivers: what it holds.
+        waivers: rules that somebody answers for.
     """
 
     job: Job
     job_path: Path
+    given: Mapping[str, GivenFile]
     out: Path
     table: Path
     schema: Schema
-    schema_path: Path
     policy: Policy
-    policy_path: Path
     generators: Mapping[str, Generator]
     schedules: Mapping[str, Schedule]
     fund: Fund | None
@@ -70,7 +70,6 @@ class Plan:
     restart: bool = False
     workers: int = 1
     publication: Schedule | None = None
-    waivers_path: Path | None = None
     waivers: tuple[Waiver, ...] = ()
 
     @property
@@ -108,6 +107,16 @@ class Plan:
     def composed(self) -> Composed | None:
         """What all private fits of a sweep come to together; none outside one."""
         return composed(self.schedules) if self.job.is_sweep else None
+
+    @cached_property
+    def everything(self) -> Composed | None:
+        """What all that is drawn from the real table comes to: whoever picks one of several fits has looked at all.
+
+        None where that is one release at most.
+        """
+        if len(self.reserved) < 2:
+            return None
+        return (self.together or self.composed) if self.job.is_sweep else composed(self.reserved)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -150,13 +159,16 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
             used, or the ledger does not admit what the job needs.
         MissingExtra: the table or a generator needs what is not installed.
     """
-    job, home = read_job(job_path), job_path.parent
+    given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
+    job = build_job(parse_toml(given["job"], "job", JobError))
     check_free(out)
-    schema_path = home / job.table.schema_path
-    schema = read_schema(schema_path)
-    policy_path = find_policy(job.policy, home)
-    policy, waivers_path = load_policy(policy_path), None if job.waivers is None else home / job.waivers
-    waivers = () if waivers_path is None else load_waivers(waivers_path)
+    given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
+    schema = schema_of(given["schema"])
+    given["policy"] = given_policy(job.policy, home)
+    policy, waivers = named_policy(given["policy"]), ()
+    if job.waivers is not None:
+        given["waivers"] = read_given(home / job.waivers, "waivers", JobError)
+        waivers = build_waivers(parse_toml(given["waivers"], "waivers", JobError))
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     if job.evaluation.target is not None:
@@ -167,12 +179,11 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     plan = Plan(
         job=job,
         job_path=job_path,
+        given=given,
         out=out,
         table=_table(job, home),
         schema=schema,
-        schema_path=schema_path,
         policy=policy,
-        policy_path=policy_path,
         generators=generators,
         schedules=schedules,
         fund=fund,
@@ -180,7 +191,6 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         restart=restart,
         workers=workers or job.workers,
         publication=publication,
-        waivers_path=waivers_path,
         waivers=waivers,
     )
     if fund is not None:

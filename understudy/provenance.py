@@ -13,6 +13,7 @@ import secrets
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,12 @@ from synth.errors import OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synth.given_file import GivenFile
     from synth.schema import Schema
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32
-INPUTS = ("job", "schema", "policy")
+INPUTS = ("job", "schema", "policy", "waivers")
 PACKAGES = (
     "understudy", "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
     "safetensors", "sdv", "ctgan", "torch", "opacus", "cryptography",
@@ -143,8 +145,10 @@ class Said:
         warnings: sentences that were said before and during the work.
         ledger: what was reserved and what is left.
         sweep: the points of a sweep, what they come to together, and whether they may be released.
+        composed: what all private fits, and the numbers published beside them, come to; none where there are not two.
         attempts: how often this real table was measured against on this machine; see `understudy.attempts`.
         run_id: what tells this run from others; none: a new one.
+        evaluated_at: when it was measured, in UTC as ISO 8601 has it; none: now.
     """
 
     job: str | None = None
@@ -153,15 +157,22 @@ class Said:
     warnings: tuple[str, ...] = ()
     ledger: Mapping[str, Any] | None = None
     sweep: Mapping[str, Any] | None = None
+    composed: Mapping[str, Any] | None = None
     attempts: Mapping[str, Any] | None = None
     run_id: str | None = None
+    evaluated_at: str | None = None
+
+
+def now() -> str:
+    """The moment it is, in UTC, as evaluations and manifests write it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def record(
     seed: int,
     prints: Mapping[str, str],
-    inputs: Mapping[str, Path],
-    files: Mapping[str, Path],
+    inputs: "Mapping[str, GivenFile]",
+    files: Mapping[str, str],
     said: Said,
 ) -> dict[str, Any]:
     """What identifies an evaluation, under the same keys whatever it came from; none where there is no such thing.
@@ -169,13 +180,14 @@ def record(
     Args:
         seed: of every draw.
         prints: as `fingerprints` gives them.
-        inputs: files of "job", "schema" and "policy", as far as there are any.
-        files: synthetic tables and models by the name that a report shows.
+        inputs: files of "job", "schema", "policy" and "waivers", as far as there are any, as they were understood.
+        files: SHA-256 of synthetic tables and models by the name that a report shows.
         said: the rest.
     """
-    hashes = {f"{name}_sha256": sha256(inputs[name]) if name in inputs else None for name in INPUTS}
+    hashes = {f"{name}_sha256": inputs[name].sha256 if name in inputs else None for name in INPUTS}
     return {
         "run_id": said.run_id or secrets.token_hex(8),
+        "evaluated_at": said.evaluated_at or now(),
         "job": said.job,
         "release": said.release,
         "seed": seed,
@@ -183,9 +195,10 @@ def record(
         "warnings": list(said.warnings),
         "ledger": None if said.ledger is None else dict(said.ledger),
         "sweep": None if said.sweep is None else dict(said.sweep),
+        "composed": None if said.composed is None else dict(said.composed),
         "attempts": None if said.attempts is None else dict(said.attempts),
         "fingerprints": dict(prints),
         **hashes,
-        "files_sha256": {name: sha256(path) for name, path in files.items()},
+        "files_sha256": dict(files),
         "versions": versions(),
     }

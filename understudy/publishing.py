@@ -10,12 +10,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from evaluate.policy import Policy
 from evaluate.released.numbers import Released
 from evaluate.result import Evaluation
-from reports.public import PublicFacts, public_facts, write_public_html
+from reports.public import write_public_html
+from reports.public_facts import PublicFacts
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
@@ -26,7 +24,7 @@ from synth.split import Split
 from synth.table import read_table
 from understudy import reservations
 from understudy.plan import PUBLICATION, Plan
-from understudy.sweep import Composed, composed
+from understudy.sweep import Composed
 from understudy.work import Work
 
 REPORT, NUMBERS = "report.public.html", "released.json"
@@ -86,14 +84,13 @@ def publication(plan: Plan, work: Work) -> dict[str, Any] | None:
     fits = plan.schedules if plan.job.is_sweep else {plan.job.release: plan.schedules[plan.job.release]}
     both = _together({**fits, PUBLICATION: plan.publication}, plan.together, plan.schema)
     own = PrivacyStatement.from_dict(kept["statement"])
-    every = plan.together if plan.job.is_sweep else composed(plan.reserved)
     return {
         "table": plan.job.release,
         "numbers": kept["numbers"],
         "statement": kept["statement"],
         "together": replace(both, private=fit.private and own.private).to_dict(),
         "n_fits": len(fits),
-        "every": None if every is None else asdict(every),
+        "every": None if plan.everything is None else asdict(plan.everything),
     }
 
 
@@ -118,25 +115,6 @@ def with_numbers(evaluation: Evaluation, published: Mapping[str, Any] | None) ->
     )
     provenance = {**evaluation.provenance, "public_report": dict(published)}
     return replace(evaluation, candidates=tuple(candidates), provenance=provenance)
-
-
-def facts_of(
-    evaluation: Evaluation, name: str, *, policy: Policy, schema: Schema, synthetic: pd.DataFrame, title: str
-) -> PublicFacts:
-    """What may be said in public of one synthetic table, and nothing else.
-
-    Args:
-        evaluation: *Sensitive*; what is public in it is picked out.
-        name: of the candidate.
-        policy: its text is public.
-        schema: nothing of it is used unless it is declared.
-        synthetic: the table, as it is released.
-        title: the headline.
-
-    Raises:
-        JobError: the evaluation has no such candidate.
-    """
-    return public_facts(evaluation, name, policy=policy, schema=schema, synthetic=synthetic, title=title)
 
 
 def write_public(facts: PublicFacts, folder: Path) -> None:

@@ -87,10 +87,8 @@ def run(plan: Plan, console: Console, signer: Signer | None = None) -> Outcome:
 
 def _names(plan: Plan) -> dict[str, str | None]:
     """What makes this run this run, as far as it is known before the table is read."""
-    paths = {"job": plan.job_path, "schema": plan.schema_path, "policy": plan.policy_path}
     return {
-        **{name: provenance.sha256(path) for name, path in paths.items()},
-        "waivers": None if plan.waivers_path is None else provenance.sha256(plan.waivers_path),
+        **{name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS},
         "version of understudy": metadata.version("understudy"),
         # A copy of unfinished work would draw under the same reservation once more.
         "output": str(plan.out.parent.resolve() / plan.out.name),
@@ -155,14 +153,15 @@ def _provenance(plan: Plan, work: Work, sides: Split) -> dict[str, Any]:
         warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings))),
         ledger=releases(stated),
         sweep=_swept(plan),
-        attempts=count_attempt(prints["table"], attempt=work.attempt, n_tables=len(plan.points)),
+        composed=None if plan.everything is None else asdict(plan.everything),
+        attempts=count_attempt(prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
     )
     return provenance.record(
         plan.job.seed,
         prints,
-        {"job": plan.job_path, "schema": plan.schema_path, "policy": plan.policy_path},
-        {str(path.relative_to(work.result)): path for path in outputs},
+        plan.given,
+        {str(path.relative_to(work.result)): provenance.sha256(path) for path in outputs},
         said,
     )
 
@@ -182,11 +181,6 @@ def _write(outcome: Outcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
     if plan.unpaid:
         _remove_releasable(folder)
-    given = {
-        "job.toml": plan.job_path,
-        "schema.toml": plan.schema_path,
-        "policy.toml": plan.policy_path,
-        **({} if plan.waivers_path is None else {"waivers.toml": plan.waivers_path}),
-    }
+    given = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
     write_evidence(Evidence(outcome.delivery, given, seeds), folder, signer)

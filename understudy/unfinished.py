@@ -11,7 +11,7 @@ from synth.errors import OutputError
 from synth.output import check_new_folder, is_taken
 from understudy.work import RESERVATIONS, SPENT, OtherWork, Work, work_folder
 
-HANDS_WAIT_S = 30.0
+WORKERS_WAIT_S = 30.0
 """How long a new start waits for the processes of one that was killed."""
 
 
@@ -51,7 +51,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
     work = Work(work_folder(out), out)
     with _alone(work):
         try:
-            wait_for_hands(work.worker_locks, out)
+            wait_for_workers(work.worker_locks, out)
             check_free(out)
             if restart:
                 work.clear()
@@ -91,7 +91,7 @@ def _alone(work: Work) -> Iterator[None]:
         lock.release()
 
 
-def wait_for_hands(places: Sequence[Path], out: Path) -> None:
+def wait_for_workers(places: Sequence[Path], out: Path) -> None:
     """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw.
 
     Args:
@@ -103,7 +103,7 @@ def wait_for_hands(places: Sequence[Path], out: Path) -> None:
     """
     for place in places:
         try:
-            with FileLock(place, timeout=HANDS_WAIT_S):
+            with FileLock(place, timeout=WORKERS_WAIT_S):
                 place.unlink()
         except Timeout:
             raise OutputError(

@@ -6,9 +6,10 @@ from datetime import date
 from typing import Any
 
 from evaluate.policy import Policy, Rule
-from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.verdict import Finding, Verdict, judge
 from evaluate.waiver import Waiver
+from synth.dp.statement import is_claim
 from synth.errors import JobError, nearest
 from understudy.vendors.rules import convicted
 
@@ -55,30 +56,89 @@ def verdicts_on(
     Raises:
         JobError: a waiver is for something else than these policies and candidates, or a rule names a measure that says
             of itself that it only describes; nothing was judged.
+        EvaluationError: what it says of a sweep, or of published numbers, is damaged; nothing was judged.
     """
     policies, waivers = tuple(policies), tuple(waivers)
     check_waivers(waivers, policies, [one.name for one in evaluation.candidates])
     wanted = None if names is None else set(names)
     chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
     terms = _Terms(evaluation.self_tests, waivers, today)
-    claiming = [_claiming(candidate, evaluation.provenance) for candidate in chosen]
-    judged = (_judged(candidate, policy, swept, terms) for policy in policies for candidate, swept in claiming)
+    swept = _swept(evaluation.provenance)
+    claiming = [_claiming(candidate, evaluation, swept) for candidate in chosen]
+    judged = (_judged(candidate, policy, swept, terms) for policy in policies for candidate in claiming)
     return tuple(convicted(verdict, evaluation.ranking) for verdict in judged)
 
 
-def _claiming(candidate: Candidate, provenance: Mapping[str, Any]) -> tuple[Candidate, Any]:
-    """The candidate with the claim that counts, and the sweep that it is still to be judged in.
+@dataclass(frozen=True)
+class _Swept:
+    """What a sweep says of all its points.
 
-    Where numbers about it are published, its recipients have both: the claim is that of everything together, a sweep
-    included.
+    Attributes:
+        is_releasable: whether somebody pays for its private fits, or it has none.
+        composed: what its private fits claim together; none where it has none.
     """
-    found = provenance.get("public_report")
-    published: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
-    together = published.get("together")
-    if candidate.statement is None or not isinstance(together, Mapping) or published.get("table") != candidate.name:
-        return candidate, provenance.get("sweep")
-    claims = {name: together[name] for name in ("epsilon", "delta") if name in together}
-    return replace(candidate, statement={**candidate.statement, **claims}), None
+
+    is_releasable: bool
+    composed: Mapping[str, Any] | None
+
+
+def _swept(provenance: Mapping[str, Any]) -> _Swept | None:
+    """What the sweep says of itself; none outside one. Whatever no run writes is damage, and never no sweep."""
+    if provenance and "sweep" not in provenance:
+        raise _damaged("does not say whether it is of a sweep")
+    found = provenance.get("sweep")
+    if found is None:
+        return None
+    if not isinstance(found, Mapping) or not isinstance(found.get("releasable"), bool):
+        raise _damaged("does not say whether its sweep may be released")
+    together = found.get("composed")
+    return _Swept(found["releasable"], None if together is None else _claims(together))
+
+
+def _claims(together: object) -> dict[str, Any]:
+    """The epsilon and the delta of something private."""
+    claims = {name: together.get(name) for name in ("epsilon", "delta")} if isinstance(together, Mapping) else {}
+    if not claims or not all(is_claim(name, claim) for name, claim in claims.items()):
+        raise _damaged("claims for several fits together what none can claim")
+    return claims
+
+
+def _damaged(what: str) -> EvaluationError:
+    return EvaluationError(f"the evaluation is damaged: its provenance {what}; evaluate again")
+
+
+def _claiming(candidate: Candidate, evaluation: Evaluation, swept: _Swept | None) -> Candidate:
+    """The candidate with the claim that counts: the largest of its own, its sweep's, and that of what is published.
+
+    Where numbers about it are published, its recipients have both: the claim is that of everything together.
+    """
+    both = _published(evaluation).get(candidate.name)
+    if candidate.statement is None:
+        return candidate
+    if swept is not None and swept.composed is None:
+        raise _damaged("does not say what the private fits of its sweep claim together")
+    stated = dict(candidate.statement)
+    for together in (None if swept is None else swept.composed, both):
+        for name, claim in ({} if together is None else _claims(together)).items():
+            own = stated.get(name)
+            stated[name] = max(own, claim) if is_claim(name, own) else own
+    if both is not None and both.get("private") is not True:
+        stated["private"] = False
+    return replace(candidate, statement=stated)
+
+
+def _published(evaluation: Evaluation) -> dict[str, Mapping[str, Any]]:
+    """What a table and the numbers that are published about it claim together, by the table's name."""
+    found = evaluation.provenance.get("public_report")
+    if found is None:
+        return {}
+    together = found.get("together") if isinstance(found, Mapping) else None
+    if not isinstance(together, Mapping) or not isinstance(together.get("private"), bool):
+        raise _damaged("holds published numbers without what they claim")
+    if found.get("table") not in [one.name for one in evaluation.candidates]:
+        raise _damaged("holds published numbers of no table of it")
+    _claims(together)
+    return {found["table"]: together}
 
 
 def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: Collection[str]) -> None:
@@ -127,23 +187,15 @@ def _check_rule(waiver: Waiver, policy: Policy) -> None:
     raise JobError(f"a waiver is for {which}, on which policy={policy.name!r} has no rule; {remedy}")
 
 
-def _judged(candidate: Candidate, policy: Policy, swept: Any, terms: _Terms) -> Verdict:
-    if not isinstance(swept, Mapping):
-        return terms.judge(candidate, policy)
-    together = swept.get("composed")
-    composed = together if isinstance(together, Mapping) else {}
-    if swept.get("releasable") is not True:
-        return _barred(terms.judge(candidate, policy), composed)
-    if candidate.statement is None:
-        return terms.judge(candidate, policy)
-    claims = {name: composed[name] for name in ("epsilon", "delta") if name in composed}
-    return terms.judge(replace(candidate, statement={**candidate.statement, **claims}), policy)
+def _judged(candidate: Candidate, policy: Policy, swept: _Swept | None, terms: _Terms) -> Verdict:
+    verdict = terms.judge(candidate, policy)
+    return verdict if swept is None or swept.is_releasable else _barred(verdict, swept.composed or {})
 
 
 def _barred(verdict: Verdict, composed: Mapping[str, Any]) -> Verdict:
     claim = composed.get("epsilon")
     estimate = None
-    if isinstance(claim, int | float):
+    if claim is not None:
         note = "Of all private fits of the sweep together; nothing of it was paid for."
         estimate = Estimate(measure=EPSILON, value=float(claim), n=0, direction="lower", note=note)
     finding = Finding(UNPAID, "FAIL", NOT_RELEASABLE, estimate)

@@ -8,7 +8,7 @@ the comparisons do.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluate.ranking.comparison import ALPHA, Comparison, compared
+from evaluate.ranking.comparison import ALPHA, PairComparison, compared
 from evaluate.ranking.figure import FIGURES, Figures
 from evaluate.ranking.letters import letters
 from evaluate.ranking.place import places
@@ -45,7 +45,7 @@ def ranked(tables: Mapping[str, Figures]) -> dict[str, Any]:
     }
 
 
-def _figure(name: str, tables: Mapping[str, Figures], found: Sequence[Comparison]) -> dict[str, Any]:
+def _figure(name: str, tables: Mapping[str, Figures], found: Sequence[PairComparison]) -> dict[str, Any]:
     sign = 1.0 if FIGURES[name] == "lower" else -1.0
     measured = {table: figures.found[name] for table, figures in tables.items() if name in figures.found}
     order = sorted(measured, key=lambda table: sign * measured[table].value)

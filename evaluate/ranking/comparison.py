@@ -15,7 +15,7 @@ ALPHA = 1 - LEVEL
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairComparison:
     """Two tables by one figure.
 
     Attributes:
@@ -49,7 +49,7 @@ class Comparison:
         }  # fmt: skip
 
 
-def compared(tables: Mapping[str, Figures]) -> list[Comparison]:
+def compared(tables: Mapping[str, Figures]) -> list[PairComparison]:
     """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05.
 
     A figure that could not be measured of a table, though it was of the other, is worse than any number: a table that
@@ -69,19 +69,19 @@ def _known(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> boo
     return any(name in tables[one].found for one in pair)
 
 
-def _compare(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> Comparison:
+def _compare(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> PairComparison:
     first, second = pair
     sides = [tables[one].found.get(name) for one in pair]
     if sides[0] is not None and sides[1] is not None:
-        return Comparison(name, first, second, sides[0].less(sides[1]), None, None)
+        return PairComparison(name, first, second, sides[0].less(sides[1]), None, None)
     lacks = first if sides[0] is None else second
     failure = tables[lacks].absent[name]
     late = failure.reason == "timed out"
     better = None if late else (second if lacks == first else first)
-    return Comparison(name, first, second, None, None, better, f"not measured of {lacks!r}: {failure.message}")
+    return PairComparison(name, first, second, None, None, better, f"not measured of {lacks!r}: {failure.message}")
 
 
-def _decided(one: Comparison, p_adjusted: float) -> Comparison:
+def _decided(one: PairComparison, p_adjusted: float) -> PairComparison:
     assert one.difference is not None
     if p_adjusted > ALPHA:
         return replace(one, p_adjusted=p_adjusted)

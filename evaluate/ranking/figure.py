@@ -9,18 +9,19 @@ the other, and it cancels in the difference. No table is better for being closer
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, Self
 
 import numpy as np
 
-from evaluate.engine import isolated
+from evaluate.engine import attempted
 from evaluate.fidelity.coded import Coded
 from evaluate.fidelity.columns import compared_columns
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import blended_variance
 from evaluate.ranking.difference import Difference
 from evaluate.result import Direction, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import Tables
 from evaluate.utility.features import Form
 from evaluate.utility.study import study_of, variance
 
@@ -32,7 +33,6 @@ FIGURES: Mapping[str, Direction] = {
 }
 """By name of the number in the catalog, which way is better."""
 FORMS: Mapping[str, Form] = {"utility.tstr.linear": "linear", "utility.tstr.boosting": "boosting"}
-BY = {"columns.tvd.mean": "fidelity.columns", "pairs.tvd.mean": "fidelity.pairs"}
 
 
 class Evidence(Protocol):
@@ -144,26 +144,12 @@ class Figures:
         found: dict[str, Evidence] = {}
         absent: dict[str, Failure] = {}
         for name in FIGURES:
-            got = _tried(name, tables, time_limit_s)
+            got, _ = attempted(name, partial(_MAKERS[name], name, tables), time_limit_s)
             if isinstance(got, Failure):
                 absent[name] = got
             else:
                 found[name] = got
         return cls(found, absent)
-
-
-def _tried(name: str, tables: Tables, time_limit_s: float | None) -> "Evidence | Failure":
-    kept: list[Evidence | Failure] = []
-
-    def work() -> Measurement:
-        kept.append(_MAKERS[name](name, tables))
-        return Measurement()
-
-    measurement, _ = isolated(BY.get(name, "utility.tstr"), work, time_limit_s)
-    if measurement.failures or not kept:
-        first = measurement.failures[0]
-        return Failure(name, first.reason, first.message)
-    return kept[0]
 
 
 def _columns(name: str, tables: Tables) -> Distance | Failure:

@@ -8,7 +8,7 @@ one more than the number of tables ahead of it.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evaluate.ranking.comparison import Comparison
+from evaluate.ranking.comparison import PairComparison
 from evaluate.ranking.letters import letters
 
 
@@ -29,7 +29,7 @@ class Place:
     letters: str
 
 
-def places(names: Sequence[str], comparisons: Iterable[Comparison]) -> list[Place]:
+def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[Place]:
     """The order of tables, the best first; those that share a place stay in the order given."""
     better: dict[frozenset[str], set[str]] = {}
     for one in comparisons:

@@ -8,17 +8,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 
+from evaluate.intervals import LEVEL
 from evaluate.result import Direction, Estimate
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 
-Z = 1.959963984540054
+Z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
 """Normal quantile of 95% intervals."""
 N_ROWS, COLUMN, COLUMN_MEAN = "rows.released", "columns.tvd.released", "columns.tvd.released.mean"
 PAIR_MEAN, RIGHT = "pairs.tvd.released.mean", "utility.accuracy.released"

@@ -3,7 +3,7 @@
 from reports.model_card.card import CardError, CardFacts, internal_card, public_card
 from reports.model_card.files import card_content, write_card
 from reports.model_card.markdown import to_markdown
-from reports.model_card.shape import InternalCard, ModelCard, PublicCard, Together, card_json
+from reports.model_card.shape import InternalCard, ModelCard, PublicCard, card_json
 from reports.model_card.yaml import to_yaml
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "InternalCard",
     "ModelCard",
     "PublicCard",
-    "Together",
     "card_content",
     "card_json",
     "internal_card",

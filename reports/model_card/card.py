@@ -8,6 +8,7 @@ from typing import Any
 
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Verdict
+from reports.attempts import evaluations_of
 from reports.document import TITLE
 from reports.model_card import words
 from reports.model_card.measured import measured_of
@@ -22,16 +23,14 @@ from reports.model_card.shape import (
     Promise,
     PublicCard,
     Table,
-    Together,
     Trained,
     Use,
 )
+from reports.plain_data import mapping, whole
 from reports.text import amount
 from synth.errors import BadInput, nearest
 from synth.terms import Terms
 
-ATTEMPTS = "attempts"
-"""Where the provenance says how many evaluations were run."""
 _CLASSES = ("boolean", "categorical")
 _NUMBERS = ("integer", "real", "weight", "date", "datetime")
 
@@ -51,7 +50,6 @@ class CardFacts:
         n_rows: that the synthetic table has; none: not known.
         n_columns: likewise.
         holdout_share: of the units, as the job says; none: not known.
-        together: what the table and all else that was drawn with it promise together; none: of a sweep, what it says.
     """
 
     made_on: date
@@ -60,7 +58,6 @@ class CardFacts:
     n_rows: int | None = None
     n_columns: int | None = None
     holdout_share: float | None = None
-    together: Together | None = None
 
 
 def internal_card(
@@ -106,9 +103,8 @@ def _found(evaluation: Evaluation, name: str) -> Candidate:
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
     """What both forms hold. Of the evaluation, a public card may read what was said before any real row was."""
     known = evaluation.provenance
-    together = facts.together or together_of(known.get("sweep"))
-    privacy = privacy_of(candidate, form, together, _remarks(evaluation))
-    n = _evaluations(known.get(ATTEMPTS))
+    privacy = privacy_of(candidate, form, together_of(evaluation, candidate.name), _remarks(evaluation))
+    n = evaluations_of(known, by_name=form == "public")
     return {
         "card_version": CARD_VERSION,
         "title": facts.terms.pretty_name or str(known.get("job") or TITLE),
@@ -123,7 +119,7 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "use": _use(facts.terms, privacy),
         "expected": _expected(candidate),
         "evaluations": n,
-        "evaluations_in_words": words.evaluations_in_words(n),
+        "evaluations_in_words": words.evaluations_in_words(n, form),
     }
 
 
@@ -139,7 +135,7 @@ def _task(schema: Mapping[str, Any], form: Form) -> str | None:
     """What the target is for; an inferred schema has kinds that were read off the real table."""
     if form == "public" and schema.get("status") != "declared":
         return None
-    column = _mapping(_mapping(schema.get("columns")).get(str(schema.get("target"))))
+    column = mapping(mapping(schema.get("columns")).get(str(schema.get("target"))))
     kind = column.get("kind")
     return "tabular-classification" if kind in _CLASSES else "tabular-regression" if kind in _NUMBERS else None
 
@@ -149,7 +145,7 @@ def _trained(
 ) -> Trained:  # fmt: skip
     schema = evaluation.schema
     dataset = schema.get("dataset") if schema.get("status") == "declared" else None
-    n, counted_in = _whole(schema.get("n_units")), "declared units, those held out included"
+    n, counted_in = whole(schema.get("n_units")), "declared units, those held out included"
     if isinstance(privacy, Promise):
         n = privacy.n_units
     elif form == "internal":
@@ -167,12 +163,12 @@ def _trained(
 def _made(candidate: Candidate, known: Mapping[str, Any], privacy: Promise | NoPromise, form: Form) -> Made:
     specified = dict(candidate.generator)
     secure = isinstance(privacy, Promise) and privacy.status != "void"
-    seed, said = _whole(known.get("seed")), words.SEED_OF_SAMPLING if secure else words.SEED_OF_ALL
+    seed, said = whole(known.get("seed")), words.SEED_OF_SAMPLING if secure else words.SEED_OF_ALL
     if form == "public":
         seed, said = None, words.SEED_KEPT_BACK
     elif seed is None:
         said = words.SEED_UNKNOWN
-    installed = {str(name): str(version) for name, version in _mapping(known.get("versions")).items()}
+    installed = {str(name): str(version) for name, version in mapping(known.get("versions")).items()}
     if form == "public":
         installed.pop("platform", None)
     return Made(
@@ -219,19 +215,6 @@ def _two_digits(n: object) -> int | None:
         return None
     step = 10 ** max(0, math.floor(math.log10(max(known, 1.0))) - 1)
     return int(round(known / step) * step)
-
-
-def _evaluations(counted: object) -> int | None:
-    """How many there were, this one included; none where nobody counted."""
-    return _whole(_mapping(counted).get("evaluations", counted))
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _plain(value: object) -> Any:

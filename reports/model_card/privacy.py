@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
-from evaluate.result import Candidate
+from evaluate.result import Candidate, Evaluation
 from reports.audits import audit_note
 from reports.books import BookLine, books_of
 from reports.limits import AUDIT_FAILED, NOT_AUDITED, audit_failed
@@ -20,7 +20,9 @@ from reports.model_card.shape import (
     Spending,
     Together,
 )
+from reports.plain_data import mapping, mappings, texts
 from reports.text import amount
+from synth.errors import BudgetError
 
 STEPS = "Poisson-subsampled Gaussian"
 MECHANISMS = {
@@ -87,10 +89,9 @@ def privacy_of(
     )  # fmt: skip
 
 
-def events_of(stated: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def events_of(stated: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The books of a statement, as far as they are any."""
-    listed = stated.get("events")
-    return [event for event in listed if isinstance(event, Mapping)] if isinstance(listed, list | tuple) else []
+    return mappings(stated.get("events"))
 
 
 def noise_multiplier(stated: Mapping[str, Any]) -> float | None:
@@ -166,21 +167,39 @@ def _ledger(held: Mapping[str, Any], left: float | None, form: Form) -> LedgerPo
     )
 
 
-def together_of(swept: object) -> Together | None:
-    """What all fits of a sweep come to, by what it says of itself; none outside one."""
-    composed = swept.get("composed") if isinstance(swept, Mapping) else None
-    if not isinstance(composed, Mapping):
-        return None
-    epsilon, delta = amount(composed.get("epsilon")), amount(composed.get("delta"))
-    fits = amount(composed.get("n_fits"))
+def together_of(evaluation: Evaluation, name: str) -> Together | None:
+    """What a table promises with all else that was drawn with it; none where that is all.
+
+    That is the numbers published about it, with which goes a sweep that it is from; else the other fits of a sweep.
+
+    Args:
+        evaluation: says what was drawn; of it, only what was said before any real row was read is used.
+        name: of the candidate.
+
+    Raises:
+        BudgetError: what the table and the numbers published about it come to cannot be read.
+    """
+    published = evaluation.provenance.get("public_report")
+    if isinstance(published, Mapping) and published.get("table") == name:
+        found = _together(published.get("together"), published.get("n_fits"))
+        if found is None:
+            raise BudgetError("the evaluation's published numbers are damaged; evaluate again")
+        return found.model_copy(update={"fits": found.fits + 1})  # the numbers are a release, too
+    swept = evaluation.provenance.get("sweep")
+    composed = mapping(mapping(swept).get("composed"))
+    return _together(composed, composed.get("n_fits"))
+
+
+def _together(claimed: object, n_fits: object) -> Together | None:
+    claim = mapping(claimed)
+    epsilon, delta, fits = amount(claim.get("epsilon")), amount(claim.get("delta")), amount(n_fits)
     if epsilon is None or delta is None or fits is None:
         return None
     return Together(fits=int(fits), epsilon=epsilon, delta=delta)
 
 
 def _caveats(stated: Mapping[str, Any]) -> tuple[str, ...]:
-    said = stated.get("caveats")
-    return tuple(str(one) for one in said) if isinstance(said, list | tuple) else ()
+    return texts(stated.get("caveats"))
 
 
 def _audit(candidate: Candidate, form: Form) -> AuditSummary:

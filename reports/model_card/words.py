@@ -3,6 +3,7 @@
 import math
 from decimal import ROUND_CEILING, Decimal
 
+from reports.model_card.shape import Form
 from reports.text import loss, one_in
 
 NO_GUARANTEE = "no formal guarantee"
@@ -82,6 +83,10 @@ NOT_SEEN = (
     "An audit sees flaws in noise and clipping only. It is no evidence that the claim is true, says nothing of what "
     "this table alone would bring out, and does not look at choices, measured domains or the code around the noise."
 )
+UNCOUNTED = (
+    "How many evaluations read the real data is unknown: none were counted under a declared name. Published figures "
+    "of a real table answer queries to it, so that each further one tells more."
+)
 UNKNOWN_EVALUATIONS = (
     "How many evaluations read the real table is unknown. Published figures of a real table answer queries to it, so "
     "that each further one tells more."
@@ -102,12 +107,15 @@ def of_several(n: int) -> str:
     )
 
 
-def evaluations_in_words(n: int | None) -> str:
+def evaluations_in_words(n: int | None, form: Form) -> str:
     """How many evaluations were run, and why that matters."""
     if n is None:
-        return UNKNOWN_EVALUATIONS
-    runs = "1 evaluation has" if n == 1 else f"{n:,} evaluations have"
-    return f"{runs} read the real table so far, this one included. Choosing among them is outside the guarantee."
+        return UNCOUNTED if form == "public" else UNKNOWN_EVALUATIONS
+    of = "were counted under the dataset's declared name" if form == "public" else "have read the real table"
+    if n == 1:
+        of = of.replace("were", "was").replace("have", "has")
+    runs = "1 evaluation" if n == 1 else f"{n:,} evaluations"
+    return f"{runs} {of} so far, this one included. Choosing among them is outside the guarantee."
 
 
 def in_odds(epsilon: float, delta: float, unit: str) -> tuple[str, ...]:

@@ -1,8 +1,19 @@
 """The privacy statement: what was promised about a release, and what it cost."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, TypeAdapter
+
+CLOSED = {"extra": "forbid", "strict": True}
+"""How these are read back: no other key, and no number that is a text or a truth value."""
+LARGEST = 1e300
+"""No privacy loss is larger; an integer may be, and fits no float."""
+ROUNDING = 1e-9
+"""By what share two sums of the same losses may differ."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +29,11 @@ class EventRecord:
         delta: the probability with which its own bound may fail, in total.
     """
 
+    __pydantic_config__: ClassVar = CLOSED
+
     what: str
     mechanism: str
-    noise: Mapping[str, float]
+    noise: Mapping[str, float | bool]
     count: int
     rho: float | None
     delta: float = 0.0
@@ -40,6 +53,8 @@ class LedgerNote:
         total_epsilon: what they may come to.
         total_delta: the delta of all of them.
     """
+
+    __pydantic_config__: ClassVar = CLOSED
 
     dataset: str
     unit: str
@@ -72,12 +87,14 @@ class PrivacyStatement:
         private: False when a test injected the randomness: such a model must not be released.
     """
 
-    epsilon: float
-    delta: float
+    __pydantic_config__: ClassVar = CLOSED
+
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Annotated[float, Field(ge=0, lt=1)]
     unit: str
     n_units: int
     accountant: str
-    epsilon_rdp: float
+    epsilon_rdp: Annotated[float, Field(gt=0)]
     events: tuple[EventRecord, ...]
     max_rows_per_unit: int = 1
     relation: str = "zero-out"
@@ -92,7 +109,38 @@ class PrivacyStatement:
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "PrivacyStatement":
-        """A statement from plain data."""
+        """A statement from plain data, as `to_dict` gives it.
+
+        Raises:
+            ValueError: it is none that a budget makes; there is no statement.
+        """
+        if set(content) != {one.name for one in fields(PrivacyStatement)}:
+            raise ValueError("a privacy statement has every key, and no other")
+        _reader().validate_json(json.dumps(dict(content), allow_nan=False))
         events = tuple(EventRecord(**event) for event in content["events"])
         ledger = None if content["ledger"] is None else LedgerNote(**content["ledger"])
-        return PrivacyStatement(**{**content, "events": events, "ledger": ledger, "caveats": tuple(content["caveats"])})
+        taken = {**content, "events": events, "ledger": ledger, "caveats": tuple(content["caveats"])}
+        stated = PrivacyStatement(**taken)
+        if not stated.epsilon * (1 - ROUNDING) <= stated.epsilon_rdp <= LARGEST:
+            raise ValueError("the RDP accountant claims no less than the PLD accountant")
+        return stated
+
+
+@cache
+def _reader() -> TypeAdapter[PrivacyStatement]:
+    return TypeAdapter(PrivacyStatement)
+
+
+def is_claim(name: str, value: object) -> bool:
+    """Whether a privacy loss is one that a fit with noise can claim.
+
+    Args:
+        name: "epsilon", which lies above 0, or "delta", which lies in [0, 1).
+        value: as a file holds it.
+
+    >>> is_claim("epsilon", 0.5), is_claim("epsilon", 0), is_claim("epsilon", True), is_claim("delta", 0.0)
+    (True, False, False, True)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value <= LARGEST if name == "epsilon" else 0 <= value < 1

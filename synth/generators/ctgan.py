@@ -99,7 +99,7 @@ class Ctgan(NeuralGenerator):
         training = PrivateCtganTraining(
             spec, units, rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
         )  # fmt: skip
-        train_privately(training, rows.event, budget, course, training.tally)
+        train_privately(training, rows.event, budget, course)
         shares = released_shares(rows.one_way, rows.layout)
         asked_for = np.split(shares.numpy(), rows.layout.offsets[1:])
         network = CtganNetwork(rows.layout, training.generator.cpu().eval(), asked_for)

@@ -51,7 +51,7 @@ class Tvae(NeuralGenerator):
         spec = PrivateTvaeSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
         units = Units.of(rows.encoded, rows.entities, rows.max_rows_per_unit)
         training = PrivateTvaeTraining(spec, units, rows.layout, rows.one_way, rows.expected_batch, device)
-        train_privately(training, rows.event, budget, course, training.tally)
+        train_privately(training, rows.event, budget, course)
         network = TvaeNetwork(rows.layout, training.decoder.cpu().eval(), zeros(0))
         match_one_way(network, released_shares(rows.one_way, rows.layout))
         return network

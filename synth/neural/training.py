@@ -56,6 +56,10 @@ class PrivateTraining(Stateful, Protocol):
     def finite(self) -> bool:
         """Whether all weights still are: post-processing of what was charged."""
 
+    @property
+    def tally(self) -> ClipTally:
+        """*Sensitive*. What the steps clipped: noted beside the log, never in it, and only where that is wanted."""
+
 
 @dataclass(frozen=True)
 class Course:
@@ -109,12 +113,8 @@ def _epoch(training: Training) -> dict[str, float]:
 
 
 def train_privately(
-    training: PrivateTraining,
-    event: SubsampledGaussianEvent,
-    budget: Budget,
-    course: Course,
-    tally: ClipTally | None = None,
-) -> None:
+    training: PrivateTraining, event: SubsampledGaussianEvent, budget: Budget, course: Course
+) -> None:  # fmt: skip
     """Do every step of a DP-SGD event, from the last checkpoint on where the budget's journal knows it.
 
     Args:
@@ -122,7 +122,6 @@ def train_privately(
         event: of the budget's schedule.
         budget: charged a stretch of steps at a time, before the first of them.
         course: how it is to go; a checkpoint is kept only where the budget keeps a journal.
-        tally: *Sensitive*. Of what the steps clip: noted beside the log, never in it, and only where that is wanted.
 
     Raises:
         ModelError: the weights are no longer finite, or the checkpoint cannot be used; no model was made.
@@ -146,8 +145,8 @@ def train_privately(
                 "sampling_rate": event.sampling_rate,
                 "seconds": round(time.monotonic() - started, 3),
             })  # fmt: skip
-            if tally is not None and course.place.tallies:
-                n_clipped, n_units = tally.taken()
+            if course.place.tallies:
+                n_clipped, n_units = training.tally.taken()
                 course.place.note({"step": target, "clipped": n_clipped, "units": n_units}, CLIPPING)
 
 

@@ -90,9 +90,7 @@ def _written_out(column: Any) -> int:
     total = 0
     for chunk in column.chunks:
         values = chunk.dictionary
-        if not (
-            _is_text(values.type) or pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
-        ):
+        if not _is_text(values.type):
             total += len(chunk) * 8
             continue
         lengths = pc.binary_length(values).cast(pa.int64()).take(chunk.indices)

@@ -48,8 +48,13 @@ def _write(rows: pd.DataFrame, path: Path, suffix: str, schema: Schema) -> None:
         elif suffix == ".csv":
             beside.write_bytes(_csv(rows, schema))
         else:
-            with beside.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0) as stream:
+            with beside.open("wb") as raw, _gzipped(raw) as stream:
                 stream.write(_csv(rows, schema))
+
+
+def _gzipped(raw: Any) -> gzip.GzipFile:
+    """No name and no time in the header: the same rows give the same bytes."""
+    return gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0)
 
 
 def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:

@@ -1,5 +1,6 @@
 """An audit in the report: below the claim it is no praise, above it nobody can miss it, damaged it is not passed by."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -130,6 +131,7 @@ def test_evaluations_with_and_without_an_audit_are_read_back(evaluation: Evaluat
     audited = with_audit(evaluation, WITHIN)
     again = Evaluation.from_json(audited.to_json())
     assert Audit.from_dict(again.candidates[0].audit or {}) == WITHIN
-    old = evaluation.to_json().replace('"audit": null', '"seconds": {}')  # a file from before there were audits
-    assert '"audit"' not in old
-    assert all(candidate.audit is None for candidate in Evaluation.from_json(old).candidates)
+    old = json.loads(evaluation.to_json())  # a file from before there were audits
+    for one in old["candidates"]:
+        del one["audit"]
+    assert all(candidate.audit is None for candidate in Evaluation.from_json(json.dumps(old)).candidates)

@@ -24,7 +24,6 @@ from reports.model_card import (
     CardError,
     CardFacts,
     ModelCard,
-    Together,
     card_content,
     card_json,
     internal_card,
@@ -34,7 +33,9 @@ from reports.model_card import (
     write_card,
 )
 from reports.model_card.hugging_face import LICENSES, front_matter
+from reports.model_card.privacy import together_of
 from synth.dp.budget import Budget
+from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, names
 from synth.schema import build_schema
@@ -247,8 +248,24 @@ def test_what_was_drawn_together_is_said_together(evaluation: Evaluation) -> Non
     of_sweep = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
     said = card_content(public_card(of_sweep, "mst", FACTS))["privacy"]["together"]
     assert said == {"fits": 3, "epsilon": 4.2, "delta": 2e-6}
-    facts = replace(FACTS, together=Together(fits=2, epsilon=1.5, delta=1e-6))
-    assert "epsilon 1.5 at delta 1e\u22126, by 2" in to_markdown(public_card(evaluation, "mst", facts))
+
+
+@pytest.mark.parametrize("swept", [None, {"releasable": True, "composed": {"epsilon": 1, "delta": 1e-6, "n_fits": 1}}])
+def test_published_numbers_and_their_table_are_priced_together(evaluation: Evaluation, swept: object) -> None:
+    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6}, "n_fits": 1}
+    found = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept, "public_report": published})
+    for card in (public_card(found, "mst", FACTS), internal_card(found, "mst", FACTS)):
+        assert card_content(card)["privacy"]["together"] == {"fits": 2, "epsilon": 1.5, "delta": 1e-6}
+        assert "epsilon 1.5 at delta 1e\u22126, by 2" in to_markdown(card)
+    assert together_of(found, "another") == together_of(replace(found, provenance={"sweep": swept}), "another")
+
+
+@pytest.mark.parametrize("damage", [{"together": None}, {"together": {"epsilon": 1.5}}, {"n_fits": None}])
+def test_published_numbers_at_an_unreadable_price_make_no_card(evaluation: Evaluation, damage: dict[str, Any]) -> None:
+    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6}, "n_fits": 1, **damage}
+    found = replace(evaluation, provenance={**evaluation.provenance, "public_report": published})
+    with pytest.raises(BudgetError, match="published numbers are damaged"):
+        public_card(found, "mst", FACTS)
 
 
 def test_a_card_tells_of_other_fits_and_of_an_origin_that_nobody_saw(evaluation: Evaluation) -> None:
@@ -260,7 +277,12 @@ def test_a_card_tells_of_other_fits_and_of_an_origin_that_nobody_saw(evaluation:
     assert ["not verified" in " ".join(caveats) for caveats in found] == [False, True]
 
 
-@pytest.mark.parametrize(("said", "n"), [(None, None), (7, 7), ({"evaluations": 3, "tables": 5}, 3), ("x", None)])
+BY_NAME = {"evaluations": 8, "tables": 9, "by_name": {"evaluations": 3, "tables": 5}}
+
+
+@pytest.mark.parametrize(
+    ("said", "n"), [(None, None), (7, None), (BY_NAME, 3), ({"evaluations": 8}, None), ("x", None)]
+)
 def test_a_card_says_how_many_evaluations_there_were_or_that_nobody_knows(
     evaluation: Evaluation, said: Any, n: int | None
 ) -> None:
@@ -268,6 +290,8 @@ def test_a_card_says_how_many_evaluations_there_were_or_that_nobody_knows(
     content = card_content(public_card(counted, "mst", FACTS))
     assert content["evaluations"] == n
     assert ("unknown" in content["evaluations_in_words"]) == (n is None)
+    if isinstance(said, dict):
+        assert card_content(internal_card(counted, "mst", FACTS))["evaluations"] == 8
 
 
 def test_the_seed_stays_inside(evaluation: Evaluation) -> None:

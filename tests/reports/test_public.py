@@ -30,7 +30,8 @@ from reports.books import books_of
 from reports.books import exact as digits
 from reports.criteria import CRITERIA, NOT_COVERED
 from reports.glossary import GLOSSARY, entry
-from reports.public import PublicFacts, public_facts, render_public, write_public_html
+from reports.public import render_public, write_public_html
+from reports.public_facts import PublicFacts, public_facts
 from reports.public_pictures import column_chart, released_strip
 from reports.public_verdict import public_verdict
 from reports.text import compact, count, loss, number, percent
@@ -126,7 +127,7 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
         for one in found.candidates
     )  # fmt: skip
     provenance = {
-        "attempts": {"evaluations": 3, "tables": 6, "since": "2026-11-20"}, "seed": 20261122, "fingerprints": prints,
+        "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": {"evaluations": 3}}, "seed": 20261122, "fingerprints": prints,
         "warnings": [f"there are {half} rows"], "versions": {"understudy": "0.9.0", "python": "3.11.7"},
         "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "public_report": published,
     }  # fmt: skip
@@ -165,8 +166,16 @@ def test_another_real_table_leaves_every_byte_as_it_is(
     assert render_public(facts(other, synthetic)) == page
 
 
-PUBLIC_PLACES = ("statement", "audit", "generator", "public_report", "attempts", "versions", "sweep", "name")
+PUBLIC_PLACES = ("statement", "audit", "generator", "public_report", "by_name", "versions", "sweep", "name")
 """Parts of an evaluation that the report may read: of the candidate's own, those that are public."""
+
+
+def ordered(content: dict[str, Any]) -> dict[str, Any]:
+    """Scrambled numbers of an estimate, which lies within its interval even so."""
+    if not {"measure", "value", "low", "high"} <= content.keys() or content["low"] is None:
+        return content
+    low, value, high = sorted(content[name] for name in ("low", "value", "high"))
+    return {**content, "low": low, "value": value, "high": high}
 
 
 def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
@@ -174,7 +183,7 @@ def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = (
     if place and place[-1] in PUBLIC_PLACES:
         return content
     if isinstance(content, dict):
-        return {key: scrambled(value, rng, (*place, key)) for key, value in content.items()}
+        return ordered({key: scrambled(value, rng, (*place, key)) for key, value in content.items()})
     if isinstance(content, list):
         return [scrambled(value, rng, place) for value in content]
     if isinstance(content, int | float) and not isinstance(content, bool):
@@ -469,7 +478,7 @@ def test_an_inferred_schema_stays_inside(evaluation: Evaluation, synthetic: pd.D
 
 def test_choosing_to_publish_is_said_to_be_a_release(page: str, known: PublicFacts) -> None:
     assert "is itself a release, and no epsilon covers it" in page
-    assert "3 evaluations of its real table were counted" in page
+    assert "3 evaluations under the declared name of its dataset were counted" in page
     assert "is not known" in render_public(replace(known, attempts=None))
 
 

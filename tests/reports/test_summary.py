@@ -68,7 +68,17 @@ def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: 
 def test_of_a_sweep_the_price_of_all_fits_is_told(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     swept = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
     of_sweep = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
-    assert "epsilon 0.999, delta 1e\u22126; 3 fits together 4.2 |" in to_summary(of_sweep, verdicts_of(evaluation))
+    assert "epsilon 0.999, delta 1e\u22126; 3 releases together 4.2 |" in to_summary(of_sweep, verdicts_of(evaluation))
+
+
+def test_of_numbers_that_are_published_too_the_price_of_both_is_told(
+    evaluation: Evaluation, verdicts_of: Verdicts
+) -> None:
+    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6}, "n_fits": 1}
+    found = replace(evaluation, provenance={**evaluation.provenance, "public_report": published})
+    summary = to_summary(found, verdicts_of(evaluation))
+    assert summary.count("releases together") == 1
+    assert "epsilon 0.999, delta 1e\u22126; 2 releases together 1.5 |" in summary
 
 
 def test_waivers_are_told_with_who_why_and_until_when(evaluation: Evaluation, verdicts_of: Verdicts) -> None:

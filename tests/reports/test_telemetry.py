@@ -43,12 +43,18 @@ def note(spent: float, total: float = 3.0) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def reserved(last: dict[str, Any]) -> dict[str, Any]:
+    """What a run says of its ledger when this was the last to be reserved."""
+    return {**last, "left_epsilon": last["total_epsilon"] - last["spent_epsilon"]}
+
+
 def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> Evaluation:
     """A run on a protected dataset, whose one private fit has this in its statement."""
     first, *others = evaluation.candidates
     assert first.statement is not None
     first = replace(first, statement={**first.statement, **statement})
-    known = {**evaluation.provenance, "run_id": run_id}
+    held = statement.get("ledger")
+    known = {**evaluation.provenance, "run_id": run_id, "ledger": reserved(held) if isinstance(held, dict) else None}
     return replace(
         evaluation, candidates=(first, *others), provenance=known, schema={**evaluation.schema, "dataset": "patients"}
     )
@@ -86,12 +92,28 @@ def test_the_public_registry_tells_what_was_promised_and_what_is_left(evaluation
     assert value(found, "understudy_run_timestamp_seconds", **run) == 0.0
 
 
-def test_of_several_fits_the_last_one_knows_what_is_left(evaluation: Evaluation) -> None:
-    first, second, _ = named(evaluation, ledger=note(2.5)).candidates
-    assert first.statement is not None
-    other = replace(second, statement={**first.statement, "ledger": note(1.0)})
-    both = replace(named(evaluation), candidates=(first, other))
-    assert value(samples(public_registry(both, EPOCH)), "dp_training_budget_remaining", dataset="patients") == 0.5
+def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Evaluation) -> None:
+    run = named(evaluation, ledger=note(2.5))
+    first = run.candidates[0]
+    published = {"table": "mst", "statement": {**(first.statement or {}), "epsilon": 0.3, "ledger": note(2.75)}}
+    known = {**run.provenance, "public_report": published, "ledger": reserved(note(2.75))}
+    twin = replace(first, name="published numbers", statement=None)
+    found = samples(public_registry(replace(run, candidates=(first, twin), provenance=known), EPOCH))
+    labels = {"dataset": "patients", "run_id": "ab" * 8}
+    assert value(found, "dp_training_budget_remaining", dataset="patients") == 0.25
+    assert value(found, "dp_training_epsilon_consumed", model="mst", **labels) == 0.9987
+    assert value(found, "dp_training_epsilon_consumed", model="published numbers#2", **labels) == 0.3
+    assert value(found, "dp_training_ledger_entry", model="published numbers#2", guarantee="formal", **labels) == 1.0
+
+
+def test_a_table_that_was_not_made_in_the_run_has_no_epsilon(evaluation: Evaluation) -> None:
+    run = named(evaluation, ledger=note(2.0))
+    offered = replace(run, provenance={**run.provenance, "split": None, "ledger": None})
+    found = samples(public_registry(offered, EPOCH))
+    absent = ("dp_training_epsilon_consumed", "dp_noise_multiplier", "dp_training_budget_remaining")
+    assert not [name for name, _ in found if name in absent]
+    labels = {"dataset": "patients", "run_id": "ab" * 8}
+    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="none", **labels) == 1.0
 
 
 def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Evaluation) -> None:

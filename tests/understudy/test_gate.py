@@ -243,6 +243,8 @@ def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(
 
 # Sweeps, in the library.
 
+COMPOSED = {"epsilon": 3.0, "delta": 1e-6, "n_fits": 2}
+
 
 def policy() -> Policy:
     rules = (Rule(measure="statement.epsilon", limit=1.0, why="w"), Rule(measure=VALID, limit=0.9, why="w"))
@@ -250,7 +252,7 @@ def policy() -> Policy:
 
 
 def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
-    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": False, "composed": {"epsilon": 3.0}}})
+    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": False, "composed": COMPOSED}})
     waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
     (verdict,) = verdicts_on(made, [policy()], waivers=[waiver])
     assert verdict.verdict == "FAIL"
@@ -258,7 +260,7 @@ def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
 
 
 def test_a_waiver_covers_what_a_sweep_promises_together() -> None:
-    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": True, "composed": {"epsilon": 3.0}}})
+    made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": True, "composed": COMPOSED}})
     claimed = replace(made.candidates[0], statement={"private": True, "epsilon": 0.5})
     made = replace(made, candidates=(claimed,))
     assert verdicts_on(made, [policy()])[0].verdict == "FAIL"

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from evaluate.released.shares import released_schedule
 from evaluate.result import Evaluation
+from reports.text import loss
 from synth.dp.accounting import rdp_curve
 from synth.dp.curve import RdpCurve
 from synth.dp.events import event_of
@@ -18,7 +20,8 @@ from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
 from synth.progress import quiet
 from synth.schema_file import read_schema
-from tests.understudy.test_resume import Driver, assert_paid, charged, draws, driver, moments, prepared
+from tests.understudy.driving import Driver
+from tests.understudy.test_resume import assert_paid, charged, draws, driver, moments, prepared
 from understudy import publishing, reservations, stages, verdicts
 from understudy.job import JobError, build_job
 from understudy.plan import PUBLICATION, make_plan
@@ -124,6 +127,23 @@ def test_a_run_draws_what_it_pays_for(logged: Path) -> None:
     np.testing.assert_allclose(charged(logged).divergences, rdp_curve(draws(logged)).divergences, rtol=1e-9)
 
 
+def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, workspace: Any) -> None:
+    out, place = done / "out", workspace.folder / "asked.md"
+    ran = workspace.run(
+        "card", out / "evaluation.json", "--candidate", "independent", "--out", place, "--job", done / "job.toml",
+        "--table", out / "synthetic" / "independent.csv", "--public",
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.stderr
+    both = evaluation_of(done).provenance["public_report"]["together"]
+    asked, written = (
+        yaml.safe_load(path.read_text())["privacy"]["together"]
+        for path in (place.with_suffix(".yaml"), out / "public" / "model-card.yaml")
+    )
+    assert asked == written == {"fits": 2, "epsilon": both["epsilon"], "delta": both["delta"]}
+    assert f"epsilon {loss(both['epsilon'])}" in place.read_text()
+    assert f"2 releases together {loss(both['epsilon'])} |" in (out / "summary.md").read_text()
+
+
 def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
     together = evaluation_of(done).provenance["public_report"]["together"]
     events = [event_of(e["what"], e["mechanism"], e["noise"], e["count"]) for e in together["events"]]
@@ -196,12 +216,20 @@ PUBLIC_PARTS = {
 """Parts of an evaluation that what is public may rest on: configuration, what was released, the declared schema."""
 
 
+def ordered(content: dict[str, Any]) -> dict[str, Any]:
+    """Scrambled numbers of an estimate, which lies within its interval even so."""
+    if not {"measure", "value", "low", "high"} <= content.keys() or content["low"] is None:
+        return content
+    low, value, high = sorted(content[name] for name in ("low", "value", "high"))
+    return {**content, "low": low, "value": value, "high": high}
+
+
 def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
     """Every value exchanged that no public thing may rest on."""
     if place in PUBLIC_PARTS:
         return content
     if isinstance(content, dict):
-        return {key: scrambled(value, rng, key) for key, value in content.items()}
+        return ordered({key: scrambled(value, rng, key) for key, value in content.items()})
     if isinstance(content, list):
         return [scrambled(value, rng, place) for value in content]
     if isinstance(content, int | float) and not isinstance(content, bool):

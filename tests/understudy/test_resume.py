@@ -2,11 +2,8 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.journal import Journal
 from synth.dp.ledger import open_ledger
 from synth.generators.registry import load_model
+from tests.understudy.driving import RUN, SCRIPT, Driver, serving
 from understudy import stages
 from understudy.bundle.verification import Demand, verify
 from understudy.plan import make_plan
@@ -35,42 +33,12 @@ FILES = {
     *(f"synthetic/{label}.csv" for label in GENERATORS),
     *(f"models/{label}/{part}" for label in GENERATORS for part in ("model.json", "arrays.safetensors")),
 }  # fmt: skip
-RUN = ["run", "job.toml", "--out", "out", "--quiet"]
-
-
-@dataclass(frozen=True)
-class Driver:
-    """The process that runs the command line and kills it."""
-
-    process: "subprocess.Popen[str]"
-
-    def attempt(self, folder: Path, *, die_at: int | str | None = None, arguments: list[str] = RUN) -> int:
-        """The exit code of one attempt; -9 where it died as planned."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        asked = {"folder": str(folder), "arguments": arguments, "die_at": die_at}
-        self.process.stdin.write(json.dumps(asked) + "\n")
-        self.process.stdin.flush()
-        code: int = json.loads(self.process.stdout.readline())
-        return code
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    import os
-
-    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
-    environment = {k: v for k, v in os.environ.items() if k != "UNDERSTUDY_LEDGER"}
-    process = subprocess.Popen(
-        [sys.executable, Path(__file__).parent / "driver.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**environment, "UNDERSTUDY_KEY_FILE": str(key)},
-    )  # fmt: skip
-    yield Driver(process)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
-    process.wait(timeout=60)
-    process.stdout.close()
+    with serving(tmp_path_factory.mktemp("key"), SCRIPT) as process:
+        yield Driver(process)
 
 
 def prepared(workspace: Any, name: str, *, total: float | None = 10.0, **changes: Any) -> Path:

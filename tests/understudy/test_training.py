@@ -1,9 +1,6 @@
 """Networks in a job: cut short at any moment they go on from their checkpoint, and what they tell is in the output."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,8 @@ from synth.dp.mechanisms import SystemNoise
 from synth.generators.registry import load_model
 from synth.neural import training
 from synth.neural.tvae import TvaeTraining
-from tests.understudy.test_resume import Driver, charged, one_sentence, prepared
+from tests.understudy.driving import SCRIPT, Driver, serving
+from tests.understudy.test_resume import charged, one_sentence, prepared
 from understudy.plan import make_plan
 
 N_EPOCHS, N_STEPS = 4, 6
@@ -42,18 +40,9 @@ PRIVATE_LINE = {"step", "steps", "epsilon", "delta", "noise_multiplier", "sampli
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
-    environment = {name: value for name, value in os.environ.items() if name != "UNDERSTUDY_LEDGER"}
-    process = subprocess.Popen(
-        [sys.executable, Path(__file__).parent / "training_driver.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, env={**environment, "UNDERSTUDY_KEY_FILE": str(key), "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    yield Driver(process)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
-    process.wait(timeout=60)
-    process.stdout.close()
+    script = SCRIPT.with_name("training_driver.py")
+    with serving(tmp_path_factory.mktemp("key"), script, OMP_NUM_THREADS="1") as process:
+        yield Driver(process)
 
 
 def made(workspace: Any, name: str, **changes: Any) -> Path:

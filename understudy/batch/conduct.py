@@ -14,16 +14,16 @@ from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
 from understudy.batch import earlier
-from understudy.batch.crew import HANDS, LOOK_EVERY_S, Crew
 from understudy.batch.listing import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
 from understudy.batch.outcome import BAD, BROKEN, NOT_STARTED, Outcome, exit_code, finished, outcome_of
+from understudy.batch.workers import LOCKS, LOOK_EVERY_S, Workers
 from understudy.console import Console, Tell, duration
 from understudy.exit_codes import DONE, INTERRUPTED, TERMINATED
-from understudy.unfinished import tidy, wait_for_hands
+from understudy.unfinished import tidy, wait_for_workers
 
 
 @dataclass(frozen=True)
-class Orders:
+class Settings:
     """How a batch is to be run.
 
     Attributes:
@@ -42,7 +42,7 @@ class Orders:
 
 
 @dataclass
-class Report:
+class BatchResult:
     """What a batch came to.
 
     Attributes:
@@ -67,7 +67,7 @@ class Report:
 
 
 @dataclass
-class _Course:
+class _Progress:
     """What is known while a batch is at work."""
 
     jobs: Sequence[BatchJob]
@@ -88,27 +88,30 @@ class _Course:
         now = datetime.now().astimezone().strftime("%H:%M:%S")
         self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {now} {text}")
 
-    def show(self, crew: Crew, tell: Tell) -> None:
+    def show(self, workers: Workers, tell: Tell) -> None:
         """Move the bar; a job under way counts as far as jobs before it tell how long one takes."""
-        names = ", ".join(one.job.name for one in crew.at_work)
+        names = ", ".join(one.job.name for one in workers.at_work)
         if not self.took:
             tell(names, None)
             return
         mean = sum(self.took) / len(self.took)
-        under_way = sum(min((time.monotonic() - one.started) / mean, 0.95) for one in crew.at_work if mean > 0)
+        under_way = sum(min((time.monotonic() - one.started) / mean, 0.95) for one in workers.at_work if mean > 0)
         # A long job must not move the bar back.
         self.reached = max(self.reached, (len(self.found) + under_way) / len(self.jobs))
         tell(names, min(self.reached, 1.0))
 
 
 def conduct(
-    jobs: Sequence[BatchJob], orders: Orders, console: Console, sum_up: Callable[[Report], None] = lambda report: None
-) -> Report:
+    jobs: Sequence[BatchJob],
+    settings: Settings,
+    console: Console,
+    sum_up: Callable[[BatchResult], None] = lambda result: None,
+) -> BatchResult:
     """Run all jobs that are not finished, each in a process of its own, from where an earlier start left them.
 
     Args:
         jobs: as listed.
-        orders: how.
+        settings: how.
         console: says what begins and ends.
         sum_up: is told what every job came to, while no other batch may begin in the same folder.
 
@@ -118,21 +121,21 @@ def conduct(
     Raises:
         OutputError: the folder cannot be written, or another batch is at work there; nothing was run.
     """
-    with _alone(orders.folder):
-        wait_for_hands(sorted((orders.folder / OWN / HANDS).glob("*")), orders.folder)
+    with _alone(settings.folder):
+        wait_for_workers(sorted((settings.folder / OWN / LOCKS).glob("*")), settings.folder)
         for name in (SUMMARY_JSON, SUMMARY_CSV):  # an old one must not pass for this start's
-            (orders.folder / name).unlink(missing_ok=True)
+            (settings.folder / name).unlink(missing_ok=True)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it never learns how a process ended
-        course = _Course(jobs, console)
-        waiting = deque(job for job in jobs if not _settled(job, course))
-        cut = _run(waiting, course, orders) if waiting else None
-        report = Report(tuple(course.found.get(job.name) or Outcome(job.name, NOT_STARTED) for job in jobs), cut)
-        sum_up(report)
-    return report
+        progress = _Progress(jobs, console)
+        waiting = deque(job for job in jobs if not _settled(job, progress))
+        cut = _run(waiting, progress, settings) if waiting else None
+        result = BatchResult(tuple(progress.found.get(job.name) or Outcome(job.name, NOT_STARTED) for job in jobs), cut)
+        sum_up(result)
+    return result
 
 
-def _settled(job: BatchJob, course: _Course) -> bool:
+def _settled(job: BatchJob, progress: _Progress) -> bool:
     """Whether nothing is to be run for a job: it cannot run, or it is finished."""
     try:
         found = _standing(job)
@@ -140,7 +143,7 @@ def _settled(job: BatchJob, course: _Course) -> bool:
         why = f"what stands at {str(job.out)!r} could not be read ({type(error).__name__}); remove it"
         found = Outcome(job.name, BROKEN, error=why)
     if found is not None:
-        course.add(found)
+        progress.add(found)
     return found is not None
 
 
@@ -160,39 +163,39 @@ def _standing(job: BatchJob) -> Outcome | None:
     return Outcome(job.name, BAD, error=error)
 
 
-def _run(waiting: deque[BatchJob], course: _Course, orders: Orders) -> BaseException | None:
+def _run(waiting: deque[BatchJob], progress: _Progress, settings: Settings) -> BaseException | None:
     """Jobs begun and ended, until none is left or the batch is told to end."""
     with (
-        Crew(orders.folder, orders.workers, orders.options, orders.timeout_s) as crew,
-        course.console.stage("batch") as tell,
+        Workers(settings.folder, settings.workers, settings.options, settings.timeout_s) as workers,
+        progress.console.stage("batch") as tell,
     ):
         try:
-            while waiting or crew.at_work:
-                if orders.fail_fast and any(outcome.exit_code != DONE for outcome in course.found.values()):
+            while waiting or workers.at_work:
+                if settings.fail_fast and any(outcome.exit_code != DONE for outcome in progress.found.values()):
                     waiting.clear()
-                while waiting and not crew.is_full:
-                    _begin(waiting.popleft(), crew, course)
-                for ended in crew.ended():
-                    course.took.append(ended.seconds)
-                    course.add(outcome_of(ended))
-                course.show(crew, tell)
+                while waiting and not workers.is_full:
+                    _begin(waiting.popleft(), workers, progress)
+                for ended in workers.ended():
+                    progress.took.append(ended.seconds)
+                    progress.add(outcome_of(ended))
+                progress.show(workers, tell)
                 time.sleep(LOOK_EVERY_S)
         except (KeyboardInterrupt, SystemExit) as cut:
-            for ended in crew.stop():
-                course.add(outcome_of(ended))
+            for ended in workers.stop():
+                progress.add(outcome_of(ended))
             return cut
     return None
 
 
-def _begin(job: BatchJob, crew: Crew, course: _Course) -> None:
+def _begin(job: BatchJob, workers: Workers, progress: _Progress) -> None:
     try:
         earlier.write_mark(job)
-        crew.start(job)
+        workers.start(job)
     except (OSError, OutputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
-        course.add(Outcome(job.name, BROKEN, error=f"the system did not let it begin: {why}"))
+        progress.add(Outcome(job.name, BROKEN, error=f"the system did not let it begin: {why}"))
     else:
-        course.say(f"{job.name}: begun")
+        progress.say(f"{job.name}: begun")
 
 
 @contextmanager
@@ -206,7 +209,7 @@ def _alone(folder: Path) -> Iterator[None]:
         folder.mkdir(exist_ok=True)
         own = folder / OWN
         own.mkdir(mode=0o700, exist_ok=True)
-        (own / HANDS).mkdir(exist_ok=True)
+        (own / LOCKS).mkdir(exist_ok=True)
         lock = FileLock(own / "lock")
         lock.acquire(blocking=False)
     except Timeout:

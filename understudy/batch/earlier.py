@@ -9,7 +9,8 @@ from typing import Any
 from synth.errors import UnderstudyError
 from synth.output import is_taken, whole_file
 from understudy.batch.listing import BatchJob
-from understudy.batch.outcome import finished_files, provenance_of, read_content
+from understudy.batch.outcome import provenance_of, read_content
+from understudy.bundle.manifest import MANIFEST
 from understudy.job import Job
 from understudy.policies import find_policy
 from understudy.provenance import sha256
@@ -37,7 +38,7 @@ def difference(job: BatchJob) -> str | None:
     if not is_taken(job.out):
         return None
     evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
-    if evaluation is None or verdict is None or not finished_files(job.out, evaluation):
+    if evaluation is None or verdict is None or not (job.out / MANIFEST).is_file():
         return BROKEN
     if other := _others(job, provenance_of(evaluation)):
         return f"made from {' and '.join(f'another {name}' for name in other)}"
@@ -61,11 +62,9 @@ def _others(job: BatchJob, then: Mapping[str, Any]) -> list[str]:
 
 
 def _problem(out: Path) -> str:
-    """What of a sealed output is not as it was sealed, or has ended; empty for nothing, or where it has no seal."""
+    """What of a sealed output is not as it was sealed, or has ended; empty for nothing."""
     from understudy.bundle.verification import Demand, verify
 
-    if not (out / "manifest.json").exists():
-        return ""
     try:
         found = verify(out, Demand())
     except UnderstudyError:

@@ -3,7 +3,7 @@
 import json
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def outcome_of(ended: Ended) -> Outcome:
     if status in (DONE, FAILED, INCONCLUSIVE):
         found = finished(job, earlier=False)
         if found is not None and found.exit_code == status:
-            return Outcome(**{**found.__dict__, "seconds": ended.seconds, "exit_status": status})
+            return replace(found, seconds=ended.seconds, exit_status=status)
     state, error = _state(ended)
     return Outcome(
         job.name,
@@ -118,12 +118,6 @@ def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
     except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
         return None
     return Outcome(job.name, verdict["verdict"] or NO_VERDICT, earlier=earlier, epsilon=epsilon, out=job.out)
-
-
-def finished_files(out: Path, evaluation: Mapping[str, Any]) -> bool:
-    """Whether every file is there that an evaluation says was made with it."""
-    names = ("verdict.json", "report.html", *(provenance_of(evaluation).get("files_sha256") or {}))
-    return all((out / name).is_file() for name in names)
 
 
 def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -61,7 +61,8 @@ def write_summary(content: dict[str, Any], folder: Path) -> None:
         folder: of the batch.
 
     Raises:
-        OSError: there is no room for them.
+        OutputError: the folder cannot be written; nothing was left of the file.
+        OSError: there is no room for a file; likewise.
     """
     write_csv(folder / SUMMARY_CSV, FIELDS, content["jobs"])
     with whole_file(folder / SUMMARY_JSON) as beside:

@@ -1,4 +1,4 @@
-"""What people do to a sealed bundle: sign it off, withdraw it."""
+"""What two people do to a sealed bundle: sign it off."""
 
 import json
 import unicodedata
@@ -9,21 +9,14 @@ from typing import Any
 
 from understudy.bundle.documents import (
     DIGEST,
-    LIMIT_BYTES,
     SIGNATURE,
-    Signature,
-    open_document,
-    parsed,
     write_document,
 )
 from understudy.bundle.errors import BundleError
-from understudy.bundle.folder import read_plain
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Manifest, moment
-from understudy.bundle.register import Entry, add_to_register, check_register, read_register
+from understudy.bundle.manifest import SIGN_OFF, Manifest, moment
 from understudy.bundle.sign_off import Accepted, Person, SignOff
-from understudy.bundle.verification import Demand, Verification, check_bundle, verify
-from understudy.bundle.withdrawal import Withdrawal
+from understudy.bundle.verification import Demand, Verification, verify
 
 VERDICT = "verdict.json"
 
@@ -43,7 +36,9 @@ class Release:
     expires: date | None = None
 
 
-def sign_off(folder: Path, release: Release, demand: Demand, signer: Signer | None) -> SignOff:
+def sign_off(
+    folder: Path, release: Release, demand: Demand, signer: Signer | None
+) -> tuple[SignOff, tuple[str, ...]]:  # fmt: skip
     """Sign a bundle off.
 
     Args:
@@ -51,6 +46,9 @@ def sign_off(folder: Path, release: Release, demand: Demand, signer: Signer | No
         release: who, and until when.
         demand: what must hold of the bundle.
         signer: signs the sign-off; none: nobody does.
+
+    Returns:
+        The sign-off, and what verification cannot say of the bundle, one sentence each.
 
     Raises:
         BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, the two people are
@@ -76,59 +74,7 @@ def sign_off(folder: Path, release: Release, demand: Demand, signer: Signer | No
         waivers=waivers,
     )
     write_document(folder, SIGN_OFF, document, signer)
-    return document
-
-
-def withdraw(
-    folder: Path, by: Person, reason: str, signer: Signer | None, register: Path | None
-) -> tuple[Withdrawal, ...]:
-    """Withdraw a bundle, and the public bundle in it, for good.
-
-    What was withdrawn already is only added to the register. Other changes to a bundle are no obstacle: whatever came
-    of it is not to be relied on.
-
-    Args:
-        folder: a bundle.
-        by: who withdraws it.
-        reason: why; it is published with the register.
-        signer: signs the withdrawal; none: nobody does.
-        register: a file of withdrawals to add it to; none: it is added to none.
-
-    Returns:
-        Its withdrawal, and that of the public bundle in it.
-
-    Raises:
-        BundleError: its manifest is not as it was sealed, so that nobody can say what is withdrawn, or it was withdrawn
-            already and no register lacks it; nothing was written.
-        OutputError: the register cannot be written; nothing was written.
-    """
-    check_bundle(folder)
-    if register is not None:
-        check_register(register)
-    places = _withdrawable(folder)
-    before = {place: _withdrawal(place, sha256) for place, sha256 in places.items()}
-    known = {} if register is None or not register.exists() else read_register(register)
-    mine = before[folder]
-    if all(before.values()) and (register is None or set(places.values()) <= known.keys()):
-        assert mine is not None
-        raise BundleError(f"it is withdrawn already and for good: {mine.sentence}; nothing is left to do")
-    made = Withdrawal(
-        signer=None if signer is None else signer.fingerprint,
-        manifest_sha256=places[folder],
-        withdrawn_at=moment(datetime.now(UTC)),
-        by=by,
-        reason=reason,
-    )
-    entries = []
-    for place, sha256 in reversed(places.items()):  # the public one first: as long as the outer is not, it is not done
-        withdrawal = before[place]
-        if withdrawal is None:
-            withdrawal = made.model_copy(update={"manifest_sha256": sha256})
-            write_document(place, WITHDRAWAL, withdrawal, signer)
-        entries.append(Entry(withdrawal=withdrawal, signature=_signature(place, withdrawal)))
-    if register is not None:
-        add_to_register(register, entries)
-    return tuple(entry.withdrawal for entry in reversed(entries))
+    return document, found.notes
 
 
 def _check_people(release: Release) -> None:
@@ -196,31 +142,3 @@ def _expiry(asked: date | None, ends: list[date | None], today: date) -> date | 
     if last is not None and asked > last:
         raise BundleError(f"expires={asked} is later than what it rests on counts, {last}; name that day or an earlier")
     return asked
-
-
-def _withdrawable(folder: Path) -> dict[Path, str]:
-    """The bundle, and the public one in it, each with the digest of its manifest."""
-    opened = open_document(folder, MANIFEST, Manifest)
-    if opened.document is None or opened.problems:
-        raise BundleError(
-            f"nobody can say what would be withdrawn: {opened.problems[0].sentence}; withdraw an intact copy"
-        )
-    places, public = {folder: opened.sha256}, folder / PUBLIC
-    if opened.document.holds_public and public.is_dir() and not public.is_symlink():
-        places[public] = opened.document.files[f"{PUBLIC}/{MANIFEST}"].sha256
-    return places
-
-
-def _withdrawal(folder: Path, sha256: str) -> Withdrawal | None:
-    """The intact withdrawal that is there already; none where none is."""
-    opened = open_document(folder, WITHDRAWAL, Withdrawal)
-    found = None if opened.problems else opened.document
-    return found if found is not None and found.manifest_sha256 == sha256 else None
-
-
-def _signature(folder: Path, withdrawal: Withdrawal) -> Signature | None:
-    """The signature that lies beside a withdrawal."""
-    if withdrawal.signer is None:
-        return None
-    name = f"{WITHDRAWAL}{SIGNATURE}"
-    return parsed(name, read_plain(folder / name, LIMIT_BYTES), Signature)

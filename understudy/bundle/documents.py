@@ -10,6 +10,7 @@
 import hashlib
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -147,7 +148,11 @@ def write_document(folder: Path, name: str, document: Document, signer: Signer |
 def remove_document(folder: Path, name: str) -> None:
     """Remove a document and what lies beside it; the document first, without which the rest says nothing."""
     for suffix in ("", DIGEST, SIGNATURE):
-        (folder / f"{name}{suffix}").unlink(missing_ok=True)
+        place = folder / f"{name}{suffix}"
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)  # no name of a bundle's own is anybody's folder
+        else:
+            place.unlink(missing_ok=True)
     sync(folder)
 
 

@@ -1,11 +1,11 @@
 """The whole evidence of one job or offer as a sealed folder: renderings, what was given, the public part, the seal."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+from reports.sweep import is_releasable
 from synth.output import whole_file
 from synth.schema import build_schema
 from understudy.bundle.keys import Signer
@@ -21,19 +21,19 @@ class Evidence:
 
     Attributes:
         delivery: what is known and judged.
-        given: files that were given, by the name that they have in the bundle, such as policy.toml.
+        given: what was given, as it was when it was understood, by the name that it has in the bundle, such as
+            policy.toml.
         seeds: of every draw but private noise.
     """
 
     delivery: Delivery
-    given: Mapping[str, Path] = field(default_factory=dict)
+    given: Mapping[str, bytes] = field(default_factory=dict)
     seeds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def releasable(self) -> bool:
         """Whether anything of it may be released at all."""
-        swept = self.delivery.evaluation.provenance.get("sweep")
-        return not isinstance(swept, Mapping) or swept.get("releasable") is True
+        return is_releasable(self.delivery.evaluation)
 
 
 def write_evidence(evidence: Evidence, folder: Path, signer: Signer | None) -> Manifest:
@@ -48,25 +48,27 @@ def write_evidence(evidence: Evidence, folder: Path, signer: Signer | None) -> M
         What was sealed.
 
     Raises:
-        BundleError: something in the folder cannot be part of a bundle.
+        BundleError: something in the folder cannot be part of a bundle, or the evidence counts no longer.
         OutputError: the folder cannot be written.
     """
     made_at = moment(datetime.now(UTC))
-    for name, path in evidence.given.items():
+    delivery = evidence.delivery
+    valid_until = last_day(delivery.policy, delivery.evaluation.provenance.get("evaluated_at"), made_at)
+    for name, content in evidence.given.items():
         with whole_file(folder / name) as beside:
-            shutil.copyfile(path, beside)
-    deliver(evidence.delivery, folder)
-    write_public_folder(evidence.delivery, folder, made_at, signer)
-    return seal(folder, _about(evidence, made_at), signer)
+            beside.write_bytes(content)
+    deliver(delivery, folder)
+    write_public_folder(delivery, folder, made_at, valid_until, signer)
+    return seal(folder, _about(evidence, made_at, valid_until), signer)
 
 
-def _about(evidence: Evidence, made_at: str) -> About:
+def _about(evidence: Evidence, made_at: str, valid_until: date | None) -> About:
     delivery = evidence.delivery
     schema = build_schema(delivery.evaluation.schema)
     return About(
         kind="internal",
         made_at=made_at,
-        valid_until=last_day(delivery.policy, made_at),
+        valid_until=valid_until,
         run_id=run_id_of(delivery.evaluation),
         title=delivery.title,
         dataset=schema.dataset,

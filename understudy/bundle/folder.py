@@ -86,14 +86,21 @@ def read_plain(path: Path, limit: int) -> bytes:
         return file.read(limit + 1)
 
 
-def digest(path: Path) -> tuple[str, int]:
+def digest(path: Path, expected_size: int | None = None) -> tuple[str, int]:
     """SHA-256 in hexadecimal, and bytes, of a plain file.
+
+    Args:
+        path: it is not followed where it is a link.
+        expected_size: bytes; one of another size is not read, and has no digest: a file that takes no place on the disk
+            may take days to read. None: it may have any.
 
     Raises:
         BundleError: it is no plain file, or cannot be read.
     """
     handle, size = _opened(path)
     with os.fdopen(handle, "rb") as file:
+        if expected_size not in (None, size):
+            return "", size
         try:
             return hashlib.file_digest(file, "sha256").hexdigest(), size
         except OSError as error:

@@ -22,7 +22,6 @@ from understudy.bundle.folder import read_plain
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-KEY_VARIABLE = "UNDERSTUDY_SIGN_KEY"
 PASSPHRASE_VARIABLE = "UNDERSTUDY_SIGN_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
 PUBLIC_SUFFIX = ".pub"
 LIMIT_BYTES = 64 * 1024

@@ -1,5 +1,8 @@
 """The manifest: what is in a bundle, byte for byte, and in brief what it is the evidence of."""
 
+import re
+import unicodedata
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +23,8 @@ PUBLIC = "public"
 LONGEST = 1024
 """Characters of a path: other systems open no longer ones."""
 
-Moment = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC.")]
+MOMENT = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
+Moment = Annotated[str, Field(pattern=MOMENT, description="UTC.")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 in hexadecimal.")]
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
@@ -118,6 +122,25 @@ def check_path(path: str) -> None:
         raise BundleError(f"a bundle's own files are in no manifest: path={path!r}; remove it there")
 
 
+def check_alike(paths: Iterable[str]) -> None:
+    """Refuse paths that some file systems cannot tell apart, or not from the bundle's own files.
+
+    Raises:
+        BundleError: two differ in case, or in how an accent is written, only.
+    """
+    known = {_folded(path): path for path in RESERVED}
+    for path in dict.fromkeys(part for one in sorted(paths) for part in (*_parents(one), one)):
+        same = known.setdefault(_folded(path), path)
+        if same != path:
+            raise BundleError(
+                f"some file systems cannot tell two names apart: path={path!r} and {same!r}; name one otherwise"
+            )
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+
+
 RESERVED = frozenset(f"{name}{suffix}" for name in (MANIFEST, *LATER) for suffix in ("", DIGEST, SIGNATURE))
 """Names at the top of a bundle that are the bundle's own."""
 
@@ -136,16 +159,36 @@ def moment(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def last_day(policy: Policy, made_at: str) -> date | None:
+def last_day(policy: Policy, evaluated_at: object, made_at: str) -> date | None:
     """The last day on which what was judged by a policy may be relied on; none where the policy sets no end.
+
+    It counts from the evaluation: a new seal makes old evidence no younger.
 
     Args:
         policy: may say for how many days.
-        made_at: the moment, as manifests write it.
+        evaluated_at: the moment of the evaluation, as its provenance says it.
+        made_at: the moment of the seal, as manifests write it.
+
+    Raises:
+        BundleError: the day is past, or nobody knows when the evaluation was; nothing was sealed.
     """
     if policy.valid_days is None:
         return None
-    return date.fromisoformat(made_at[:10]) + timedelta(days=policy.valid_days)
+    if not isinstance(evaluated_at, str) or re.fullmatch(MOMENT, evaluated_at) is None:
+        raise BundleError(
+            f"evidence counts for valid_days={policy.valid_days} of policy={policy.name!r}, and the evaluation does "
+            "not say when it was made; evaluate again"
+        )
+    try:
+        until = date.fromisoformat(min(evaluated_at, made_at)[:10]) + timedelta(days=policy.valid_days)
+    except (ValueError, OverflowError):
+        raise BundleError(f"evaluated_at={evaluated_at!r} is no day to count from; evaluate again") from None
+    if date.fromisoformat(made_at[:10]) > until:
+        raise BundleError(
+            f"the evaluation is of {evaluated_at[:10]} and counted until {until}, by valid_days={policy.valid_days} of "
+            f"policy={policy.name!r}; evaluate again"
+        )
+    return until
 
 
 def manifest_json() -> dict[str, Any]:

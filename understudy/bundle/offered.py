@@ -6,20 +6,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from evaluate.policy import Policy
 from evaluate.result import Evaluation
 from evaluate.verdict import Verdict
-from reports.model_card import Together
-from synth.errors import TableError
+from synth.errors import JobError
+from synth.given_file import GivenFile
 from synth.output import whole_folder
+from synth.schema import build_schema
+from synth.validation import parse_toml
 from understudy import provenance
 from understudy.bundle.errors import BundleError
 from understudy.bundle.evidence import Evidence, write_evidence
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import Manifest
+from understudy.bundle.manifest import PUBLIC, Manifest
 from understudy.cards import Handing
 from understudy.delivery import Delivery
-from understudy.job import read_job
+from understudy.digested import read_digested
+from understudy.job import build_job
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 TITLE = "A table from elsewhere"
@@ -33,19 +38,25 @@ class Offered:
         evaluation: *Sensitive*: it was measured on real rows.
         table: the synthetic table's file.
         candidate: what the evaluation calls it.
-        given: files that go into the bundle, by the name that they have there.
+        given: what goes into the bundle beside it, by the name that it has there.
         handing: what its job says about handing it on.
+        warnings: what the public bundle leaves out of the table, as a sentence; empty where it leaves out nothing.
     """
 
     evaluation: Evaluation
     table: Path
     candidate: str
-    given: Mapping[str, Path] = field(default_factory=dict)
+    given: Mapping[str, bytes] = field(default_factory=dict)
     handing: Handing = field(default_factory=Handing)
+    warnings: tuple[str, ...] = ()
 
 
 def offered(
-    evaluation: Evaluation, table: Path, candidate: str | None, inputs: Mapping[str, Path], others: Mapping[str, Path]
+    evaluation: Evaluation,
+    table: Path,
+    candidate: str | None,
+    inputs: Mapping[str, GivenFile],
+    others: Mapping[str, GivenFile],
 ) -> Offered:
     """A table, once it is certain that it is the evaluated one.
 
@@ -54,26 +65,23 @@ def offered(
         table: the synthetic table's file.
         candidate: what the evaluation calls it; none: what goes by this content.
         inputs: files of "schema" and "job", as far as they are named: the same that the evaluation rests on.
-        others: further files for the bundle by the name that they have there, such as policy.toml.
+        others: files of "policy" and "waivers", as they were understood.
 
     Raises:
         TableError: the table cannot be read.
         BundleError: it is not an evaluated one, or a schema or job is another; nothing was written.
     """
-    try:
-        sha256 = provenance.sha256(table)
-    except OSError as error:
-        raise TableError(f"the table cannot be read: path={str(table)!r} ({error.strerror}); check the name") from None
-    for name, path in inputs.items():
-        _check_input(evaluation, name, path)
+    delivered = read_digested(table)
+    for name, file in inputs.items():
+        _check_input(evaluation, name, file)
     job = inputs.get("job")
-    together = _together(evaluation)
-    handing = Handing(together=together)
+    handing = Handing()
     if job is not None:
-        said = read_job(job)
-        handing = Handing(said.card, said.split.holdout_share, together)
-    given = {**{f"{name}.toml": path for name, path in inputs.items()}, **others}
-    return Offered(evaluation, table, _candidate(evaluation, sha256, table, candidate), given, handing)
+        said = build_job(parse_toml(job, "job", JobError))
+        handing = Handing(said.card, said.split.holdout_share)
+    given = {f"{name}.toml": file.content for name, file in {**inputs, **others}.items()}
+    called = _candidate(evaluation, delivered.sha256, table, candidate)
+    return Offered(evaluation, table, called, given, handing, _left_out(evaluation, delivered.frame))
 
 
 def write_offered(
@@ -140,26 +148,23 @@ def _file_name(offer: Offered) -> str:
     return f"{offer.candidate}{suffix}"
 
 
-def _check_input(evaluation: Evaluation, name: str, path: Path) -> None:
+def _left_out(evaluation: Evaluation, frame: pd.DataFrame) -> tuple[str, ...]:
+    """A warning about columns that were never measured, and so are not published."""
+    kept = set(build_schema(evaluation.schema).kept)
+    names = [str(name) for name in frame.columns if name not in kept]
+    if not names:
+        return ()
+    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"{shown}: dropped by the schema or unknown to it, never measured, and left out of the table in {PUBLIC}/; "
+        "hand on that table alone",
+    )
+
+
+def _check_input(evaluation: Evaluation, name: str, file: GivenFile) -> None:
     """Refuse another schema or job than the evaluation rests on."""
     expected = evaluation.provenance.get(f"{name}_sha256")
     if not isinstance(expected, str):
         raise BundleError(f"the evaluation names no {name}, so that none belongs to it; leave out --{name}")
-    try:
-        found = provenance.sha256(path)
-    except OSError as error:
-        raise BundleError(f"the {name} cannot be read: path={str(path)!r} ({error.strerror}); check it") from None
-    if found != expected:
-        raise BundleError(f"the evaluation rests on another {name} than path={str(path)!r}; pass that one")
-
-
-def _together(evaluation: Evaluation) -> Together | None:
-    """What the table and the numbers published about it promise together; none where there are none."""
-    published = evaluation.provenance.get("public_report")
-    if not isinstance(published, Mapping):
-        return None
-    try:
-        both, n_fits = published["together"], int(published["n_fits"])
-        return Together(fits=n_fits + 1, epsilon=float(both["epsilon"]), delta=float(both["delta"]))
-    except (KeyError, TypeError, ValueError):
-        raise BundleError("the evaluation's published numbers are damaged; evaluate again") from None
+    if file.sha256 != expected:
+        raise BundleError(f"the evaluation rests on another {name} than path={str(file.path)!r}; pass that one")

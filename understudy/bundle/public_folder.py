@@ -4,38 +4,47 @@ Left out on purpose, beside everything that was measured: the verdict and the po
 rows; every fingerprint; seeds and the job's digest, from which a guess of a seed could be confirmed: whoever knows all
 rows but one and can fit again from the same seed can try guesses of that row; an inferred schema, whose limits are
 values of real rows; the model, of which more may be drawn than was judged.
+
+The table is written anew from what was measured, by the schema: a column that it drops or does not know, an index, a
+file's own description of itself and what no column can hold were never measured, so they stay inside.
 """
 
 import shutil
+from datetime import date
 from pathlib import Path
 
 from evaluate.result import Evaluation
+from reports.public_facts import public_facts
 from synth.output import whole_file
 from synth.schema import Schema, build_schema
-from synth.table import read_table
+from synth.table import conform, read_table, write_table
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import PUBLIC, About, last_day
+from understudy.bundle.manifest import PUBLIC, About
 from understudy.bundle.sealing import rules_of, seal
 from understudy.cards import write_public_card
 from understudy.delivery import Delivery
-from understudy.publishing import facts_of, write_public
+from understudy.publishing import write_public
 
 SCHEMA = "schema.toml"
 NOT_SAID = ("platform",)
 """Of the versions; what machine it was nobody needs to know."""
 
 
-def write_public_folder(delivery: Delivery, folder: Path, made_at: str, signer: Signer | None) -> None:
+def write_public_folder(
+    delivery: Delivery, folder: Path, made_at: str, valid_until: date | None, signer: Signer | None
+) -> None:  # fmt: skip
     """The public bundle in an internal one, sealed; none where no table is named for release, or it may not leave.
 
     Args:
         delivery: what is known.
         folder: of the internal bundle; its tables and its schema are there.
         made_at: the moment, as manifests write it.
+        valid_until: the last day on which it may be relied on; none: there is none.
         signer: signs it; none: nobody does.
 
     Raises:
         BundleError: a file cannot be part of a bundle.
+        TableError: the table lacks a column of the schema.
         OutputError: the folder cannot be written.
     """
     public = folder / PUBLIC
@@ -44,29 +53,31 @@ def write_public_folder(delivery: Delivery, folder: Path, made_at: str, signer: 
     if delivery.release is None or delivery.release not in delivery.tables:
         return
     public.mkdir()
-    source = folder / delivery.tables[delivery.release]
-    _copy(source, public / source.name)
     schema = build_schema(delivery.evaluation.schema)
+    source = folder / delivery.tables[delivery.release]
+    table = public / source.name
+    measured = conform(read_table(source), schema, outside="clamp", part=True)  # as every measure had it
+    write_table(measured, table, schema)
     if schema.status == "declared" and (folder / SCHEMA).exists():
         _copy(folder / SCHEMA, public / SCHEMA)
-    facts = facts_of(
+    facts = public_facts(
         delivery.evaluation,
         delivery.release,
         policy=delivery.policy,
         schema=schema,
-        synthetic=read_table(source),
+        synthetic=read_table(table),
         title=delivery.title,
     )
     write_public(facts, public)
-    write_public_card(delivery.evaluation, delivery.release, delivery.handing, public, source.name)
-    seal(public, _about(delivery, schema, made_at), signer)
+    write_public_card(delivery.evaluation, delivery.release, delivery.handing, public, table.name)
+    seal(public, _about(delivery, schema, made_at, valid_until), signer)
 
 
-def _about(delivery: Delivery, schema: Schema, made_at: str) -> About:
+def _about(delivery: Delivery, schema: Schema, made_at: str, valid_until: date | None) -> About:
     return About(
         kind="public",
         made_at=made_at,
-        valid_until=last_day(delivery.policy, made_at),
+        valid_until=valid_until,
         run_id=run_id_of(delivery.evaluation),
         title=delivery.title,
         dataset=schema.dataset,

@@ -18,7 +18,6 @@ from understudy.bundle.errors import BundleError
 from understudy.bundle.folder import read_plain
 from understudy.bundle.withdrawal import Withdrawal
 
-REGISTER_VARIABLE = "UNDERSTUDY_REGISTER"
 LIMIT_BYTES = 64 * 2**20
 
 
@@ -36,7 +35,12 @@ def read_register(path: Path) -> Mapping[str, Withdrawal]:
         BundleError: it is not there, cannot be read, or a line is not whole: it is not believed in part.
     """
     try:
-        content = read_plain(path.resolve(), LIMIT_BYTES)
+        content = read_plain(path.resolve(strict=True), LIMIT_BYTES)
+    except FileNotFoundError:
+        raise BundleError(
+            f"there is no register at path={str(path)!r}, and without one nobody can say that nothing was withdrawn; "
+            "fetch it, or make an empty one where nothing ever was (`touch`)"
+        ) from None
     except (BundleError, OSError, RuntimeError, ValueError) as error:
         why = f": {error}" if isinstance(error, BundleError) else ""
         raise BundleError(f"the register cannot be read: path={str(path)!r}{why}") from None

@@ -7,7 +7,7 @@ from understudy.bundle.documents import LIMIT_BYTES, canonical, remove_document,
 from understudy.bundle.errors import BundleError
 from understudy.bundle.folder import contents, digest
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import LATER, MANIFEST, About, File, Manifest, Rules, check_path
+from understudy.bundle.manifest import LATER, MANIFEST, About, File, Manifest, Rules, check_alike, check_path
 
 
 def seal(folder: Path, about: About, signer: Signer | None) -> Manifest:
@@ -30,6 +30,7 @@ def seal(folder: Path, about: About, signer: Signer | None) -> Manifest:
     found = contents(folder)
     for path, what in sorted(found.odd.items()):
         raise BundleError(f"a bundle holds plain files only: {path!r} is {what}; take it out")
+    check_alike(found.files)
     files = {}
     for path, place in sorted(found.files.items()):
         check_path(path)

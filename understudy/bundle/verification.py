@@ -32,7 +32,8 @@ class Demand:
     """What must hold of a bundle beyond that nothing was changed.
 
     Attributes:
-        keys: fingerprints, of which one must sign the manifest, and the sign-off where there is one; none: any may.
+        keys: fingerprints, of which one must sign the manifest; none: any may.
+        sign_off_keys: fingerprints, of which one must sign the sign-off where there is one; none: one of `keys`.
         signed_off: whether a sign-off must be there.
         register: withdrawals by the digest of the manifest; none: no register was asked.
         today: the day on which it is to be relied on.
@@ -42,6 +43,7 @@ class Demand:
     signed_off: bool = False
     register: Mapping[str, Withdrawal] | None = None
     today: date = field(default_factory=today)
+    sign_off_keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def verify(folder: Path, demand: Demand) -> Verification:
     withdrawal = withdrawn.document or (demand.register or {}).get(opened.sha256)
     problems = (
         *opened.problems,
-        *_key_problems(opened, MANIFEST, demand),
+        *_key_problems(opened, MANIFEST, demand.keys),
         *_file_problems(manifest, contents(folder), _apart(folder, manifest)),
         *sign_off.problems,
         *_sign_off_problems(sign_off, manifest, demand),
@@ -135,7 +137,7 @@ def verify(folder: Path, demand: Demand) -> Verification:
         sha256=opened.sha256,
         signer=opened.signer,
         problems=tuple(dict.fromkeys(problems)),
-        notes=tuple(_notes(opened, demand)),
+        notes=(*_notes(opened, demand), *_sign_off_notes(sign_off, demand), *_clock_notes(manifest, demand)),
         sign_off=sign_off.document,
         withdrawal=withdrawal,
         public=public,
@@ -176,13 +178,13 @@ def _later(folder: Path, name: str, model: type[_L], sha256: str) -> Opened[_L]:
     return Opened(None, opened.sha256, (*opened.problems, other))
 
 
-def _key_problems(opened: Opened[_D], name: str, demand: Demand) -> Iterator[Problem]:
+def _key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterator[Problem]:
     document = opened.document
-    if not demand.keys or document is None:
+    if not keys or document is None:
         return
     if document.signer is None:
         yield Problem("unsigned", (name,), f"{name} is not signed, and a key was named that must sign it")
-    elif opened.signer is not None and opened.signer not in demand.keys:
+    elif opened.signer is not None and opened.signer not in keys:
         yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {opened.signer}")
 
 
@@ -191,7 +193,7 @@ def _file_problems(manifest: Manifest, found: Contents, apart: frozenset[str]) -
         shown = printable(path)
         if path in found.files:
             try:
-                if digest(found.files[path]) != (file.sha256, file.size):
+                if digest(found.files[path], file.size) != (file.sha256, file.size):
                     yield Problem("changed", (shown,), f"{shown} was changed")
             except BundleError as error:
                 yield Problem("damaged", (shown,), f"{shown} cannot be checked: {error}")
@@ -221,7 +223,7 @@ def _sign_off_problems(opened: Opened[SignOff], manifest: Manifest, demand: Dema
         if demand.signed_off and not opened.sha256:
             yield Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
         return
-    yield from _key_problems(opened, SIGN_OFF, demand)
+    yield from _key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
     if (found.release, found.verdict, found.policy) != (about.release, about.verdict, about.policy):
         yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
     if found.expired(demand.today):
@@ -245,3 +247,21 @@ def _notes(opened: Opened[Manifest], demand: Demand) -> Iterator[str]:
         )
     if demand.register is None:
         yield NO_REGISTER
+
+
+def _sign_off_notes(opened: Opened[SignOff], demand: Demand) -> Iterator[str]:
+    if opened.document is None or demand.sign_off_keys or demand.keys:
+        return
+    if opened.document.signer is None:
+        yield "the sign-off is not signed, so that anybody could have written it"
+    elif opened.signer is not None:
+        yield (
+            f"nobody says whose key signed the sign-off: fingerprint={opened.signer}; compare it with one that you "
+            "have from the signer, or pass --sign-off-key"
+        )
+
+
+def _clock_notes(manifest: Manifest, demand: Demand) -> Iterator[str]:
+    made_at = manifest.about.made_at
+    if made_at[:10] > demand.today.isoformat():
+        yield f"it says that it was made at {made_at}, which is still to come: a clock is wrong, there or here"

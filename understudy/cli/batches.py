@@ -9,7 +9,7 @@ from understudy.cli.options import console_of
 from understudy.cli.signing import SignKey, signer_of
 
 if TYPE_CHECKING:
-    from understudy.batch.conduct import Report
+    from understudy.batch.conduct import BatchResult
     from understudy.console import Console
 
 
@@ -43,7 +43,7 @@ def batch(  # noqa: PLR0913 - options of the command line
     """
     from datetime import datetime
 
-    from understudy.batch.conduct import Orders, conduct
+    from understudy.batch.conduct import Settings, conduct
     from understudy.batch.listing import listed
     from understudy.batch.summary import accounts, content_of, write_summary
 
@@ -57,25 +57,25 @@ def batch(  # noqa: PLR0913 - options of the command line
     ]
     content: dict[str, Any] = {}
 
-    def sum_up(report: "Report") -> None:
-        content.update(content_of(report.outcomes, report.exit_code, began), ledgers=accounts(found))
-        _show(report, content["ledgers"], console)
+    def sum_up(result: "BatchResult") -> None:
+        content.update(content_of(result.outcomes, result.exit_code, began), ledgers=accounts(found))
+        _show(result, content["ledgers"], console)
         write_summary(content, out)
 
-    report = conduct(found, Orders(out.absolute(), workers, timeout_s, fail_fast, options), console, sum_up)
-    if report.cut is not None:
-        report.cut.add_note("the jobs under way were ended, and the same command goes on from there")
-        raise report.cut
+    result = conduct(found, Settings(out.absolute(), workers, timeout_s, fail_fast, options), console, sum_up)
+    if result.cut is not None:
+        result.cut.add_note("the jobs under way were ended, and the same command goes on from there")
+        raise result.cut
     console.result(content)
-    return report.exit_code
+    return result.exit_code
 
 
-def _show(report: "Report", ledgers: "list[dict[str, Any]]", console: "Console") -> None:
+def _show(result: "BatchResult", ledgers: "list[dict[str, Any]]", console: "Console") -> None:
     """What became of every job, what was spent in all, and where that is written."""
     from understudy.batch.summary import HEADINGS, account_line, rows_of
 
-    console.table(HEADINGS, rows_of(report.outcomes))
+    console.table(HEADINGS, rows_of(result.outcomes))
     for account in ledgers:
         console.say(account_line(account))
-    counts = ", ".join(f"{state} {n}" for state, n in report.states.items())
-    console.say(f"Jobs: {counts}; exit code {report.exit_code}")
+    counts = ", ".join(f"{state} {n}" for state, n in result.states.items())
+    console.say(f"Jobs: {counts}; exit code {result.exit_code}")

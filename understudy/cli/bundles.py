@@ -1,6 +1,7 @@
 """`understudy verify`, `sign-off`, `withdraw`: what people do with an evidence bundle."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,11 +35,21 @@ Register = Annotated[
 ]
 PublicKeys = Annotated[
     list[Path] | None,
-    typer.Option("--public-key", help="One of these must have signed; may be repeated.", show_default=False),
+    typer.Option(
+        "--public-key", help="One of these must have signed the manifest; may be repeated.", show_default=False
+    ),
 ]
 Signers = Annotated[
     list[str] | None,
     typer.Option("--signer", help="Fingerprint of a key that may have signed; may be repeated.", show_default=False),
+]
+SignOffKeys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--sign-off-key",
+        help="One of these must have signed the sign-off, where there is one; none: one that may sign the manifest.",
+        show_default=False,
+    ),
 ]
 Name = Annotated[str, typer.Option(help="Who you are.", show_default=False)]
 Role = Annotated[str, typer.Option(help="In which role.", show_default=False)]
@@ -56,6 +67,7 @@ def verify(
     bundle: Bundle,
     public_key: PublicKeys = None,
     signer: Signers = None,
+    sign_off_key: SignOffKeys = None,
     register: Register = None,
     signed_off: Annotated[
         bool, typer.Option("--require-sign-off", help="A bundle that nobody has signed off does not verify.")
@@ -68,7 +80,8 @@ def verify(
     from understudy.bundle.verification import verify as check
 
     console = console_of(ctx)
-    found = check(bundle, _demand(public_key, signer, register, signed_off=signed_off))
+    demand = _demand(public_key, signer, register)
+    found = check(bundle, replace(demand, signed_off=signed_off, sign_off_keys=_fingerprints(sign_off_key)))
     _show(found, console)
     code = DONE if found.is_sound else FAILED
     console.result({"bundle": str(bundle), **found.to_dict(), "exit_code": code})
@@ -87,6 +100,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     ] = None,
     key: Key = None,
     public_key: PublicKeys = None,
+    signers: Signers = None,
     register: Register = None,
 ) -> int:
     """Sign off the release of a table whose verdict is PASS. The bundle must verify."""
@@ -96,16 +110,19 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     signer = signer_of(key, console)
     release = Release(_person(name, role), _person(second_name, second_role), _day(expires))
-    document = sign(bundle, release, _demand(public_key, None, register), signer)
+    document, notes = sign(bundle, release, _demand(public_key, signers, register), signer)
+    for sentence in notes:
+        console.warn(sentence)
     until = "" if document.expires is None else f", until {document.expires}"
     console.say(f"{document.release}: signed off by {name!r} with {second_name!r}{until}")
     if signer is None:
         console.warn("the sign-off is not signed, so that anybody could have written it; pass --key")
-    console.result({"bundle": str(bundle), "sign_off": document.model_dump(mode="json"), "exit_code": DONE})
+    said = document.model_dump(mode="json")
+    console.result({"bundle": str(bundle), "sign_off": said, "notes": list(notes), "exit_code": DONE})
     return DONE
 
 
-def withdraw(
+def withdraw(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     bundle: Bundle,
     name: Name,
@@ -113,13 +130,20 @@ def withdraw(
     reason: Annotated[str, typer.Option(help="Why; it is published with the register.", show_default=False)],
     key: Key = None,
     register: Register = None,
+    manifest_sha256: Annotated[
+        str | None,
+        typer.Option("--manifest-sha256", help="Digest noted when it was sealed, where digest and signature are lost."),
+    ] = None,
 ) -> int:
     """Withdraw a bundle, and the public bundle in it, for good. A register tells those who hold a copy."""
-    from understudy.bundle.acts import withdraw as take_back
+    from understudy.bundle.withdrawing import Recall
+    from understudy.bundle.withdrawing import withdraw as take_back
 
     console = console_of(ctx)
     signer = signer_of(key, console)
-    made = take_back(bundle, _person(name, role), _text("reason", reason, 2000), signer, register)
+    noted = None if manifest_sha256 is None else _hexadecimal("manifest_sha256", manifest_sha256)
+    asked = Recall(_person(name, role), _text("reason", reason, 2000), register, noted)
+    made = take_back(bundle, asked, signer)
     console.say(f"Withdrawn for good: {bundle}")
     if register is None:
         console.warn("copies of it do not know: publish a register, and add it there with --register")
@@ -130,23 +154,35 @@ def withdraw(
     return DONE
 
 
-def _demand(
-    public_keys: list[Path] | None, signers: list[str] | None, register: Path | None, *, signed_off: bool = False
-) -> "Demand":
+def _demand(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
     """What must hold of a bundle, from options."""
-    import re
-
-    from understudy.bundle.errors import BundleError
-    from understudy.bundle.keys import fingerprint, load_public
     from understudy.bundle.register import read_register
     from understudy.bundle.verification import Demand
 
-    named = [one.lower() for one in signers or ()]
-    for one in named:
-        if re.fullmatch("[0-9a-f]{64}", one) is None:
-            raise BundleError(f"a fingerprint is 64 hexadecimal digits, whole: signer={one!r}; see `keys show`")
-    keys = frozenset((*named, *(fingerprint(load_public(path)) for path in public_keys or ())))
-    return Demand(keys, signed_off, None if register is None else read_register(register))
+    keys = _fingerprints(public_keys) | {_hexadecimal("signer", one) for one in signers or ()}
+    return Demand(keys, register=None if register is None else read_register(register))
+
+
+def _fingerprints(public_keys: list[Path] | None) -> frozenset[str]:
+    from understudy.bundle.keys import fingerprint, load_public
+
+    return frozenset(fingerprint(load_public(path)) for path in public_keys or ())
+
+
+def _hexadecimal(what: str, text: str) -> str:
+    """64 hexadecimal digits, in lower case.
+
+    Raises:
+        BundleError: it is something else.
+    """
+    import re
+
+    from understudy.bundle.errors import BundleError
+
+    if re.fullmatch("[0-9a-fA-F]{64}", text) is None:
+        see = "keys show" if what == "signer" else "sha256sum manifest.json"
+        raise BundleError(f"it is 64 hexadecimal digits, whole: {what}={text!r}; see `{see}`")
+    return text.lower()
 
 
 def _person(name: str, role: str) -> "Person":

@@ -108,24 +108,27 @@ def gate(  # noqa: PLR0913 - options of the command line
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
     from reports.junit import render_junit
     from synth.errors import JobError, nearest
-    from synth.output import check_writable, whole_file
+    from synth.output import check_writable, remove_older, whole_file
     from understudy.exit_codes import VERDICTS
-    from understudy.offered import read_evaluation, read_policy
+    from understudy.offered import judging, read_evaluation
     from understudy.verdicts import verdicts_on
 
     console = console_of(ctx)
     if junit is not None:
         check_writable(junit)
+        _check_apart(junit, (evaluation, Path(policy), waivers, synthetic, schema, job))
+        remove_older(junit)  # a pipeline that reads it after an error would take the last verdict for this one
     signer = bundle_signer(bundle, synthetic, (schema, job), sign_key, console)
-    rules = read_policy(policy)
-    answers = _waivers(waivers)
+    rules, answers, judged_by = judging(policy, waivers)
     found = read_evaluation(evaluation)
     names = [c.name for c in found.candidates]
     if candidate is not None and candidate not in names:
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
     offer = None
     if bundle is not None and synthetic is not None:
-        offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, (policy, waivers))
+        offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
+        for sentence in offer.warnings:
+            console.warn(sentence)
         candidate = offer.candidate
     verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
@@ -183,6 +186,14 @@ def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
     from evaluate.waiver import load_waivers
 
     return () if path is None else load_waivers(path)
+
+
+def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
+    """Refuse to write over what is read."""
+    from synth.errors import JobError
+
+    if any(path is not None and path.exists() and junit.exists() and path.samefile(junit) for path in read):
+        raise JobError(f"junit={str(junit)!r} is one of the files that are judged by; name another")
 
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:

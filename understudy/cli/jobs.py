@@ -95,7 +95,7 @@ def _show_candidates(outcome: "Outcome", console: "Console") -> None:
             verdict.candidate,
             _guarantee(statements[verdict.candidate]),
             verdict.verdict,
-            "\n".join(f"{f.rule.measure} {outcome_words(f)}" for f in verdict.findings if f.outcome != "PASS"),
+            [f"{f.rule.measure} {outcome_words(f)}" for f in verdict.findings if f.outcome != "PASS"],
         )
         for verdict in outcome.verdicts
     ]

@@ -33,6 +33,7 @@ def json_schema(
     console = console_of(ctx)
     made = json_schemas.json_schema(kind)
     if not console.json:
-        console.say(json.dumps(made, indent=1, ensure_ascii=False))
+        for line in json.dumps(made, indent=1, ensure_ascii=False).split("\n"):
+            console.say(line)
     console.result(made)
     return DONE

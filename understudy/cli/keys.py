@@ -47,6 +47,7 @@ def show(
 
     console, key = console_of(ctx), load_public(file)
     console.say(f"Fingerprint: {fingerprint(key)}")
-    console.say(public_pem(key).rstrip())
+    for line in public_pem(key).rstrip().splitlines():
+        console.say(line)
     console.result({"key": str(file), "fingerprint": fingerprint(key), "public_key": public_pem(key)})
     return DONE

@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from evaluate.result import Evaluation
+    from synth.given_file import GivenFile
     from understudy.bundle.keys import Signer
     from understudy.bundle.offered import Offered
     from understudy.console import Console
@@ -70,7 +71,7 @@ def offer_of(
     synthetic: Path,
     candidate: str | None,
     inputs: Mapping[str, Path | None],
-    judged_by: tuple[str, Path | None],
+    judged_by: "Mapping[str, GivenFile]",
 ) -> "Offered":
     """An offered table for a bundle, once it is certain that it is the evaluated one.
 
@@ -79,15 +80,14 @@ def offer_of(
         synthetic: the table's file.
         candidate: what the evaluation calls it; none: what goes by this content.
         inputs: files of "schema" and "job"; none where none is named.
-        judged_by: name or path of the policy, and the file of waivers.
+        judged_by: files of "policy" and "waivers", as they were understood.
 
     Raises:
         BadInput: it is another table, schema or job; nothing was written.
     """
+    from synth.given_file import read_given
+    from understudy.bundle.errors import BundleError
     from understudy.bundle.offered import offered
-    from understudy.policies import find_policy
 
-    policy, waivers = judged_by
-    others = {"policy.toml": find_policy(policy, Path()), **({} if waivers is None else {"waivers.toml": waivers})}
-    named = {name: path for name, path in inputs.items() if path is not None}
-    return offered(evaluation, synthetic, candidate, named, others)
+    named = {name: read_given(path, name, BundleError) for name, path in inputs.items() if path is not None}
+    return offered(evaluation, synthetic, candidate, named, judged_by)

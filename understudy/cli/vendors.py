@@ -10,7 +10,7 @@ from understudy.cli.signing import SignKey, signer_of
 
 if TYPE_CHECKING:
     from understudy.console import Console
-    from understudy.vendors.comparing import Comparison
+    from understudy.vendors.comparing import VendorComparison
 
 COMPARE = (
     "Example: understudy compare acme.csv beta.parquet --real parts/train.csv --holdout parts/holdout.csv "
@@ -92,7 +92,7 @@ def _split(labels: str) -> list[str]:
     return [label.strip() for label in labels.split(",")]
 
 
-def _show(found: "Comparison", console: "Console") -> None:
+def _show(found: "VendorComparison", console: "Console") -> None:
     """The order, then those that are not in it, each with the reason."""
     order = (found.evaluation.ranking or {})["order"]
     console.table(("place", "vendor", "group"), [(str(o["place"]), o["name"], o["letters"]) for o in order])

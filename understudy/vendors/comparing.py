@@ -1,28 +1,32 @@
 """A comparison from files to an evaluation with its ranking: one unusable table never stops the others."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from evaluate.engine import aimed, evaluate_beside, isolated, measure_candidate
+from evaluate.engine import aimed, attempted, evaluate_beside, measure_candidate
 from evaluate.finding import Finding
 from evaluate.policy import Policy
 from evaluate.ranking import Figures, ranked
-from evaluate.result import Candidate, Evaluation, EvaluationError
-from evaluate.tables import Measurement, Real
+from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
+from evaluate.tables import Real
 from evaluate.verdict import Verdict
+from synth.errors import SchemaError
+from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
-from synth.schema_file import read_schema
+from synth.schema_file import schema_of
 from synth.table import conform, read_table
 from synth.table.limits import Limits
 from understudy import provenance
 from understudy.attempts import count_attempt
-from understudy.offered import read_policy
 from understudy.plan import check_measures
+from understudy.policies import given_policy, named_policy
 from understudy.vendors.asked import Asked, read_claims, shown_name
 from understudy.vendors.offers import Offered, compared_rows, look_at, sampled
 from understudy.vendors.rules import barring, beyond_policy, lacking_columns
@@ -33,7 +37,7 @@ PERSONAL = "privacy.personal"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class VendorComparison:
     """What a comparison came to.
 
     Attributes:
@@ -41,12 +45,14 @@ class Comparison:
         verdicts: of the policy, on each of them.
         policy: what they rest on.
         vendors: how each came out, those that could not be measured included.
+        given: the files of "schema" and "policy", as they were understood.
     """
 
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]
     policy: Policy
     vendors: tuple[Vendor, ...]
+    given: Mapping[str, GivenFile] = field(default_factory=dict)
 
 
 @dataclass
@@ -61,7 +67,8 @@ class _Bench:
     limits: Limits
     real: Real
     progress: Progress
-    reals: dict[tuple[str, ...], Real] = field(default_factory=dict)
+    given: Mapping[str, GivenFile]
+    started: str
 
     def beside(self, offered: Offered) -> Real:
         """The real rows by the columns that a table has; without all of them, they serve that table alone."""
@@ -84,7 +91,7 @@ class _Measured:
     own: list[Finding]
 
 
-def compare(asked: Asked, progress: Progress) -> Comparison:
+def compare(asked: Asked, progress: Progress) -> VendorComparison:
     """Every table measured on the same terms, those that break a rule set apart, the others ranked.
 
     Args:
@@ -95,15 +102,17 @@ def compare(asked: Asked, progress: Progress) -> Comparison:
         BadInput: a real table, the schema, the policy or an option cannot be used, or no table can; nothing was
             measured.
     """
-    named, policy = asked.named(), read_policy(asked.policy)
+    named, started, given = asked.named(), provenance.now(), {"policy": given_policy(asked.policy, Path())}
+    policy = named_policy(given["policy"])
     check_measures(asked.measures or ())
     claims = {} if asked.claims is None else read_claims(asked.claims, named)
-    schema = read_schema(asked.schema)
+    given["schema"] = read_given(asked.schema, "schema", SchemaError)
+    schema = schema_of(given["schema"])
     schema = schema if asked.target is None else aimed(schema, asked.target)
     key = provenance.fingerprint_key(provenance.key_path())
     train, holdout = (conform(read_table(path), schema, part=True) for path in (asked.train, asked.holdout))
     real = Real.prepare(train, holdout, schema, seed=asked.seed, n_targets=asked.n_targets)
-    bench = _Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress)
+    bench = _Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress, given, started)
 
     offers, unusable = _looked_at(bench, named)
     n_rows, few = compared_rows(list(offers.values()), len(train), asked.rows)
@@ -111,9 +120,9 @@ def compare(asked: Asked, progress: Progress) -> Comparison:
         raise EvaluationError(_none_usable(few | unusable))
     measured: dict[str, _Measured] = {}
     for name in (name for name in offers if name not in few):
-        got = _tried(lambda name=name: _measure(bench, offers[name], n_rows))  # type: ignore[misc]
-        if isinstance(got, str):
-            unusable[name] = got
+        got, _ = attempted(name, partial(_measure, bench, offers[name], n_rows))
+        if isinstance(got, Failure):
+            unusable[name] = got.message
         else:
             measured[name] = got
     vendors = tuple(
@@ -126,9 +135,9 @@ def compare(asked: Asked, progress: Progress) -> Comparison:
         base,
         candidates=tuple(one.candidate for one in measured.values()),
         ranking=ranking,
-        provenance=_provenance(bench, {name: named[name] for name in measured}, key),
+        provenance=_provenance(bench, {name: offers[name] for name in measured}, key),
     )
-    return Comparison(evaluation, verdicts_on(evaluation, [policy]), policy, vendors)
+    return VendorComparison(evaluation, verdicts_on(evaluation, [policy]), policy, vendors, given)
 
 
 def _none_usable(reasons: Mapping[str, str]) -> str:
@@ -136,26 +145,14 @@ def _none_usable(reasons: Mapping[str, str]) -> str:
     return f"a comparison needs a table that can be evaluated, and there is none; of {name!r}: {reason}"
 
 
-def _tried(work: Callable[[], Any]) -> Any:
-    """What some work gives, or as a sentence why it gave nothing: what one vendor delivered stops no other."""
-    kept = []
-
-    def run() -> Measurement:
-        kept.append(work())
-        return Measurement()
-
-    measurement, _ = isolated("comparison", run, None)
-    return measurement.failures[0].message if measurement.failures else kept[0]
-
-
 def _looked_at(bench: _Bench, named: Mapping[str, Any]) -> tuple[dict[str, Offered], dict[str, str]]:
     """The tables that can be read, and why the others cannot."""
     offers, unusable = {}, {}
     for index, (name, path) in enumerate(named.items()):
         bench.progress(f"read {name}", index / len(named))
-        got = _tried(lambda name=name, path=path: look_at(name, path, bench.schema, bench.limits))  # type: ignore[misc]
-        if isinstance(got, str):
-            unusable[name] = got
+        got, _ = attempted(name, partial(look_at, name, path, bench.schema, bench.limits))
+        if isinstance(got, Failure):
+            unusable[name] = got.message
         else:
             offers[name] = got
     return offers, unusable
@@ -245,9 +242,9 @@ def _ranking(
     }
 
 
-def _provenance(bench: _Bench, files: Mapping[str, Any], key: bytes) -> dict[str, Any]:
+def _provenance(bench: _Bench, offers: Mapping[str, Offered], key: bytes) -> dict[str, Any]:
     prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
-    attempts = count_attempt(prints["table"], attempt=secrets.token_hex(8), n_tables=len(files))
-    inputs = {"schema": bench.asked.schema}
-    named = {f"vendors/{name}/{shown_name(path)}": path for name, path in files.items()}
-    return provenance.record(bench.asked.seed, prints, inputs, named, provenance.Said(attempts=attempts))
+    attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
+    named = {f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()}
+    said = provenance.Said(attempts=attempts, evaluated_at=bench.started)
+    return provenance.record(bench.asked.seed, prints, bench.given, named, said)

@@ -10,9 +10,8 @@ from understudy.bundle.evidence import Evidence, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.delivery import Delivery
 from understudy.exit_codes import DONE, FAILED, INCONCLUSIVE
-from understudy.policies import find_policy
 from understudy.vendors.asked import Asked
-from understudy.vendors.comparing import Comparison
+from understudy.vendors.comparing import VendorComparison
 
 TABLE = "comparison.csv"
 TITLE = "Comparison of vendors"
@@ -23,12 +22,12 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def deliver_comparison(found: Comparison, asked: Asked, folder: Path, signer: Signer | None = None) -> None:
+def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, signer: Signer | None = None) -> None:
     """The sealed folder of a comparison, whole or not at all.
 
     Args:
         found: what the comparison came to.
-        asked: the schema and the policy that it was asked with stand beside.
+        asked: says the seed.
         folder: must be new.
         signer: signs it; none: nobody does.
 
@@ -37,7 +36,7 @@ def deliver_comparison(found: Comparison, asked: Asked, folder: Path, signer: Si
         OutputError: the place is taken or cannot be written; nothing was left there.
     """
     delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
-    given = {"schema.toml": asked.schema, "policy.toml": find_policy(asked.policy, Path())}
+    given = {f"{name}.toml": file.content for name, file in found.given.items()}
     with whole_folder(folder) as beside:
         ranking = found.evaluation.ranking or {}
         ends = [f"{one['figure']} {part}" for one in ranking["figures"] for part in ("value", "group")]
@@ -45,7 +44,7 @@ def deliver_comparison(found: Comparison, asked: Asked, folder: Path, signer: Si
         write_evidence(Evidence(delivery, given, {"comparison": asked.seed}), beside, signer)
 
 
-def _lines(found: Comparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _lines(found: VendorComparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     places = {one["name"]: one for one in ranking["order"]}
     verdicts = {verdict.candidate: verdict.verdict for verdict in found.verdicts}
     for vendor in found.vendors:
@@ -66,7 +65,7 @@ def _lines(found: Comparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, 
         yield line
 
 
-def exit_code(found: Comparison) -> int:
+def exit_code(found: VendorComparison) -> int:
     """0: every table was evaluated and one at least is ranked; 1: every table is disqualified; 3: anything else."""
     standings = {vendor.standing for vendor in found.vendors}
     if standings == {"disqualified"}:
@@ -74,7 +73,7 @@ def exit_code(found: Comparison) -> int:
     return DONE if "ranked" in standings and standings <= {"ranked", "disqualified"} else INCONCLUSIVE
 
 
-def sentences(found: Comparison) -> tuple[str, ...]:
+def sentences(found: VendorComparison) -> tuple[str, ...]:
     """What a reader has to know before the numbers."""
     said, seen = [], set[str]()
     for vendor in found.vendors:

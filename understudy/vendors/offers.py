@@ -13,9 +13,9 @@ from evaluate.tables import MIN_TRAIN_ROWS
 from synth.errors import TableError
 from synth.schema import Schema, build_schema
 from synth.split import row_keys
-from synth.table import conform, read_table
+from synth.table import conform
 from synth.table.limits import Limits
-from understudy.provenance import sha256
+from understudy.digested import read_digested
 
 LEAST_SHARE = 0.1
 """Of the rows of train: a table with fewer is not compared, as it would cut all others down to its size."""
@@ -51,9 +51,7 @@ class Offered:
         Raises:
             TableError: it is not the one that was looked at.
         """
-        if sha256(self.path) != self.sha256:
-            raise TableError(f"a table must stay as it is while it is compared: path={str(self.path)!r} changed")
-        return read_table(self.path, limits=limits)
+        return read_digested(self.path, limits, self.sha256).frame
 
 
 def look_at(name: str, path: Path, schema: Schema, limits: Limits) -> Offered:
@@ -69,7 +67,8 @@ def look_at(name: str, path: Path, schema: Schema, limits: Limits) -> Offered:
         TableError: the file is no table, is too large, or has none of the schema's columns.
         SchemaError: no schema can be made of the columns that are there.
     """
-    frame = read_table(path, limits=limits)
+    read = read_digested(path, limits)
+    frame = read.frame
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
     extra = tuple(str(column) for column in frame.columns if column not in schema.columns)
     if not set(schema.learned) - set(lacking):
@@ -80,7 +79,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: Limits) -> Offered:
     rows = conform(frame, part, outside="clamp", part=True)
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
-    return Offered(name, path, sha256(path), content.hexdigest(), len(frame), lacking, extra, part)
+    return Offered(name, path, read.sha256, content.hexdigest(), len(frame), lacking, extra, part)
 
 
 def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:

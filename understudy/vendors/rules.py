@@ -6,16 +6,17 @@ twentieth is real rows would look all the better for it. So a comparison has rul
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from evaluate.finding import Finding, finding_of
+from evaluate.finding import Finding, Outcome, finding_of
 from evaluate.intervals import clustered, newcombe
 from evaluate.policy import Policy, Rule
 from evaluate.privacy import copies
 from evaluate.result import Candidate, Estimate, EvaluationError, Failure
+from evaluate.result_reading import estimate_from
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Tables
 from evaluate.verdict import Verdict, judge
@@ -143,15 +144,27 @@ def convicted(verdict: Verdict, ranking: Mapping[str, Any] | None) -> Verdict:
         EvaluationError: the ranking is damaged; nothing was judged.
     """
     try:
-        vendors = (ranking or {}).get("vendors", [])
-        own = [e for v in vendors if v["name"] == verdict.candidate for e in v["evidence"] if e["beyond_policy"]]
+        vendors = [] if ranking is None else ranking["vendors"]
+        ours = [v for v in vendors if v["name"] == verdict.candidate]
+        if ranking is not None and len(ours) != 1:
+            raise ValueError("a ranking names every table once")
+        own = [e for v in ours for e in v["evidence"] if _is_beyond_policy(e)]
         findings = tuple(_restored(evidence) for evidence in own)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EvaluationError(f"the ranking is damaged ({type(error).__name__}); compare again") from None
     return replace(verdict, verdict="FAIL", findings=(*findings, *verdict.findings)) if findings else verdict
 
 
+def _is_beyond_policy(evidence: Mapping[str, Any]) -> bool:
+    beyond = evidence["beyond_policy"]
+    if not isinstance(beyond, bool) or not isinstance(evidence["reason"], str):
+        raise TypeError
+    return beyond
+
+
 def _restored(evidence: Mapping[str, Any]) -> Finding:
     estimate = evidence["estimate"]
-    found = None if estimate is None else Estimate(**{**estimate, "subject": tuple(estimate["subject"])})
+    found = None if estimate is None else estimate_from(estimate)
+    if evidence["outcome"] not in get_args(Outcome):
+        raise ValueError(evidence["outcome"])
     return Finding(Rule.model_validate(evidence["rule"]), evidence["outcome"], evidence["reason"], found)

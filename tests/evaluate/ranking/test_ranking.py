@@ -13,7 +13,7 @@ import evaluate.ranking as ranking_package
 import evaluate.ranking.comparison as comparing
 import evaluate.ranking.figure as figuring
 from evaluate.ranking import FIGURES, Figures, ranked
-from evaluate.ranking.comparison import Comparison, compared
+from evaluate.ranking.comparison import PairComparison, compared
 from evaluate.ranking.figure import Distance, Score
 from evaluate.ranking.place import places
 from evaluate.result import Candidate, Evaluation, Failure
@@ -23,10 +23,10 @@ from synth.schema import Schema
 FIDELITY = {name: direction for name, direction in FIGURES.items() if "tvd" in name}
 
 
-def told(*better: tuple[str, str, str | None]) -> list[Comparison]:
+def told(*better: tuple[str, str, str | None]) -> list[PairComparison]:
     """Comparisons of two names by a figure each, with the one that is better."""
     return [
-        Comparison(f"figure {at}", first, second, None, None, who) for at, (first, second, who) in enumerate(better)
+        PairComparison(f"figure {at}", first, second, None, None, who) for at, (first, second, who) in enumerate(better)
     ]
 
 

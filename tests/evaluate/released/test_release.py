@@ -120,7 +120,7 @@ def test_the_noise_is_that_of_the_schedule(sides: Split, synthetic: pd.DataFrame
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
 def test_other_noise_than_the_schedule_states_is_caught(sides: Split, synthetic: pd.DataFrame, factor: float) -> None:
-    assert suspicious(residuals(sides, synthetic, Loud(factor), 8))
+    assert suspicious(residuals(sides, synthetic, Loud(factor), 16))
 
 
 def test_half_the_sensitivity_is_caught_by_the_price() -> None:

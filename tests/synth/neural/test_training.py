@@ -22,6 +22,7 @@ from synth.dp.steps import Steps
 from synth.errors import BudgetError, ModelError
 from synth.neural import training as loop
 from synth.neural.checkpoint import CHECKPOINT, LOG, Place
+from synth.neural.clipping import ClipTally
 from synth.neural.devices import seeded
 from synth.neural.training import Course, train, train_privately
 from synth.progress import quiet
@@ -63,6 +64,8 @@ class Walk:
 
 class PrivateWalk(Walk):
     """The same, moved by noisy sums."""
+
+    tally = ClipTally()
 
     def step(self, steps: Steps) -> None:  # type: ignore[override]
         units = steps.sample(50)

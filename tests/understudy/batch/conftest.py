@@ -1,9 +1,7 @@
 """A folder with a table, a schema, a ledger and several small jobs, and the process that runs batches of them."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from synth.dp.accounting import rdp_curve
 from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.ledger import open_ledger
+from tests.understudy.driving import answer, serving
 from understudy.bundle.verification import Demand, verify
 
 DRIVER = Path(__file__).parent / "driver.py"
@@ -101,28 +100,14 @@ class Batches:
 
     def run(self, jobs: Jobs, *arguments: object, plan: dict[str, Any] | None = None) -> int:
         """The exit status of one batch, minus the signal where it was killed."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         given = ["batch", *map(str, arguments), "--out", "all"]
-        self.process.stdin.write(json.dumps({"folder": str(jobs.folder), "arguments": given, "plan": plan}) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        return int(answer(self.process, {"folder": str(jobs.folder), "arguments": given, "plan": plan}))
 
 
 @pytest.fixture(scope="session")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batches]:
-    environment = {k: v for k, v in os.environ.items() if k != "UNDERSTUDY_LEDGER"}
-    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
-    process = subprocess.Popen(
-        [sys.executable, DRIVER, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**environment, "UNDERSTUDY_KEY_FILE": str(key)},
-    )  # fmt: skip
-    yield Batches(process)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
-    process.wait(timeout=60)
-    process.stdout.close()
+    with serving(tmp_path_factory.mktemp("key"), DRIVER, "serve") as process:
+        yield Batches(process)
 
 
 @pytest.fixture

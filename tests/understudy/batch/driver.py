@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy.batch import child, crew
+from understudy.batch import child, workers
 from understudy.cli import main
 
 FOLDER = "UNDERSTUDY_TEST_FOLDER"
@@ -109,7 +109,7 @@ def serve() -> None:
             with (folder / "said.txt").open("a") as said:
                 os.dup2(said.fileno(), 1)
                 os.dup2(said.fileno(), 2)
-            crew.started = forked(single, folder, asked.get("plan") or {})
+            workers.started = forked(single, folder, asked.get("plan") or {})
             sys.argv = ["understudy", *asked["arguments"]]
             code = 4
             try:
@@ -157,7 +157,7 @@ if __name__ == "__main__":
     if what == "serve":
         serve()
     elif what == "batch":
-        crew.started = watched
+        workers.started = watched
         main()
     else:
         driver = beside("driver")

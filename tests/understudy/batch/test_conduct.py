@@ -16,8 +16,8 @@ import pytest
 
 from synth.errors import OutputError
 from understudy.batch import conduct as conducting
-from understudy.batch import crew
-from understudy.batch.conduct import Orders, Report, conduct
+from understudy.batch import workers
+from understudy.batch.conduct import BatchResult, Settings, conduct
 from understudy.batch.listing import listed
 from understudy.console import Console
 
@@ -59,29 +59,29 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
                 start_new_session=True,
             )
 
-    monkeypatch.setattr(crew, "started", script)
-    monkeypatch.setattr(crew, "GRACE_S", 0.2)
+    monkeypatch.setattr(workers, "started", script)
+    monkeypatch.setattr(workers, "GRACE_S", 0.2)
 
 
-Conduct = Callable[..., Report]
+Conduct = Callable[..., BatchResult]
 
 
 @pytest.fixture
 def run(jobs: Any, scripted: None) -> Conduct:
-    def run(*names: str, **orders: Any) -> Report:
+    def run(*names: str, **settings: Any) -> BatchResult:
         paths = [jobs.write(name, epsilon=None) for name in names]
-        return conduct(listed(paths, jobs.out), Orders(jobs.out, **{"workers": 4, **orders}), Console(quiet=True))
+        return conduct(listed(paths, jobs.out), Settings(jobs.out, **{"workers": 4, **settings}), Console(quiet=True))
 
     return run
 
 
-def states(report: Report) -> dict[str, str]:
-    return {outcome.name: outcome.state for outcome in report.outcomes}
+def states(result: BatchResult) -> dict[str, str]:
+    return {outcome.name: outcome.state for outcome in result.outcomes}
 
 
 def test_no_job_harms_another_however_it_ends(run: Conduct, jobs: Any) -> None:
-    report = run("segfault", "good-1", "killed", "broken", "bad", "asks", "talks", "good-2")
-    assert states(report) == {
+    result = run("segfault", "good-1", "killed", "broken", "bad", "asks", "talks", "good-2")
+    assert states(result) == {
         "segfault": "killed by signal 11",
         "good-1": "PASS",
         "killed": "killed by signal 9",
@@ -91,17 +91,17 @@ def test_no_job_harms_another_however_it_ends(run: Conduct, jobs: Any) -> None:
         "talks": "PASS",
         "good-2": "PASS",
     }
-    assert report.exit_code == 4
-    assert [outcome.error for outcome in report.outcomes if outcome.name == "bad"] == ["the seed is no number"]
+    assert result.exit_code == 4
+    assert [outcome.error for outcome in result.outcomes if outcome.name == "bad"] == ["the seed is no number"]
     assert (jobs.out / "talks.log").stat().st_size > 5_000_000
 
 
 def test_a_job_that_takes_too_long_is_ended_though_it_will_not_hear(run: Conduct) -> None:
     began = time.monotonic()
-    report = run("deaf", "hangs", "good", timeout_s=0.5)
-    assert states(report) == {"deaf": "timed out", "hangs": "timed out", "good": "PASS"}
+    result = run("deaf", "hangs", "good", timeout_s=0.5)
+    assert states(result) == {"deaf": "timed out", "hangs": "timed out", "good": "PASS"}
     assert time.monotonic() - began < 20
-    assert report.exit_code == 4
+    assert result.exit_code == 4
 
 
 def test_what_a_job_leaves_behind_ends_with_it(run: Conduct, jobs: Any) -> None:
@@ -121,22 +121,22 @@ def alive(pid: int) -> bool:
 
 def test_cores_are_shared_out_between_jobs(run: Conduct, jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(crew, "cores", lambda: 8)
+    monkeypatch.setattr(workers, "cores", lambda: 8)
     run("threads", workers=4)
     assert (jobs.out / "threads.env").read_text() == "2"
 
 
 def test_no_job_is_begun_after_the_first_that_fails_where_that_is_asked(run: Conduct) -> None:
-    report = run("good", "bad", "hangs", "good-2", workers=1, fail_fast=True)
-    assert states(report) == {"good": "PASS", "bad": "bad input", "hangs": "not started", "good-2": "not started"}
-    assert report.exit_code == 2
+    result = run("good", "bad", "hangs", "good-2", workers=1, fail_fast=True)
+    assert states(result) == {"good": "PASS", "bad": "bad input", "hangs": "not started", "good-2": "not started"}
+    assert result.exit_code == 2
 
 
 def test_nothing_is_begun_after_bad_input_where_that_is_asked(run: Conduct, jobs: Any) -> None:
     paths = [jobs.folder / "gone.toml", jobs.write("good", epsilon=None)]
-    report = conduct(listed(paths, jobs.out), Orders(jobs.out, fail_fast=True), Console(quiet=True))
-    assert states(report) == {"gone": "bad input", "good": "not started"}
-    assert report.exit_code == 2
+    result = conduct(listed(paths, jobs.out), Settings(jobs.out, fail_fast=True), Console(quiet=True))
+    assert states(result) == {"gone": "bad input", "good": "not started"}
+    assert result.exit_code == 2
 
 
 def test_an_output_that_breaks_whoever_reads_it_ends_no_other_job(
@@ -147,16 +147,16 @@ def test_an_output_that_breaks_whoever_reads_it_ends_no_other_job(
     def broken(*_: Any) -> str:
         raise RecursionError
 
-    monkeypatch.setattr("understudy.batch.earlier.finished_files", broken)
-    report = run("good-1", "good-2")
-    assert states(report) == {"good-1": "internal error", "good-2": "PASS"}
-    assert "RecursionError" in report.outcomes[0].error
+    monkeypatch.setattr("understudy.batch.earlier.read_content", broken)
+    result = run("good-1", "good-2")
+    assert states(result) == {"good-1": "internal error", "good-2": "PASS"}
+    assert "RecursionError" in result.outcomes[0].error
 
 
 def test_a_job_that_cannot_run_is_told_first_and_the_others_run(run: Conduct, jobs: Any, capfd: Any) -> None:
     paths = [jobs.write("good", epsilon=None), jobs.folder / "gone.toml"]
-    report = conduct(listed(paths, jobs.out), Orders(jobs.out), Console())
-    assert states(report) == {"good": "PASS", "gone": "bad input"}
+    result = conduct(listed(paths, jobs.out), Settings(jobs.out), Console())
+    assert states(result) == {"good": "PASS", "gone": "bad input"}
     lines = capfd.readouterr().err.splitlines()
     assert "gone: bad input: the job cannot be read" in lines[0]
     assert lines[0].startswith("[1/2] ")
@@ -184,42 +184,42 @@ def test_a_batch_that_is_told_to_end_ends_its_jobs_and_accounts_for_all(
     teller = threading.Thread(target=tell)
     teller.start()
     try:
-        report = run("good", "hangs", "good-2", workers=1)
+        result = run("good", "hangs", "good-2", workers=1)
     finally:
         teller.join()
         signal.signal(signal.SIGTERM, earlier)
-    assert states(report) == {"good": "PASS", "hangs": "interrupted", "good-2": "not started"}
-    assert report.exit_code == code
-    assert report.cut is not None
+    assert states(result) == {"good": "PASS", "hangs": "interrupted", "good-2": "not started"}
+    assert result.exit_code == code
+    assert result.cut is not None
 
 
 def test_many_jobs_leave_no_file_open(run: Conduct, jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     open_now = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
-    monkeypatch.setattr(crew, "LOOK_EVERY_S", 0.005)
+    monkeypatch.setattr(workers, "LOOK_EVERY_S", 0.005)
     monkeypatch.setattr(conducting, "LOOK_EVERY_S", 0.005)
     monkeypatch.setitem(SCRIPTS, "quick", "raise SystemExit(2)")
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 24, hard))
     try:
-        report = run(*(f"quick-{n}" for n in range(60)))
+        result = run(*(f"quick-{n}" for n in range(60)))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert report.states == {"bad input": 60}
-    assert not list((jobs.out / ".batch" / "hands").iterdir())
+    assert result.states == {"bad input": 60}
+    assert not list((jobs.out / ".batch" / "locks").iterdir())
 
 
 def test_a_job_that_the_system_does_not_let_begin_stops_no_other(run: Conduct, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, n = crew.started, iter(range(9))
+    original, n = workers.started, iter(range(9))
 
     def once_refused(*arguments: Any) -> Any:
         if next(n) == 0:
             raise BlockingIOError(11, "Resource temporarily unavailable")
         return original(*arguments)
 
-    monkeypatch.setattr(crew, "started", once_refused)
-    report = run("good-1", "good-2")
-    assert states(report) == {"good-1": "internal error", "good-2": "PASS"}
-    assert "did not let it begin: Resource temporarily unavailable" in report.outcomes[0].error
+    monkeypatch.setattr(workers, "started", once_refused)
+    result = run("good-1", "good-2")
+    assert states(result) == {"good-1": "internal error", "good-2": "PASS"}
+    assert "did not let it begin: Resource temporarily unavailable" in result.outcomes[0].error
 
 
 def test_a_job_whose_log_is_a_folder_is_told(run: Conduct, jobs: Any) -> None:
@@ -246,15 +246,15 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(run: Conduct, j
         jobs.out.write_text("")
     folder = jobs.out if kind == "file" else jobs.folder / "not there" / "all"
     with pytest.raises(OutputError, match="cannot be written"):
-        conduct(listed([jobs.write("good")], folder), Orders(folder), Console(quiet=True))
+        conduct(listed([jobs.write("good")], folder), Settings(folder), Console(quiet=True))
 
 
 def test_a_start_waits_for_the_jobs_of_one_that_was_killed(
     run: Conduct, jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.unfinished.HANDS_WAIT_S", 0.1)
+    monkeypatch.setattr("understudy.unfinished.WORKERS_WAIT_S", 0.1)
     assert states(run("good")) == {"good": "PASS"}
-    hand = jobs.out / ".batch" / "hands" / "0"
+    hand = jobs.out / ".batch" / "locks" / "0"
     script = "import sys, filelock\nwith filelock.FileLock(sys.argv[1]):\n print('held', flush=True)\n sys.stdin.read()"
     process = subprocess.Popen([sys.executable, "-c", script, hand], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
@@ -280,5 +280,5 @@ def test_a_job_without_its_batch_does_not_begin(jobs: Any) -> None:
 
 
 def test_the_states_of_a_batch_are_plain_data(run: Conduct) -> None:
-    report = run("good", "bad")
-    assert json.loads(json.dumps(report.states)) == {"PASS": 1, "bad input": 1}
+    result = run("good", "bad")
+    assert json.loads(json.dumps(result.states)) == {"PASS": 1, "bad input": 1}

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from tests.understudy.bundle.small_bundle import about, fill, seal_both
-from understudy.bundle.acts import Release, sign_off, withdraw
+from understudy.bundle.acts import Release, sign_off
 from understudy.bundle.errors import BundleError
 from understudy.bundle.keys import Signer, load_signer
 from understudy.bundle.register import read_register
 from understudy.bundle.sealing import seal
 from understudy.bundle.sign_off import Person
 from understudy.bundle.verification import Demand, verify
+from understudy.bundle.withdrawing import Recall
+from understudy.bundle.withdrawing import withdraw as take_back
 
 NOW = date(2026, 11, 22)
 LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")
@@ -26,7 +28,11 @@ def demand(**changes: Any) -> Demand:
 
 
 def signed_off(folder: Path, signer: Signer | None = None, expires: date | None = None, **changes: Any) -> Any:
-    return sign_off(folder, Release(LIND, ODE, expires), demand(**changes), signer)
+    return sign_off(folder, Release(LIND, ODE, expires), demand(**changes), signer)[0]
+
+
+def withdraw(folder: Path, by: Person, reason: str, signer: Signer | None, register: Path | None) -> Any:
+    return take_back(folder, Recall(by, reason, register), signer)
 
 
 def kinds(folder: Path, **changes: Any) -> set[str]:
@@ -72,6 +78,44 @@ def test_a_sign_off_by_a_key_that_nobody_named_does_not_count(
     signed_off(signed_bundle, other)
     assert kinds(signed_bundle, keys=frozenset([signer.fingerprint])) == {"another key"}
     assert kinds(signed_bundle, keys=frozenset([signer.fingerprint, other.fingerprint])) == set()
+    apart = {"keys": frozenset([signer.fingerprint]), "sign_off_keys": frozenset([other.fingerprint])}
+    assert kinds(signed_bundle, **apart) == set()
+    assert kinds(signed_bundle, keys=apart["sign_off_keys"], sign_off_keys=apart["keys"]) == {"another key"}
+
+
+def test_who_signs_off_may_not_seal_and_who_seals_may_not_sign_off(
+    signed_bundle: Path, signer: Signer, other_key: Path
+) -> None:
+    other = load_signer(other_key, {})
+    seal_both(signed_bundle, other)
+    signed_off(signed_bundle, signer)
+    apart = {"keys": frozenset([signer.fingerprint]), "sign_off_keys": frozenset([other.fingerprint])}
+    found = verify(signed_bundle, demand(**apart)).problems
+    assert {path for problem in found for path in problem.paths} >= {"manifest.json", "sign-off.json"}
+
+
+def test_a_sign_off_whose_key_nobody_named_is_noted(signed_bundle: Path, signer: Signer) -> None:
+    assert not any("sign-off" in note for note in verify(signed_bundle, demand()).notes)
+    signed_off(signed_bundle)
+    assert "the sign-off is not signed" in verify(signed_bundle, demand()).notes[-1]
+    for path in signed_bundle.glob("sign-off*"):
+        path.unlink()
+    signed_off(signed_bundle, signer)
+    assert "--sign-off-key" in verify(signed_bundle, demand()).notes[-1]
+    assert verify(signed_bundle, demand(keys=frozenset([signer.fingerprint]))).notes == ()
+
+
+def test_signing_off_tells_what_verification_cannot_say(
+    signed_bundle: Path, unsigned_bundle: Path, signer: Signer, other_key: Path
+) -> None:
+    seal_both(signed_bundle, load_signer(other_key, {}))
+    said = sign_off(signed_bundle, Release(LIND, ODE), demand(), signer)[1]
+    assert "nobody says whose key it is" in " ".join(said)
+    assert "not signed" in " ".join(sign_off(unsigned_bundle, Release(LIND, ODE), demand(), signer)[1])
+    for path in signed_bundle.glob("sign-off*"):
+        path.unlink()
+    with pytest.raises(BundleError, match="a key that was not named"):
+        sign_off(signed_bundle, Release(LIND, ODE), demand(keys=frozenset([signer.fingerprint])), signer)
 
 
 def test_a_sign_off_that_nobody_signed_does_not_count_where_a_key_is_demanded(
@@ -198,6 +242,68 @@ def test_a_changed_bundle_can_be_withdrawn_but_not_one_without_its_manifest(sign
         withdraw(other, LIND, "tampered with", None, None)
 
 
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_published_copy_is_withdrawn_though_it_was_moved_out_of_the_bundle(
+    is_linked: bool, signed_bundle: Path, signer: Signer, tmp_path: Path
+) -> None:
+    published, register = tmp_path / "published", tmp_path / "withdrawn.jsonl"
+    shutil.move(signed_bundle / "public", published)
+    if is_linked:
+        (signed_bundle / "public").symlink_to(published)
+    withdraw(signed_bundle, LIND, "misdeclared", signer, register)
+    assert kinds(published, register=read_register(register)) == {"withdrawn"}
+    assert not (published / "withdrawal.json").exists()
+    with pytest.raises(BundleError, match="withdrawn already"):
+        withdraw(signed_bundle, LIND, "misdeclared", signer, register)
+    with pytest.raises(BundleError, match="withdrawn already"):
+        withdraw(signed_bundle, LIND, "misdeclared", signer, None)
+
+
+def test_a_register_that_lacks_the_published_copy_is_completed(
+    signed_bundle: Path, signer: Signer, tmp_path: Path
+) -> None:
+    published, register = tmp_path / "published", tmp_path / "withdrawn.jsonl"
+    withdraw(signed_bundle, LIND, "misdeclared", signer, register)
+    register.write_text(register.read_text().splitlines(keepends=True)[1])
+    shutil.move(signed_bundle / "public", published)
+    (published / "withdrawal.json").unlink()
+    withdraw(signed_bundle, ODE, "misdeclared", signer, register)
+    assert "withdrawn" in kinds(published, register=read_register(register))
+    assert len(register.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("lost", ["manifest.json.sha256", "manifest.json.sig"])
+def test_a_lost_side_file_keeps_nobody_from_withdrawing(lost: str, signed_bundle: Path) -> None:
+    (signed_bundle / lost).unlink()
+    assert withdraw(signed_bundle, LIND, "misdeclared", None, None)
+    assert "withdrawn" in kinds(signed_bundle)
+
+
+def test_a_manifest_that_nothing_vouches_for_is_withdrawn_by_its_digest_alone(
+    unsigned_bundle: Path, tmp_path: Path
+) -> None:
+    sha256 = verify(unsigned_bundle, demand()).sha256
+    (unsigned_bundle / "manifest.json.sha256").unlink()
+    with pytest.raises(BundleError, match="--manifest-sha256"):
+        withdraw(unsigned_bundle, LIND, "misdeclared", None, None)
+    with pytest.raises(BundleError, match="nobody can say"):
+        take_back(unsigned_bundle, Recall(LIND, "misdeclared", None, "0" * 64), None)
+    (done, _) = take_back(unsigned_bundle, Recall(LIND, "misdeclared", None, sha256), None)
+    assert done.manifest_sha256 == sha256
+
+
+@pytest.mark.parametrize("place", ["withdrawal.json", "public/withdrawal.json", "withdrawal.json.sig"])
+def test_a_folder_of_that_name_keeps_nobody_from_withdrawing(place: str, signed_bundle: Path, signer: Signer) -> None:
+    (signed_bundle / place).mkdir()
+    withdraw(signed_bundle, LIND, "misdeclared", signer, None)
+    assert kinds(signed_bundle) == {"withdrawn"}
+
+
+def test_a_register_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="touch"):
+        read_register(tmp_path / "nothing")
+
+
 def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
     signed_bundle: Path, signer: Signer, tmp_path: Path
 ) -> None:
@@ -216,9 +322,8 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
         with pytest.raises(BundleError, match="the register"):
             withdraw(other, LIND, "misdeclared", None, register)
     assert verify(other, demand()).is_sound
-    for place in (tmp_path / "nothing", tmp_path):
-        with pytest.raises(BundleError, match="cannot be read"):
-            read_register(place)
+    with pytest.raises(BundleError, match="cannot be read"):
+        read_register(tmp_path)
 
 
 def test_sealing_again_takes_back_what_was_said_of_the_old_bundle(signed_bundle: Path, signer: Signer) -> None:

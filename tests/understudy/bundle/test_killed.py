@@ -1,17 +1,14 @@
 """A run that is killed while its evidence is written and sealed leaves a sealed bundle when it is begun again."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tests.understudy
 from tests.understudy.conftest import Workspace, small_table
-from tests.understudy.test_resume import Driver, moments, prepared
+from tests.understudy.driving import SCRIPT, Driver, serving
+from tests.understudy.test_resume import moments, prepared
 from understudy.bundle.verification import Demand, verify
 
 RUN = ["run", "job.toml", "--out", "out", "--quiet", "--sign-key", "release.key"]
@@ -20,19 +17,8 @@ JOB: dict[str, Any] = {"generators": {"plain": {"generator": "independent"}}, "t
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
-    script = Path(next(iter(tests.understudy.__path__))) / "driver.py"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("UNDERSTUDY")}
-    process = subprocess.Popen(
-        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**environment, "UNDERSTUDY_KEY_FILE": str(key)},
-    )  # fmt: skip
-    yield Driver(process)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
-    process.wait(timeout=60)
-    process.stdout.close()
+    with serving(tmp_path_factory.mktemp("key"), SCRIPT) as process:
+        yield Driver(process)
 
 
 def begun(folder: Path, name: str, key: Path) -> Path:

@@ -46,8 +46,32 @@ def test_a_last_day_counts(tmp_path: Path) -> None:
 
 def test_the_last_day_is_the_policys() -> None:
     policy = build_policy({"name": "p", "version": 1, "audience": "tests", "valid_days": 90})
-    assert last_day(policy, "2026-11-22T23:59:59Z") == date(2027, 2, 20)
-    assert last_day(policy.model_copy(update={"valid_days": None}), "2026-11-22T23:59:59Z") is None
+    made_at = "2026-11-22T23:59:59Z"
+    assert last_day(policy, made_at, made_at) == date(2027, 2, 20)
+    assert last_day(policy.model_copy(update={"valid_days": None}), None, made_at) is None
+
+
+def test_a_new_seal_makes_no_evidence_younger() -> None:
+    policy = build_policy({"name": "p", "version": 1, "audience": "tests", "valid_days": 90})
+    assert last_day(policy, "2026-10-01T00:00:00Z", "2026-11-22T23:59:59Z") == date(2026, 12, 30)
+    assert last_day(policy, "2999-10-01T00:00:00Z", "2026-11-22T23:59:59Z") == date(2027, 2, 20)
+    with pytest.raises(BundleError, match="counted until 2026-05-01"):
+        last_day(policy, "2026-01-31T00:00:00Z", "2026-11-22T23:59:59Z")
+    for unknown in (None, 5, "yesterday", "2026-02-31T00:00:00Z"):
+        with pytest.raises(BundleError, match="evaluate again"):
+            last_day(policy, unknown, "2026-11-22T23:59:59Z")
+
+
+@pytest.mark.parametrize(
+    "names", [("a/Report.html", "a/report.html"), ("caf\u00e9", "cafe\u0301"), ("A/x", "a/y"), ("Manifest.json", "b")]
+)
+def test_names_that_some_file_systems_take_for_one_are_not_sealed(names: tuple[str, str], tmp_path: Path) -> None:
+    folder = fill(tmp_path / "b")
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
+    with pytest.raises(BundleError, match="cannot tell two names apart"):
+        seal(folder, about(), None)
 
 
 @pytest.mark.parametrize(

@@ -282,3 +282,14 @@ def test_the_form_of_a_manifest_is_the_same_whatever_order_it_was_made_in(unsign
     assert canonical(turned) == canonical(manifest) == (unsigned_bundle / MANIFEST).read_bytes()
     write_document(unsigned_bundle, MANIFEST, turned, None)
     assert verify(unsigned_bundle, demand()).is_sound
+
+
+def test_a_file_of_another_size_is_named_unread(unsigned_bundle: Path) -> None:
+    os.truncate(unsigned_bundle / "report.html", 2**43)
+    assert named(unsigned_bundle) == {"report.html"}
+
+
+def test_a_clock_that_was_ahead_is_noted(tmp_path: Path) -> None:
+    folder = seal_both(fill(tmp_path / "b"), None, made_at="2026-11-23T00:00:00Z")
+    assert "still to come" in verify(folder, demand()).notes[-1]
+    assert not any("to come" in note for note in verify(folder, demand(today=date(2026, 11, 23))).notes)

@@ -216,6 +216,42 @@ def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(ran: tuple[Wo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
 
 
+def test_a_table_that_was_made_here_is_published_byte_for_byte(ran: tuple[Workspace, Any]) -> None:
+    out = ran[0].folder / "out"
+    assert sha256(out / "public" / "independent.csv") == sha256(out / "synthetic" / "independent.csv")
+
+
+def test_evidence_that_counts_no_longer_is_not_sealed_anew(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
+    folder, table = ran[0].folder, ran[0].folder / "out" / "synthetic" / "independent.csv"
+    evaluation = Evaluation.from_json((folder / "out" / "evaluation.json").read_text())
+    evaluation.provenance["evaluated_at"] = "2020-01-01T00:00:00Z"  # type: ignore[index]
+    (tmp_path / "old.json").write_text(evaluation.to_json())
+    named = ("--synthetic", table, "--bundle", tmp_path / "b", "--policy", folder / "lenient.toml")
+    done = command("gate", tmp_path / "old.json", *named)
+    assert done.exit_code == 2
+    assert "counted until 2020-01-31" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.json"]
+
+
+def test_what_a_public_text_counts_does_not_depend_on_the_rows(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
+    folder = ran[0].folder
+    evaluation = json.loads((folder / "out" / "evaluation.json").read_text())
+    assert evaluation["provenance"]["attempts"]["by_name"] == {
+        name: evaluation["provenance"]["attempts"][name] for name in ("evaluations", "tables", "since")
+    }
+    public = []
+    for rows in (1, 77):
+        evaluation["provenance"]["attempts"]["evaluations"] = rows
+        (tmp_path / "e.json").write_text(json.dumps(evaluation))
+        bundle, table = tmp_path / f"b{rows}", folder / "out" / "synthetic" / "independent.csv"
+        named = ("--synthetic", table, "--bundle", bundle, "--policy", folder / "lenient.toml")
+        assert command("gate", tmp_path / "e.json", *named).exit_code == 0
+        public.append(texts(bundle / "public"))
+    for name in ("README.md", "model-card.yaml", "report.public.html"):
+        assert public[0][name] == public[1][name]
+        assert "declared name" in public[0][name]
+
+
 def test_a_key_that_cannot_sign_stops_a_run_before_any_work(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
     bad = tmp_path / "bad.key"
     bad.write_text("no key")

@@ -19,7 +19,7 @@ from understudy.threads import cores, shared
 GRACE_S = 10.0
 """How long a job that is told to end may take before it is killed."""
 LOOK_EVERY_S = 0.05
-HANDS = "hands"
+LOCKS = "locks"
 
 
 class Process(Protocol):
@@ -48,7 +48,7 @@ class AtWork:
 
 
 @dataclass
-class Crew:
+class Workers:
     """Processes at work on jobs, under `with`; when the block is left, none of them is alive.
 
     Attributes:
@@ -65,7 +65,7 @@ class Crew:
     at_work: list[AtWork] = field(default_factory=list)
     _lifeline: tuple[int, int] = (-1, -1)
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "Workers":
         """The same, with the pipe whose end tells every process that this one is gone."""
         self._lifeline = os.pipe()
         return self
@@ -91,7 +91,7 @@ class Crew:
         Raises:
             OSError: the system has no room for its log or its process; nothing was begun.
         """
-        lock = self.folder / OWN / HANDS / token_hex(8)
+        lock = self.folder / OWN / LOCKS / token_hex(8)
         command = [str(lock), "run", str(job.path), f"--out={job.out}", *self.options]
         process = started(command, job.log, self._lifeline[0], shared(self.size, cores()))
         self.at_work.append(AtWork(job, process, lock, time.monotonic()))
@@ -100,7 +100,7 @@ class Crew:
         """Every job that has ended since the last look; those that take too long are told to."""
         for one in list(self.at_work):
             if _is_over(one.process.pid):
-                yield self._buried(one)
+                yield self._reaped(one)
                 continue
             now = time.monotonic()
             if self.timeout_s is not None and not one.stopped and now - one.started > self.timeout_s:
@@ -117,7 +117,7 @@ class Crew:
             yield from self.ended()
             time.sleep(LOOK_EVERY_S)
 
-    def _buried(self, one: AtWork) -> Ended:
+    def _reaped(self, one: AtWork) -> Ended:
         _signal_all(one, signal.SIGKILL)  # what it started and left behind; its number is still its own
         status = one.process.wait()
         self.at_work.remove(one)

@@ -1,0 +1,178 @@
+"""An evaluation from its file, read strictly: a gate judges from this file alone, so that whatever no evaluation writes
+is damage, and never a verdict.
+
+Types and keys are those of the dataclasses, without any conversion. Beyond them a file says everything once, and
+nothing that its other parts contradict.
+"""
+
+import json
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from evaluate.catalog import CATALOG
+from evaluate.result import SCHEMA_VERSION, Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
+from synth.dp.statement import PrivacyStatement
+
+LATER = ("audit", "expected", "n_rejected_rows")
+"""Keys of a candidate that older files of this version lack."""
+LONGEST_INTEGER = 300
+"""Digits; a longer integer fits no float."""
+ROUNDING = 1e-9
+"""By how much a number may lie beyond its own interval."""
+
+
+def evaluation_from(text: str) -> Evaluation:
+    """An evaluation from JSON text.
+
+    Raises:
+        EvaluationError: the text is not an evaluation, a damaged one, or another version's.
+    """
+    try:
+        content = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_refused, parse_int=_integer, parse_float=_number
+        )
+        version = content.pop("schema_version")
+    except _DamagedError as damage:
+        raise _damaged(str(damage)) from None
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise EvaluationError("this is not an evaluation; pass a file that `understudy evaluate` wrote") from None
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise EvaluationError(
+            f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {str(version)[:20]!r}; "
+            f"{'evaluate again' if _is_older(version) else 'upgrade understudy'}"
+        )
+    content.pop("notice", None)
+    try:
+        return _consistent(_typed(content))
+    except _DamagedError as damage:
+        raise _damaged(str(damage)) from None
+    except ValidationError as error:
+        raise _damaged(".".join(map(str, error.errors(include_input=False)[0]["loc"]))) from None
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise _damaged(type(error).__name__) from None
+
+
+def estimate_from(content: object) -> Estimate:
+    """One estimate from plain data.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return TypeAdapter(Estimate).validate_json(json.dumps(content, allow_nan=False))
+
+
+class _DamagedError(ValueError):
+    """What no evaluation writes, in a few words; becomes an `EvaluationError`."""
+
+
+def _damaged(why: str) -> EvaluationError:
+    return EvaluationError(f"the evaluation is damaged ({why}); evaluate again")
+
+
+def _is_older(version: object) -> bool:
+    return type(version) is int and version < SCHEMA_VERSION
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise _DamagedError("a key stands twice in one object")
+    return made
+
+
+def _refused(constant: str) -> None:
+    raise _DamagedError(f"{constant} is no number of an evaluation")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > LONGEST_INTEGER:
+        raise _DamagedError("a number is too large")
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise _DamagedError("a number is too large")
+    return value
+
+
+@cache
+def _reader() -> TypeAdapter[Evaluation]:
+    return TypeAdapter(Evaluation)
+
+
+def _typed(content: dict[str, Any]) -> Evaluation:
+    """The content as dataclasses, every key there and every value of its type."""
+    _whole(content, Evaluation)
+    tested = [test["candidate"] for test in content["self_tests"] if _whole(test, SelfTest)["candidate"] is not None]
+    for candidate in (*content["candidates"], *tested):
+        _whole({**dict.fromkeys(LATER), **candidate}, Candidate)
+        for part, of in (("estimates", Estimate), ("failures", Failure)):
+            for one in candidate[part]:
+                _whole(one, of)
+    return _reader().validate_json(json.dumps(content))
+
+
+def _whole(content: dict[str, Any], of: type) -> dict[str, Any]:
+    if content.keys() != _keys(of):
+        raise _DamagedError("a key is missing, or there is an unknown one")
+    return content
+
+
+@cache
+def _keys(of: Any) -> frozenset[str]:
+    return frozenset(one.name for one in fields(of))
+
+
+def _consistent(evaluation: Evaluation) -> Evaluation:
+    """The evaluation, once it says nothing twice and contradicts itself nowhere."""
+    _unique("a candidate", (one.name for one in evaluation.candidates))
+    _unique("a self-test", (one.case for one in evaluation.self_tests))
+    for candidate in (*evaluation.candidates, *_tested(evaluation)):
+        _check(candidate)
+    versions = evaluation.provenance.get("versions", {})
+    if not isinstance(versions, Mapping) or not all(isinstance(one, str) for one in versions.values()):
+        raise _DamagedError("its versions are no texts by name")
+    return evaluation
+
+
+def _tested(evaluation: Evaluation) -> Iterator[Candidate]:
+    return (test.candidate for test in evaluation.self_tests if test.candidate is not None)
+
+
+def _unique(what: str, keys: Iterable[Hashable]) -> None:
+    seen = set()
+    for key in keys:
+        if key in seen:
+            raise _DamagedError(f"{what} stands there twice")
+        seen.add(key)
+
+
+def _check(candidate: Candidate) -> None:
+    _unique("an estimate", ((one.measure, one.subject) for one in candidate.estimates))
+    failed = {(one.measure, one.subject) for one in candidate.failures}
+    for one in candidate.estimates:
+        known = CATALOG.get(one.measure)
+        family = () if known is None else ((known.by, ()),)
+        if failed & {(one.measure, one.subject), *family}:
+            raise _DamagedError("a number is there that could not be measured")
+        if known is not None and one.direction != known.direction:
+            raise _DamagedError("a number is better the other way")
+        slack = ROUNDING * (1 + abs(one.value))
+        if one.low is not None and one.high is not None and not one.low - slack <= one.value <= one.high + slack:
+            raise _DamagedError("a number lies outside its interval")
+    if candidate.statement is not None:
+        _check_statement(candidate.statement)
+
+
+def _check_statement(content: Mapping[str, Any]) -> None:
+    try:
+        PrivacyStatement.from_dict(content)
+    except (KeyError, TypeError, ValueError):
+        raise _DamagedError("a privacy statement is none that a fit makes") from None

@@ -1,0 +1,171 @@
+"""What may be said of a synthetic table to people who may not see the real one, and nothing else.
+
+`PublicFacts` has no place for an evaluation. One function fills it, by a whitelist: whatever is not named there does
+not get out. Everything in it is public (policy, declared schema, configuration), or computed from the synthetic table,
+or was released under a budget.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from evaluate.policy import Policy
+from evaluate.released.numbers import Released
+from evaluate.result import Estimate, Evaluation
+from reports.attempts import evaluations_of
+from reports.public_table import PublicColumn, columns_of
+from synth.errors import BudgetError, JobError
+from synth.schema import Schema
+
+_STATED = (
+    "epsilon", "delta", "relation", "unit", "n_units", "max_rows_per_unit", "accountant", "epsilon_rdp", "events",
+    "versions", "caveats", "private",
+)  # fmt: skip
+"""What of a statement is published."""
+_LEDGER = ("dataset", "unit", "epsilon", "spent_epsilon", "total_epsilon", "total_delta")
+"""What of a ledger's note is published. Its entry is a hash over the real table's keyed fingerprint: that stays inside.
+"""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Numbers that were read off real rows, and what they cost.
+
+    Attributes:
+        numbers: as they were released.
+        statement: of the numbers.
+        together: of the table and the numbers; of a sweep, of all its tables and the numbers.
+        n_fits: private fits that `together` holds.
+        every: epsilon, delta and number of all releases of the job, those of tables that stay inside too.
+    """
+
+    numbers: tuple[Released, ...]
+    statement: Mapping[str, Any]
+    together: Mapping[str, Any]
+    n_fits: int = 1
+    every: tuple[float, float, int] | None = None
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """All that a public report knows.
+
+    Attributes:
+        title: the job's.
+        table: label of the synthetic table.
+        policy: its text is public.
+        n_rows: of the synthetic table.
+        columns: of the synthetic table, each with the distribution it has there.
+        generator: name and parameters, as the job gives them.
+        statement: of the table; none: **no formal guarantee**.
+        swept: epsilon and delta of all fits of a sweep that the table is from; none outside one.
+        publication: released numbers; none where there are none.
+        audit: of the mechanism, on a public stand-in; none where none ran.
+        valid: the share of synthetic rows that keep the declared schema; none without a declared schema.
+        schema: what is declared; none where nothing is.
+        attempts: evaluations that were run under the declared name of the dataset, this one included; none where
+            nobody counted. Never those of the very same rows: two such counts tell whether a row changed in between.
+        version: of this program.
+    """
+
+    title: str
+    table: str
+    policy: Policy
+    n_rows: int
+    columns: tuple[PublicColumn, ...]
+    generator: Mapping[str, Any]
+    statement: Mapping[str, Any] | None = None
+    swept: tuple[float, float] | None = None
+    publication: Publication | None = None
+    audit: Mapping[str, Any] | None = None
+    valid: Estimate | None = None
+    schema: Schema | None = None
+    attempts: int | None = None
+    version: str = ""
+
+    @property
+    def claim(self) -> tuple[float, float] | None:
+        """Epsilon and delta of all that is published; none without a guarantee."""
+        if self.statement is None:
+            return None
+        if self.publication is not None:
+            return float(self.publication.together["epsilon"]), float(self.publication.together["delta"])
+        return self.swept or (float(self.statement["epsilon"]), float(self.statement["delta"]))
+
+
+def public_facts(
+    evaluation: Evaluation, name: str, *, policy: Policy, schema: Schema, synthetic: pd.DataFrame, title: str
+) -> PublicFacts:
+    """The whitelist: what is public in an evaluation of one table, beside what is public anyway.
+
+    Args:
+        evaluation: *Sensitive*.
+        name: of the candidate.
+        policy: to be judged by.
+        schema: used only where it is declared.
+        synthetic: the table, as it is released.
+        title: the headline.
+
+    Raises:
+        JobError: the evaluation has no such candidate.
+    """
+    from evaluate.validity import valid_rows
+
+    found = next((one for one in evaluation.candidates if one.name == name), None)
+    if found is None:
+        raise JobError(f"release={name!r} was not evaluated, so that there is nothing to report; evaluate it")
+    declared = schema if schema.status == "declared" else None
+    provenance = evaluation.provenance
+    return PublicFacts(
+        title=title,
+        table=name,
+        policy=policy,
+        n_rows=len(synthetic),
+        columns=columns_of(synthetic, declared),
+        generator=dict(found.generator),
+        statement=_stated(found.statement),
+        swept=_swept(provenance.get("sweep")) if found.statement is not None else None,
+        publication=_publication(provenance.get("public_report"), name),
+        audit=found.audit,
+        valid=None if declared is None else valid_rows(synthetic, declared),
+        schema=declared,
+        attempts=evaluations_of(provenance, by_name=True),
+        version=str((provenance.get("versions") or {}).get("understudy", "")),
+    )
+
+
+def _stated(statement: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if statement is None:
+        return None
+    ledger = statement.get("ledger")
+    kept = {key: ledger[key] for key in _LEDGER if key in ledger} if isinstance(ledger, Mapping) else None
+    return {**{key: statement[key] for key in _STATED if key in statement}, "ledger": kept}
+
+
+def _publication(content: Any, name: str) -> Publication | None:
+    """Raises:
+    BudgetError: the content is damaged.
+    """
+    if not isinstance(content, Mapping) or content.get("table") != name:
+        return None
+    try:
+        every = content["every"]
+        statement, together = _stated(content["statement"]), _stated(content["together"])
+        if statement is None or together is None:
+            raise ValueError("released numbers have statements")
+        return Publication(
+            numbers=tuple(Released.from_dict(one) for one in content["numbers"]),
+            statement=statement,
+            together=together,
+            n_fits=int(content["n_fits"]),
+            every=None if every is None else (float(every["epsilon"]), float(every["delta"]), int(every["n_fits"])),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise BudgetError("the released numbers are damaged; run the job anew (what was drawn stays spent)") from None
+
+
+def _swept(content: Any) -> tuple[float, float] | None:
+    together = content.get("composed") if isinstance(content, Mapping) else None
+    return (float(together["epsilon"]), float(together["delta"])) if isinstance(together, Mapping) else None

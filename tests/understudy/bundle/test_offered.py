@@ -1,0 +1,92 @@
+"""The public table of an offered one: written anew from what was measured, and from nothing else in its file."""
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from evaluate.policy import build_policy
+from evaluate.result import Candidate, Evaluation
+from synth.errors import TableError
+from synth.schema import build_schema
+from synth.table import read_table
+from understudy import provenance
+from understudy.bundle.offered import offered, write_offered
+from understudy.verdicts import verdicts_on
+
+SCHEMA = build_schema({
+    "status": "declared",
+    "columns": {
+        "note": {"kind": "text", "drop": True},
+        "age": {"kind": "integer", "bounds": [18, 90], "missing": True},
+        "town": {"kind": "categorical", "categories": ["Ulm", "Bonn"]},
+    },
+})  # fmt: skip
+POLICY = build_policy({"name": "p", "version": 1, "audience": "tests"})
+TABLE = pd.DataFrame({
+    "town": ["Ulm", "Bonn", "Bonn"], "secret": ["Jane Roe", "x", "y"], "note": ["of Jane Roe", "", ""],
+    "age": ["30", "41", "Jane Roe"],
+})  # fmt: skip
+
+
+def publish(table: Path, bundle: Path) -> tuple[Path, tuple[str, ...]]:
+    """The public folder of a table that was evaluated, and what was said of it."""
+    known = {"sweep": None, "files_sha256": {f"synthetic/{table.name}": provenance.sha256(table)}}
+    schema = SCHEMA.model_dump(mode="json")
+    found = Evaluation((Candidate("t", ()),), {}, schema, known)
+    offer = offered(found, table, None, {}, {})
+    write_offered(offer, verdicts_on(found, [POLICY]), POLICY, bundle, None)
+    return bundle / "public", offer.warnings
+
+
+def test_what_was_never_measured_is_not_published(tmp_path: Path) -> None:
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    public, said = publish(tmp_path / "t.csv", tmp_path / "b")
+    assert (public / "t.csv").read_text() == "age,town\n30,Ulm\n41,Bonn\n,Bonn\n"
+    assert not any(b"Jane" in path.read_bytes() for path in public.iterdir())
+    (sentence,) = said
+    assert "'secret', 'note'" in sentence
+    card = yaml.safe_load((public / "model-card.yaml").read_text())
+    assert (card["table"]["n_rows"], card["table"]["n_columns"]) == (3, 2)
+    assert (tmp_path / "b" / "synthetic" / "t.csv").read_bytes() == (tmp_path / "t.csv").read_bytes()
+
+
+def test_a_file_says_nothing_of_itself(tmp_path: Path) -> None:
+    frame = TABLE.drop(columns=["secret", "note"]).set_index(pd.Index([7, 8, 9]))
+    table = pa.Table.from_pandas(frame).replace_schema_metadata({"by": "Jane Roe"})
+    pq.write_table(table, tmp_path / "t.parquet")
+    public, said = publish(tmp_path / "t.parquet", tmp_path / "b")
+    written = pq.read_table(public / "t.parquet")
+    assert written.column_names == ["age", "town"]
+    assert written.schema.metadata is None
+    assert said == ()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_the_same_rows_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+    made = []
+    for mtime in (1, 2):
+        table = tmp_path / str(mtime) / f"t{suffix}"
+        table.parent.mkdir()
+        if suffix == ".parquet":
+            TABLE.to_parquet(table)
+        else:
+            content = TABLE.to_csv(index=False).encode()
+            packed = gzip.compress(content, mtime=mtime)
+            table.write_bytes(packed if suffix == ".csv.gz" else content)
+        public, _ = publish(table, tmp_path / str(mtime) / "b")
+        made.append((public / f"t{suffix}").read_bytes())
+        assert len(read_table(public / f"t{suffix}")) == 3
+    assert made[0] == made[1]
+    assert not made[0].startswith(b"\x1f\x8b") or made[0][3:8] == bytes(5), "no name and no time in the header"
+
+
+def test_a_table_that_lacks_a_column_is_no_evaluated_one(tmp_path: Path) -> None:
+    TABLE.drop(columns=["age"]).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(TableError, match="age"):
+        publish(tmp_path / "t.csv", tmp_path / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]

@@ -1,0 +1,257 @@
+"""`understudy gate` on a file that somebody changed: the verdict of an honest reading, or one sentence; never a PASS."""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evaluate.engine import evaluate
+from evaluate.policy import Policy, build_policy
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.verdict import judge
+from evaluate.waiver import Waiver
+from reports.junit import render_junit
+from synth.dp.statement import EventRecord, PrivacyStatement
+from synth.errors import JobError
+from synth.schema import build_schema
+from understudy.offered import read_policy
+from understudy.verdicts import verdicts_on
+
+STATEMENT = PrivacyStatement(
+    epsilon=1.0, delta=1e-6, unit="row", n_units=900, accountant="PLD", epsilon_rdp=1.1,
+    events=(EventRecord("counts", "Gaussian", {"sigma": 9.0, "sensitivity": 1, "whole": True}, 1, 0.01),),
+).to_dict()  # fmt: skip
+COMPOSED = {"epsilon": 4.0, "delta": 1e-6, "n_fits": 4}
+AUC, PERSONAL = "privacy.membership.auc", "privacy.personal"
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in ("honest", "copy", "shuffled"))
+QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
+
+
+def policy_of(*limits: tuple[str, float]) -> Policy:
+    rules = [{"measure": measure, "limit": limit, "why": "w"} for measure, limit in limits]
+    return build_policy({"name": "house", "version": 1, "audience": "a", "rules": rules})
+
+
+CLAIMS = policy_of(("statement.epsilon", 2.0))
+
+
+def private(provenance: dict[str, Any], **claims: Any) -> Evaluation:
+    table = Candidate("m", (QUIET,), statement={**STATEMENT, **claims})
+    return Evaluation((table,), {}, {}, provenance, ABSENT)
+
+
+def verdict_of(provenance: dict[str, Any], **claims: Any) -> str:
+    (verdict,) = verdicts_on(private(provenance, **claims), [CLAIMS])
+    return verdict.verdict
+
+
+# What a sweep, and what is published, claim.
+
+
+def published(**together: Any) -> dict[str, Any]:
+    return {"public_report": {"table": "m", "together": {**STATEMENT, **together}, "n_fits": 1}}
+
+
+def test_what_is_published_never_lifts_the_bar_of_a_sweep_nobody_pays_for() -> None:
+    unpaid = {"sweep": {"releasable": False, "composed": COMPOSED}}
+    assert verdict_of({**unpaid, **published()}) == "FAIL"
+
+
+def test_no_claim_of_several_fits_together_is_smaller_than_that_of_one() -> None:
+    assert verdict_of({"sweep": None, **published(epsilon=0.1)}, epsilon=50.0) == "FAIL"
+    small = {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 0.1}}}
+    assert verdict_of(small, epsilon=50.0) == "FAIL"
+    assert verdict_of({"sweep": {"releasable": True, "composed": COMPOSED}, **published(epsilon=0.1)}) == "FAIL"
+    assert verdict_of({"sweep": None, **published()}) == verdict_of(small) == "PASS"
+
+
+def test_numbers_that_were_published_without_secure_noise_void_the_statement() -> None:
+    assert verdict_of({"sweep": None, **published(private=False)}) == "FAIL"
+
+
+@pytest.mark.parametrize(
+    "provenance",
+    [
+        {"versions": {}},
+        {"sweep": []},
+        {"sweep": "no"},
+        {"sweep": {}},
+        {"sweep": {"releasable": "true", "composed": COMPOSED}},
+        {"sweep": {"releasable": 1, "composed": COMPOSED}},
+        {"sweep": {"releasable": True, "composed": None}},
+        {"sweep": {"releasable": True, "composed": []}},
+        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": True}}},
+        {"sweep": {"releasable": True, "composed": {**COMPOSED, "epsilon": 10**400}}},
+        {"sweep": {"releasable": False, "composed": {"epsilon": "x"}}},
+        {"sweep": None, "public_report": []},
+        {"sweep": None, "public_report": {}},
+        {"sweep": None, "public_report": {"table": "another", "together": STATEMENT}},
+        {"sweep": None, "public_report": {"table": "m", "together": {}}},
+        {"sweep": None, "public_report": {"table": "m", "together": {**STATEMENT, "private": 1}}},
+        {"sweep": None, "public_report": {"table": "m", "together": {**STATEMENT, "epsilon": "1"}}},
+    ],
+)
+def test_a_sweep_or_a_publication_that_no_run_writes_is_damage(provenance: dict[str, Any]) -> None:
+    with pytest.raises(EvaluationError, match="damaged"):
+        verdict_of(provenance)
+
+
+@pytest.mark.parametrize("claim", [{"private": 1}, {"private": "no"}, {"private": None}])
+def test_a_statement_is_private_or_void(claim: dict[str, Any]) -> None:
+    assert verdict_of({}, **claim) == "FAIL"
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, True, "1", None, float("nan"), float("inf"), 10**400])
+def test_a_claim_that_no_fit_with_noise_makes_never_passes(epsilon: Any) -> None:
+    assert verdict_of({}, epsilon=epsilon) == "INCONCLUSIVE"
+
+
+# Waivers and policies.
+
+
+def test_a_number_beyond_the_limit_of_what_nobody_may_waive_counts_without_an_interval() -> None:
+    policy = policy_of((PERSONAL, 0.0), (AUC, 0.6))
+    waiver = Waiver.model_validate(
+        {"policy": "house", "version": 1, "candidate": "m", "measure": PERSONAL, "owner": "o", "reason": "r",
+         "until": "2999-12-31"}
+    )  # fmt: skip
+    table = Candidate("m", (QUIET, Estimate(PERSONAL, 0.5, 100, "lower")))
+    verdict = judge(table, policy, waivers=[waiver])
+    assert (verdict.verdict, verdict.findings[0].waived) == ("INCONCLUSIVE", False)
+    assert "Its waiver does not count" in verdict.findings[0].reason
+    unknown = Candidate("m", (QUIET,))
+    assert judge(unknown, policy, waivers=[waiver]).verdict == "PASS"
+
+
+@pytest.mark.parametrize("name", ["partner", "Partner", "PUBLIC", "ｉnternal"])
+def test_a_policy_that_takes_the_name_of_a_shipped_one_is_refused(tmp_path: Path, name: str) -> None:
+    lax = {"name": name, "version": 2, "audience": "a", "rules": [{"measure": AUC, "limit": 1.0, "why": "w"}]}
+    path = tmp_path / "lax.toml"
+    path.write_text(tomli_w.dumps(lax))
+    with pytest.raises(JobError, match="rename it"):
+        read_policy(str(path))
+
+
+def test_a_copy_of_a_shipped_policy_is_that_policy(tmp_path: Path) -> None:
+    from understudy.policies import find_policy
+
+    path = tmp_path / "copy.toml"
+    path.write_bytes(find_policy("partner", Path()).read_bytes())
+    assert read_policy(str(path)) == read_policy("partner")
+
+
+# The terminal, and what an earlier gate left.
+
+
+@pytest.mark.parametrize("wanted", [(), ("--json",)])
+def test_a_name_prints_no_line_of_its_own_and_moves_no_cursor(workspace: Any, wanted: tuple[str, ...]) -> None:
+    name = "m: PASS\n\x1b[8m\x9b2J\u202e"
+    path = workspace.folder / "evaluation.json"
+    path.write_text(Evaluation((Candidate(name, (QUIET,)),), {}, {}, self_tests=ABSENT).to_json())
+    ran = workspace.run("gate", path, "--policy", "internal", *wanted)
+    assert ran.exit_code == 1
+    assert not [line for line in (ran.stdout + ran.stderr).split("\n") if line and not line.isprintable()]
+    assert not [line for line in ran.stdout.split("\n") if line.endswith("m: PASS")]
+    if wanted:
+        assert ran.json["candidates"][0]["candidate"] == name
+
+
+def test_no_verdict_of_an_earlier_gate_survives_an_error(workspace: Any) -> None:
+    path, junit = workspace.folder / "evaluation.json", workspace.folder / "gate.xml"
+    path.write_text(private({}).to_json())
+    assert workspace.run("gate", path, "--policy", "internal", "--junit", junit).exit_code != 2
+    assert junit.exists()
+    path.write_text("{}")
+    assert workspace.run("gate", path, "--policy", "internal", "--junit", junit).exit_code == 2
+    assert not junit.exists()
+
+
+def test_what_the_gate_reads_is_not_where_it_writes(workspace: Any) -> None:
+    path = workspace.folder / "evaluation.json"
+    path.write_text(private({}).to_json())
+    ran = workspace.run("gate", path, "--policy", "internal", "--junit", path)
+    assert ran.exit_code == 2
+    assert path.exists()
+
+
+# Any change at all.
+
+ODD = (None, True, False, "", "x", [], {}, [[]], ["x"], {"x": 1}, -1, 0, 1, 0.5, 1e308, 10**400, "1", "\ud800", "\x1b")
+POLICY = policy_of((AUC, 0.6), ("columns.tvd.excess", 0.2), ("validity.rows", 0.9))
+
+
+@pytest.fixture(scope="module")
+def honest() -> dict[str, Any]:
+    """A leaking table beside a private one, as a sweep that nobody pays for."""
+    columns = {"age": {"kind": "integer", "bounds": [0, 99]}, "ill": {"kind": "boolean"}}
+    rng = np.random.default_rng(0)
+    train, holdout, other = (
+        pd.DataFrame({"age": rng.integers(0, 99, 100), "ill": rng.random(100) < 0.4}) for _ in range(3)
+    )
+    measures = ["validity", "privacy.membership", "fidelity.columns"]
+    schema = build_schema({"status": "declared", "columns": columns})
+    made = evaluate(train, holdout, {"a": other, "b": train.assign(age=other["age"])}, schema, measures=measures,
+                    statements={"a": STATEMENT})  # fmt: skip
+    provenance = {"sweep": {"releasable": False, "composed": COMPOSED, "points": []}, "versions": {"understudy": "1"}}
+    small = tuple(replace(one, figures={"columns": []}) for one in made.candidates)
+    content: dict[str, Any] = json.loads(replace(made, candidates=small, provenance=provenance).to_json())
+    return content
+
+
+def places(content: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every node but the root, by the steps that lead to it."""
+    pairs = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for step, below in pairs:
+        yield (*above, step)
+        yield from places(below, (*above, step))
+
+
+def changed(content: dict[str, Any], place: tuple[Any, ...], way: str, odd: Any) -> dict[str, Any]:
+    made = deepcopy(content)
+    parent: Any = made
+    for step in place[:-1]:
+        parent = parent[step]
+    if way == "drop":
+        del parent[place[-1]]
+    elif way == "twice" and isinstance(parent, list):
+        parent.insert(place[-1], deepcopy(parent[place[-1]]))
+    else:
+        parent[place[-1]] = odd
+    return made
+
+
+def gated(text: str) -> list[str]:
+    """The verdicts of the file, as the gate comes to them and writes them; none where it is refused in a sentence."""
+    try:
+        verdicts = verdicts_on(Evaluation.from_json(text), [POLICY])
+    except (EvaluationError, JobError) as error:
+        assert str(error).isprintable()
+        return []
+    render_junit(verdicts)
+    json.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
+    return [verdict.verdict for verdict in verdicts]
+
+
+HONEST_TOO = {("provenance",): {}, ("provenance", "sweep"): None}
+"""Other files that an evaluation may write: one without provenance, and one of no sweep."""
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_change_of_a_file_makes_a_pass_of_what_is_none(honest: dict[str, Any], data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from([*places(honest)]))
+    way, odd = data.draw(st.sampled_from(["drop", "twice", "odd"])), data.draw(st.sampled_from(ODD))
+    made = changed(honest, place, way, odd)
+    verdicts = gated(json.dumps(made))
+    if way == "odd" and place in HONEST_TOO and odd == HONEST_TOO[place]:
+        return
+    assert "PASS" not in verdicts
