@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from synth.errors import JobError
 from synth.validation import Frozen, read_toml, sentence
 
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
 class Waiver(Frozen):
@@ -24,7 +24,7 @@ class Waiver(Frozen):
     subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
     owner: str = Field(min_length=1, description="Who answers for it.")
     reason: str = Field(min_length=1, description="Why it is acceptable.")
-    until: date = Field(description="The last day on which it counts.")
+    until: date = Field(description="The last day on which it counts.", json_schema_extra={"pattern": f"^{DAY}$"})
 
     @field_validator("owner", "reason")
     @classmethod
@@ -38,7 +38,7 @@ class Waiver(Frozen):
     def _day(cls, until: object) -> object:
         """A day of TOML, or its text; a number of seconds is somebody's mistake, and so is a time of day."""
         is_day = isinstance(until, date) and not isinstance(until, datetime)
-        if not is_day and not (isinstance(until, str) and _DAY.fullmatch(until)):
+        if not is_day and not (isinstance(until, str) and re.fullmatch(DAY, until)):
             raise ValueError("the last day is a date; write it as 2030-12-31")
         return until
 

@@ -24,8 +24,9 @@ from reports.expectations import Expectation, expectations
 from reports.glossary import GLOSSARY, Entry
 from reports.key_figures import Comparison, comparisons
 from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins
-from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
-from reports.ranking import Ranking, ranking_of
+from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, made_here, schema_rows, versions_of
+from reports.ranking import ranking_of
+from reports.ranking_shape import Ranking
 from reports.rulings import WORDS, Ruling, SelfCheck, ruling_of, self_checks
 from reports.sweep import Sweep, shown_in_full, sweep_of
 from reports.weakest import Weakest, weakest_of
@@ -60,7 +61,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """One report on one or more synthetic tables of one real table."""
+    """One report on one or more synthetic tables of one real table; `verified`: their run is seen to have made them."""
 
     title: str
     job: str
@@ -88,6 +89,7 @@ class Document:
     glossary: tuple[tuple[str, Entry], ...]
     sweep: Sweep | None = None
     ranking: Ranking | None = None
+    verified: bool = True
 
     @property
     def column_anchors(self) -> Mapping[str, str]:
@@ -153,6 +155,7 @@ def compose(
         glossary=_glossary(candidates, ruled),
         sweep=sweep_of(evaluation, candidates),
         ranking=ranking_of(evaluation),
+        verified=made_here(evaluation),
     )
 
 

@@ -17,6 +17,7 @@ from reports.books import OUTSIDE, exact
 from reports.criteria import NOT_COVERED
 from reports.glossary import METRICS, TERMS, entry, evidence
 from reports.limits import NOT_RUN, audit_failed
+from reports.provenance import UNVERIFIED
 from reports.readings import reading, shown
 from reports.rulings import WORDS, bound_of
 from reports.utilities import subgroups, utility_absent, utility_rows
@@ -72,7 +73,7 @@ def environment() -> "Environment":
     made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of)
     made.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
     made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
-    made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED)
+    made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
     made.globals.update(ways=ways, exposed=exposed, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)

@@ -7,6 +7,10 @@ from typing import Any
 from evaluate.result import Evaluation
 from reports.text import count, number, plain
 
+UNVERIFIED = (
+    "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
+    "verified."
+)
 _NAMES = {
     "files_sha256": "SHA-256 of", "fingerprints": "keyed fingerprint of",
     "real": "real table:", "schema": "schema:", "job_sha256": "SHA-256 of the job",
@@ -16,6 +20,11 @@ _NAMES = {
     "with a twin",
 }  # fmt: skip
 """Keys of an evaluation that say little to a reader; a file's name is left as it is."""
+
+
+def made_here(evaluation: Evaluation) -> bool:
+    """Whether the run that measured the tables made them: it split the real table; who offers one brings two sides."""
+    return bool(evaluation.provenance.get("split"))
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,13 @@ from typing import Any
 import pandas as pd
 
 from evaluate.policy import Policy
+from evaluate.privacy.audit.result import Audit, AuditError
 from evaluate.released.numbers import Released
 from evaluate.result import Estimate, Evaluation
 from reports.attempts import evaluations_of
+from reports.model_card.privacy import on_stand_in, together_of
+from reports.model_card.shape import Together
+from reports.provenance import made_here
 from reports.public_table import PublicColumn, columns_of
 from synth.errors import BudgetError, JobError
 from synth.schema import Schema
@@ -60,7 +64,8 @@ class PublicFacts:
         columns: of the synthetic table, each with the distribution it has there.
         generator: name and parameters, as the job gives them.
         statement: of the table; none: **no formal guarantee**.
-        swept: epsilon and delta of all fits of a sweep that the table is from; none outside one.
+        unverified: whether the statement is that of a model, and nobody saw the table come from it.
+        together: what the table and all else that it counts with come to; none where that is the table alone.
         publication: released numbers; none where there are none.
         audit: of the mechanism, on a public stand-in; none where none ran.
         valid: the share of synthetic rows that keep the declared schema; none without a declared schema.
@@ -77,7 +82,8 @@ class PublicFacts:
     columns: tuple[PublicColumn, ...]
     generator: Mapping[str, Any]
     statement: Mapping[str, Any] | None = None
-    swept: tuple[float, float] | None = None
+    unverified: bool = False
+    together: Together | None = None
     publication: Publication | None = None
     audit: Mapping[str, Any] | None = None
     valid: Estimate | None = None
@@ -86,13 +92,24 @@ class PublicFacts:
     version: str = ""
 
     @property
+    def void(self) -> bool:
+        """Whether noise of what is published was not drawn from a secure source."""
+        both = None if self.publication is None else self.publication.together
+        return any(one is not None and one.get("private") is not True for one in (self.statement, both))
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether what is published comes with a guarantee: stated, of this very table, and not void."""
+        return self.statement is not None and not self.unverified and not self.void
+
+    @property
     def claim(self) -> tuple[float, float] | None:
         """Epsilon and delta of all that is published; none without a guarantee."""
-        if self.statement is None:
+        if self.statement is None or not self.guaranteed:
             return None
-        if self.publication is not None:
-            return float(self.publication.together["epsilon"]), float(self.publication.together["delta"])
-        return self.swept or (float(self.statement["epsilon"]), float(self.statement["delta"]))
+        if self.together is not None:
+            return self.together.epsilon, self.together.delta
+        return float(self.statement["epsilon"]), float(self.statement["delta"])
 
 
 def public_facts(
@@ -126,9 +143,10 @@ def public_facts(
         columns=columns_of(synthetic, declared),
         generator=dict(found.generator),
         statement=_stated(found.statement),
-        swept=_swept(provenance.get("sweep")) if found.statement is not None else None,
+        unverified=found.statement is not None and not made_here(evaluation),
         publication=_publication(provenance.get("public_report"), name),
-        audit=found.audit,
+        together=None if found.statement is None else together_of(evaluation, name),
+        audit=_audit(found.audit),
         valid=None if declared is None else valid_rows(synthetic, declared),
         schema=declared,
         attempts=evaluations_of(provenance, by_name=True),
@@ -166,6 +184,11 @@ def _publication(content: Any, name: str) -> Publication | None:
         raise BudgetError("the released numbers are damaged; run the job anew (what was drawn stays spent)") from None
 
 
-def _swept(content: Any) -> tuple[float, float] | None:
-    together = content.get("composed") if isinstance(content, Mapping) else None
-    return (float(together["epsilon"]), float(together["delta"])) if isinstance(together, Mapping) else None
+def _audit(content: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """An audit that ran on a public stand-in, and no other; of one that cannot be read nothing but that it is there."""
+    if content is None:
+        return None
+    try:
+        return content if on_stand_in(Audit.from_dict(content)) else None
+    except AuditError:
+        return {}

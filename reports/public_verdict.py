@@ -53,7 +53,15 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
         hidden = [rule for rule in hidden if rule.measure != AUDITED]
     verdict = judge(candidate, facts.policy.model_copy(update={"rules": tuple(shown)}))
     binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
-    return PublicVerdict(verdict.verdict if binding else None, verdict.findings, tuple(hidden))
+    outcome = _without_guarantee(facts, verdict.verdict) if binding else None
+    return PublicVerdict(outcome, verdict.findings, tuple(hidden))
+
+
+def _without_guarantee(facts: PublicFacts, outcome: Outcome) -> Outcome:
+    """A claim that is void or that nobody verified passes nothing, whatever the rules are about."""
+    if outcome != "PASS" or facts.statement is None or facts.guaranteed:
+        return outcome
+    return "FAIL" if facts.void else "INCONCLUSIVE"
 
 
 def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
@@ -62,10 +70,10 @@ def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
 
 def _public_candidate(facts: PublicFacts) -> Candidate:
     statement = None if facts.statement is None else dict(facts.statement)
-    if statement is not None and facts.claim is not None:
-        statement |= dict(zip(("epsilon", "delta"), facts.claim, strict=True))
-    if statement is not None and facts.publication is not None:
-        statement["private"] = facts.publication.together.get("private", False)
+    if statement is not None:
+        statement["private"] = not facts.void
+        # What nobody verified is no number to judge by.
+        statement["epsilon"], statement["delta"] = facts.claim or (None, None)
     found = [] if facts.valid is None else [facts.valid]
     found += _audited(facts)
     if facts.publication is not None:

@@ -9,8 +9,9 @@ from reports.document import TITLE
 from reports.glossary import entry
 from reports.markdown import bullets, document, name, table, text
 from reports.model_card.privacy import privacy_of, together_of
-from reports.model_card.shape import Promise, Together
+from reports.model_card.shape import Promise
 from reports.model_card.words import NO_GUARANTEE
+from reports.provenance import made_here
 from reports.rulings import Ruling, ruling_of
 from reports.text import amount, compact, loss, number, room
 
@@ -74,7 +75,7 @@ def _verdict_row(evaluation: Evaluation, ruling: Ruling, release: str | None) ->
     named = f"{name(verdict.candidate)}{' (named for release)' if verdict.candidate == release else ''}"
     policy = f"{name(verdict.policy)} {verdict.version}"
     candidate = _candidate(evaluation, verdict.candidate)
-    privacy = "\u2014" if candidate is None else _in_short(candidate, together_of(evaluation, candidate.name))
+    privacy = "\u2014" if candidate is None else _in_short(evaluation, candidate)
     return f"{MARKS[verdict.verdict]} **{ruling.words}**", named, text(verdict.audience), policy, privacy
 
 
@@ -87,7 +88,7 @@ def _of(evaluation: Evaluation, ruling: Ruling, release: str | None) -> Iterator
     yield from bullets(f"Self-test: {check.reason}" for check in ruling.broken)
     candidate = _candidate(evaluation, verdict.candidate)
     if candidate is not None:
-        yield from _privacy(candidate, evaluation.provenance.get("ledger"))
+        yield from _privacy(evaluation, candidate)
     counted = {outcome: sum(f.outcome == outcome for f in verdict.findings) for outcome in _OUTCOMES}
     summed = ", ".join(f"{n} {outcome}" for outcome, n in counted.items() if n)
     yield f"\n<details{'' if release not in (None, verdict.candidate) else ' open'}>"
@@ -130,8 +131,9 @@ def _reason(finding: Finding) -> str:
     return f"{entry(finding.rule.measure).title}{subject}: {finding.outcome}. {finding.reason}{waived}"
 
 
-def _in_short(candidate: Candidate, together: Together | None) -> str:
-    said = privacy_of(candidate, "internal")
+def _in_short(evaluation: Evaluation, candidate: Candidate) -> str:
+    said = privacy_of(candidate, "internal", verified=made_here(evaluation))
+    together = together_of(evaluation, candidate.name)
     if not isinstance(said, Promise):
         return f"**{NO_GUARANTEE}**"
     flag = "" if said.status == "formal" else f" **{said.status.upper()}**"
@@ -139,9 +141,9 @@ def _in_short(candidate: Candidate, together: Together | None) -> str:
     return f"epsilon {loss(said.epsilon)}, delta {loss(said.delta)}{beside}{flag}"
 
 
-def _privacy(candidate: Candidate, booked: object) -> Iterator[str]:
+def _privacy(evaluation: Evaluation, candidate: Candidate) -> Iterator[str]:
     """What the table promises, in two lines."""
-    said = privacy_of(candidate, "internal")
+    said = privacy_of(candidate, "internal", verified=made_here(evaluation))
     if not isinstance(said, Promise):
         yield f"\nPrivacy: **{NO_GUARANTEE}**. {text(said.in_words[0])}\n"
         return
@@ -150,7 +152,7 @@ def _privacy(candidate: Candidate, booked: object) -> Iterator[str]:
     if said.status != "formal":
         yield f"**{text(said.in_words[0])}**\n"
         return
-    yield f"{_ledger(said, booked)} {_audit(said)}\n"
+    yield f"{_ledger(said, evaluation.provenance.get('ledger'))} {_audit(said)}\n"
 
 
 def _ledger(said: Promise, booked: object) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports.glossary import Entry, entry
+from reports.plain_data import mapping
 from reports.text import amount, finite
 
 PANELS = (
@@ -148,7 +149,7 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
 def is_releasable(evaluation: Evaluation) -> bool:
     """Whether anything of it may be released: nothing of a sweep whose private fits nobody pays for."""
     swept = evaluation.provenance.get("sweep")
-    return not isinstance(swept, Mapping) or swept.get("releasable") is True
+    return swept is None or mapping(swept).get("releasable") is True
 
 
 def sweep_points(evaluation: Evaluation) -> tuple[Point, ...]:

@@ -18,6 +18,7 @@ from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Verdict
 from reports.model_card.privacy import noise_multiplier
 from reports.plain_data import mapping
+from reports.provenance import made_here
 from reports.text import amount
 from synth.output import whole_file
 
@@ -94,12 +95,12 @@ def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistr
     """
     registry, gauges = _empty(PUBLIC)
     run_id, protected = _label(evaluation.provenance.get("run_id")), _protected(evaluation.schema)
-    made_here = bool(evaluation.provenance.get("split"))
+    verified = made_here(evaluation)
     for model, stated in _releases(evaluation):
         held = mapping(stated.get("ledger"))
         dataset = _label(held.get("dataset")) or protected
         # A void statement has neither an epsilon nor noise, and of a table from elsewhere no statement is verified.
-        formal = stated.get("private") is True and made_here
+        formal = stated.get("private") is True and verified
         _set(gauges[EPSILON], amount(stated.get("epsilon")) if formal else None, model, dataset, run_id)
         _set(gauges[NOISE], noise_multiplier(stated) if formal else None, model)
         if dataset:

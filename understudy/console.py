@@ -116,6 +116,8 @@ def _plain(stream: TextIO, text: str) -> None:
 
 def _escaped(text: str) -> str:
     """JSON that means the same, with what is not printable written as JSON escapes."""
+    if text.isprintable():
+        return text
     return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 

@@ -165,7 +165,8 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
     schema = schema_of(given["schema"])
     given["policy"] = given_policy(job.policy, home)
-    policy, waivers = named_policy(given["policy"]), ()
+    policy = named_policy(given["policy"])
+    waivers: tuple[Waiver, ...] = ()
     if job.waivers is not None:
         given["waivers"] = read_given(home / job.waivers, "waivers", JobError)
         waivers = build_waivers(parse_toml(given["waivers"], "waivers", JobError))

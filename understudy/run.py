@@ -70,11 +70,12 @@ def run(plan: Plan, console: Console, signer: Signer | None = None) -> Outcome:
     """
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
+        began_at = work.began_at
         sides = _prepare(plan, work, console)
         if not _whole(work).exists():
             make_all(plan, work, sides, console)
             _publish(plan, work, sides, console)
-            _join(plan, work, sides)
+            _join(plan, work, sides, began_at)
         evaluation = Evaluation.from_json(_whole(work).read_text(encoding="utf-8"))
         verdicts = stages.judge(plan, evaluation)
         made = {label: candidates.made(work, label) for label in plan.points}
@@ -122,12 +123,12 @@ def _whole(work: Work) -> Path:
     return work.result / EVALUATION
 
 
-def _join(plan: Plan, work: Work, sides: Split) -> None:
+def _join(plan: Plan, work: Work, sides: Split, began_at: str) -> None:
     """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
     evaluation = candidates.joined(plan, work)
     if plan.unpaid:
         _remove_releasable(work.result)
-    evaluation = replace(evaluation, provenance=_provenance(plan, work, sides))
+    evaluation = replace(evaluation, provenance=_provenance(plan, work, sides, began_at))
     evaluation = publishing.with_numbers(evaluation, publishing.publication(plan, work))
     with whole_file(_whole(work)) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
@@ -140,7 +141,7 @@ def _remove_releasable(folder: Path) -> None:
             shutil.rmtree(folder / kept)
 
 
-def _provenance(plan: Plan, work: Work, sides: Split) -> dict[str, Any]:
+def _provenance(plan: Plan, work: Work, sides: Split, began_at: str) -> dict[str, Any]:
     outputs = sorted(path for path in work.result.rglob("*") if path.is_file())
     stated = {label: work.stage(label)["statement"] for label in plan.points}
     if plan.publication is not None:
@@ -156,6 +157,7 @@ def _provenance(plan: Plan, work: Work, sides: Split) -> dict[str, Any]:
         composed=None if plan.everything is None else asdict(plan.everything),
         attempts=count_attempt(prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
+        evaluated_at=began_at,
     )
     return provenance.record(
         plan.job.seed,

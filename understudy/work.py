@@ -30,6 +30,7 @@ from filelock import FileLock
 from synth.dp.journal import Journal
 from synth.errors import JobError
 from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
+from understudy.provenance import now
 
 NAMES = "work.json"
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
@@ -207,6 +208,15 @@ class Work:
         if known is None:
             known = secrets.token_hex(8)
             self._write("attempt.json", known)
+        return known
+
+    @property
+    def began_at(self) -> str:
+        """When this was first asked for, in UTC as ISO 8601 has it: its evidence is no younger, however late it is."""
+        known: str | None = self._read("began.json", None)
+        if known is None:
+            known = now()
+            self._write("began.json", known)
         return known
 
     @property

@@ -1,7 +1,6 @@
 """One synthetic table's model card, composed of what its evaluation, its job and its file say."""
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -12,27 +11,24 @@ from reports.attempts import evaluations_of
 from reports.document import TITLE
 from reports.model_card import words
 from reports.model_card.measured import measured_of
+from reports.model_card.origin import made_of, task_of, trained_of
 from reports.model_card.privacy import privacy_of, together_of
 from reports.model_card.shape import (
     CARD_VERSION,
     Expected,
     Form,
     InternalCard,
-    Made,
     NoPromise,
     Promise,
     PublicCard,
     Table,
-    Trained,
     Use,
 )
-from reports.plain_data import mapping, whole
+from reports.provenance import UNVERIFIED, made_here
+from reports.sweep import is_releasable
 from reports.text import amount
 from synth.errors import BadInput, nearest
 from synth.terms import Terms
-
-_CLASSES = ("boolean", "categorical")
-_NUMBERS = ("integer", "real", "weight", "date", "datetime")
 
 
 class CardError(BadInput):
@@ -90,20 +86,33 @@ def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> PublicCa
         CardError: no candidate goes by that name.
     """
     candidate = _found(evaluation, name)
-    return PublicCard(**_shared(evaluation, candidate, facts, "public"), form="public", notice=words.PUBLIC)
+    known = _shared(evaluation, candidate, facts, "public")
+    notice = words.PUBLIC if known["privacy"].status == "formal" else words.PUBLIC_UNBOUND
+    return PublicCard(**known, form="public", notice=notice)
 
 
 def _found(evaluation: Evaluation, name: str) -> Candidate:
     names = [candidate.name for candidate in evaluation.candidates]
     if name not in names:
         raise CardError(f"candidate={name!r} is not in the evaluation; {nearest(name, names)}")
+    if not is_releasable(evaluation):
+        raise CardError(
+            f"candidate={name!r} is of a sweep that nobody pays for, so that none of its tables may be handed on and "
+            "none has a card; run the sweep with a ledger"
+        )
     return evaluation.candidates[names.index(name)]
 
 
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
     """What both forms hold. Of the evaluation, a public card may read what was said before any real row was."""
     known = evaluation.provenance
-    privacy = privacy_of(candidate, form, together_of(evaluation, candidate.name), _remarks(evaluation))
+    privacy = privacy_of(
+        candidate,
+        form,
+        together_of(evaluation, candidate.name),
+        _remarks(evaluation),
+        verified=made_here(evaluation),
+    )
     n = evaluations_of(known, by_name=form == "public")
     return {
         "card_version": CARD_VERSION,
@@ -112,10 +121,10 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "made_on": facts.made_on,
         "privacy": privacy,
         "table": Table(
-            file=facts.file, n_rows=facts.n_rows, n_columns=facts.n_columns, task=_task(evaluation.schema, form)
+            file=facts.file, n_rows=facts.n_rows, n_columns=facts.n_columns, task=task_of(evaluation.schema, form)
         ),
-        "trained": _trained(evaluation, privacy, facts.holdout_share, form),
-        "made": _made(candidate, known, privacy, form),
+        "trained": trained_of(evaluation, privacy, facts.holdout_share, form),
+        "made": made_of(candidate, known, privacy, form),
         "use": _use(facts.terms, privacy),
         "expected": _expected(candidate),
         "evaluations": n,
@@ -127,58 +136,7 @@ def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
     """What its statement cannot say of a table: what else was fitted, and that nobody saw where it came from."""
     n_private = sum(bool(one.statement) for one in evaluation.candidates)
     several = (words.of_several(n_private),) if n_private > 1 else ()
-    # A run splits the table itself; whoever offers one brings the two sides.
-    return several if evaluation.provenance.get("split") else (*several, words.UNVERIFIED)
-
-
-def _task(schema: Mapping[str, Any], form: Form) -> str | None:
-    """What the target is for; an inferred schema has kinds that were read off the real table."""
-    if form == "public" and schema.get("status") != "declared":
-        return None
-    column = mapping(mapping(schema.get("columns")).get(str(schema.get("target"))))
-    kind = column.get("kind")
-    return "tabular-classification" if kind in _CLASSES else "tabular-regression" if kind in _NUMBERS else None
-
-
-def _trained(
-    evaluation: Evaluation, privacy: Promise | NoPromise, holdout_share: float | None, form: Form
-) -> Trained:  # fmt: skip
-    schema = evaluation.schema
-    dataset = schema.get("dataset") if schema.get("status") == "declared" else None
-    n, counted_in = whole(schema.get("n_units")), "declared units, those held out included"
-    if isinstance(privacy, Promise):
-        n = privacy.n_units
-    elif form == "internal":
-        n, counted_in = _two_digits(evaluation.real.get("train_rows")), "training rows, rounded to two digits"
-    elif schema.get("status") != "declared":
-        n = None
-    return Trained(
-        dataset=None if dataset is None else str(dataset),
-        n=n,
-        counted_in="not stated" if n is None else counted_in,
-        holdout_share=holdout_share,
-    )
-
-
-def _made(candidate: Candidate, known: Mapping[str, Any], privacy: Promise | NoPromise, form: Form) -> Made:
-    specified = dict(candidate.generator)
-    secure = isinstance(privacy, Promise) and privacy.status != "void"
-    seed, said = whole(known.get("seed")), words.SEED_OF_SAMPLING if secure else words.SEED_OF_ALL
-    if form == "public":
-        seed, said = None, words.SEED_KEPT_BACK
-    elif seed is None:
-        said = words.SEED_UNKNOWN
-    installed = {str(name): str(version) for name, version in mapping(known.get("versions")).items()}
-    if form == "public":
-        installed.pop("platform", None)
-    return Made(
-        generator=str(specified.pop("generator", "unknown")),
-        parameters={str(key): _plain(value) for key, value in specified.items()},
-        seed=seed,
-        seed_in_words=said,
-        run_id=None if known.get("run_id") is None else str(known["run_id"]),
-        versions=installed,
-    )
+    return several if made_here(evaluation) else (*several, UNVERIFIED)
 
 
 def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
@@ -202,25 +160,3 @@ def _expected(candidate: Candidate) -> Expected | None:
         return None
     column, tree, pair = (amount(candidate.expected.get(key), 1e9) for key in ("column", "tree", "pair"))
     return Expected(column=column, pair=tree, typical_pair=pair)
-
-
-def _two_digits(n: object) -> int | None:
-    """A count that names no single row.
-
-    >>> _two_digits(39074), _two_digits(7), _two_digits(None)
-    (39000, 7, None)
-    """
-    known = amount(n)
-    if known is None:
-        return None
-    step = 10 ** max(0, math.floor(math.log10(max(known, 1.0))) - 1)
-    return int(round(known / step) * step)
-
-
-def _plain(value: object) -> Any:
-    """A parameter as plain data, whatever it was."""
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return value if isinstance(value, float) and math.isfinite(value) else str(value)

@@ -14,6 +14,7 @@ DASH = "\u2014"
 _FLAGS = {
     "void": "**VOID: this statement must not be relied on.**",
     "disputed": "**DISPUTED: an audit disproves this statement.**",
+    "unverified": "**UNVERIFIED: nobody saw this table come from the model that the statement is of.**",
 }
 
 

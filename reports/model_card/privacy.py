@@ -18,9 +18,11 @@ from reports.model_card.shape import (
     NoPromise,
     Promise,
     Spending,
+    Standing,
     Together,
 )
 from reports.plain_data import mapping, mappings, texts
+from reports.provenance import UNVERIFIED
 from reports.text import amount
 from synth.errors import BudgetError
 
@@ -33,11 +35,18 @@ MECHANISMS = {
 }
 STAND_IN = "public stand-in"
 RDP = "RDP (dp-accounting)"
+DOUBTS = {"disputed": words.DISPUTED, "unverified": UNVERIFIED}
+"""What is said before the claim of a statement that is not void."""
 RELATIONS = {"zero-out": "zero-out: one unit is replaced by nothing, its slot kept"}
 
 
 def privacy_of(
-    candidate: Candidate, form: Form, together: Together | None = None, remarks: tuple[str, ...] = ()
+    candidate: Candidate,
+    form: Form,
+    together: Together | None = None,
+    remarks: tuple[str, ...] = (),
+    *,
+    verified: bool = True,
 ) -> Promise | NoPromise:
     """What a table promises; its statement may come from anyone and hold anything.
 
@@ -46,6 +55,7 @@ def privacy_of(
         form: a public card names neither the ledger's entry nor an audit that ran on anything but a stand-in.
         together: what it promises with all else that was drawn with it; none where that is all.
         remarks: further caveats.
+        verified: whether the run that measured the table made it.
     """
     stated = candidate.statement
     if not stated:
@@ -58,13 +68,14 @@ def privacy_of(
     void, disputed = stated.get("private") is not True, audit.outcome == EXCEEDS
     unit, k = str(stated.get("unit", "row")), max(1, int(amount(stated.get("max_rows_per_unit")) or 1))
     said = words.in_odds(epsilon, delta, unit)
-    if disputed:
-        said = (words.DISPUTED, *(f"Claimed: {one}" for one in said))
+    status = _standing(void=void, disputed=disputed, verified=verified)
+    if status in DOUBTS:
+        said = (DOUBTS[status], *(f"Claimed: {one}" for one in said))
     if void:
         said = (words.VOID,)
     books = books_of(candidate.name, stated)
     return Promise(
-        status="void" if void else "disputed" if disputed else "formal",
+        status=status,
         in_words=said,
         not_covered=words.not_covered(unit, k),
         mechanisms=tuple(dict.fromkeys(_mechanism(event) for event in events_of(stated))),
@@ -87,6 +98,12 @@ def privacy_of(
         caveats=(*_caveats(stated), *remarks),
         audit=audit,
     )  # fmt: skip
+
+
+def _standing(*, void: bool, disputed: bool, verified: bool) -> Standing:
+    if void or disputed:
+        return "void" if void else "disputed"
+    return "formal" if verified else "unverified"
 
 
 def events_of(stated: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
@@ -170,7 +187,9 @@ def _ledger(held: Mapping[str, Any], left: float | None, form: Form) -> LedgerPo
 def together_of(evaluation: Evaluation, name: str) -> Together | None:
     """What a table promises with all else that was drawn with it; none where that is all.
 
-    That is the numbers published about it, with which goes a sweep that it is from; else the other fits of a sweep.
+    That is the numbers published about it, with which goes a sweep that it is from; else the other fits of a sweep. For
+    a table that its job did not name for release it is all that the job drew: whoever picks one of several fits has
+    looked at all.
 
     Args:
         evaluation: says what was drawn; of it, only what was said before any real row was read is used.
@@ -185,9 +204,27 @@ def together_of(evaluation: Evaluation, name: str) -> Together | None:
         if found is None:
             raise BudgetError("the evaluation's published numbers are damaged; evaluate again")
         return found.model_copy(update={"fits": found.fits + 1})  # the numbers are a release, too
-    swept = evaluation.provenance.get("sweep")
-    composed = mapping(mapping(swept).get("composed"))
+    known = evaluation.provenance
+    composed = mapping(mapping(known.get("sweep")).get("composed"))
+    if known.get("release") != name:
+        everything = mapping(known.get("composed"))
+        found = _together(everything, everything.get("n_fits"))
+        if found is not None:
+            return found
+        composed = composed or _added_up(evaluation)
     return _together(composed, composed.get("n_fits"))
+
+
+def _added_up(evaluation: Evaluation) -> Mapping[str, Any]:
+    """What several private fits come to whose run did not compose them; empty where there are not several.
+
+    Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
+    """
+    stated = [one.statement for one in evaluation.candidates if one.statement]
+    if len(stated) < 2:
+        return {}
+    epsilons, deltas = ([amount(one.get(key)) or 0.0 for one in stated] for key in ("epsilon", "delta"))
+    return {"epsilon": sum(epsilons), "delta": min(1.0, sum(deltas)), "n_fits": len(stated)}
 
 
 def _together(claimed: object, n_fits: object) -> Together | None:
@@ -211,7 +248,7 @@ def _audit(candidate: Candidate, form: Form) -> AuditSummary:
         found = Audit.from_dict(candidate.audit)
     except AuditError:
         return _no_audit("no result", note.sentence)
-    if form == "public" and not _on_stand_in(found):
+    if form == "public" and not on_stand_in(found):
         return _no_audit("not audited", "No audit ran on a public stand-in.")
     outcome = {EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(found.verdict, WITHIN)
     return AuditSummary(
@@ -225,7 +262,8 @@ def _audit(candidate: Candidate, form: Form) -> AuditSummary:
     )
 
 
-def _on_stand_in(found: Audit) -> bool:
+def on_stand_in(found: Audit) -> bool:
+    """Whether all of an audit ran on a public stand-in: what else it may have run on is not for the public."""
     return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
 
 

@@ -14,7 +14,7 @@ CARD_VERSION = 1
 """Version of a card's shape."""
 
 Form = Literal["internal", "public"]
-Standing = Literal["formal", "void", "disputed"]
+Standing = Literal["formal", "void", "disputed", "unverified"]
 
 
 class Spending(Frozen):
@@ -75,7 +75,10 @@ class AuditSummary(Frozen):
 class Promise(Frozen):
     """A privacy statement, as an officer quotes it."""
 
-    status: Standing = Field(description="void: the noise was not secure; disputed: the audit disproves the claim.")
+    status: Standing = Field(
+        description="void: the noise was not secure; disputed: the audit disproves the claim; unverified: it is that "
+        "of a model, and nobody saw the table come from it."
+    )
     in_words: tuple[str, ...]
     not_covered: tuple[str, ...]
     mechanisms: tuple[str, ...]

@@ -15,6 +15,10 @@ PUBLIC = (
     "The rows of this table are synthetic: they were drawn from a model, and none is meant as an observation. Nothing "
     "that this card says was computed from real rows."
 )
+PUBLIC_UNBOUND = (
+    "Nothing was measured on real rows to make this card. What the table itself shows, its number of rows too, may "
+    "come from real rows: no guarantee that holds bounds that."
+)
 NOTHING_BOUNDS = (
     "This table comes with no formal guarantee: nothing bounds what it reveals about a single unit of the real table. "
     "Attacks that found nothing are no proof that there is nothing to find."
@@ -90,12 +94,6 @@ UNCOUNTED = (
 UNKNOWN_EVALUATIONS = (
     "How many evaluations read the real table is unknown. Published figures of a real table answer queries to it, so "
     "that each further one tells more."
-)
-
-
-UNVERIFIED = (
-    "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
-    "verified."
 )
 
 

@@ -5,8 +5,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import pandas as pd
 
@@ -79,7 +80,7 @@ NO_MORE = Limits()
 
 
 @contextmanager
-def opened(path: Path, limits: Limits) -> Iterator[BinaryIO]:
+def opened(path: Path, limits: Limits) -> Iterator[BufferedReader]:
     """A file that is one, open for reading from its start, which did not change until the block ended.
 
     Raises:

@@ -249,3 +249,14 @@ def test_another_target_may_be_named():
     assert measured.candidates[0].figures["utility"]["target"] == "region"
     with pytest.raises(SchemaError, match="nobody"):
         engine.evaluate(train, holdout, synthetic, SCHEMA, measures=["utility.tstr"], target="nobody")
+
+
+def test_what_one_candidate_breaks_is_a_failure_by_its_name() -> None:
+    def refused() -> int:
+        raise TableError("a table must have rows")
+
+    assert engine.attempted("acme", lambda: 3)[0] == 3
+    assert engine.attempted("acme", refused)[0] == Failure("acme", "failed", "a table must have rows")
+    found, _ = engine.attempted("acme", lambda: [0][1])
+    assert isinstance(found, Failure)
+    assert (found.measure, "IndexError" in found.message) == ("acme", True)

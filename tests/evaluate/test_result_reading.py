@@ -28,7 +28,11 @@ def table(name: str, auc: float = 0.5) -> Candidate:
 
 
 def made() -> Evaluation:
-    tests = (SelfTest("honest", table("honest")), SelfTest("copy", table("copy", 0.9)), SelfTest("shuffled", absent="Why."))
+    tests = (
+        SelfTest("honest", table("honest")),
+        SelfTest("copy", table("copy", 0.9)),
+        SelfTest("shuffled", absent="Why."),
+    )
     provenance = {"sweep": None, "versions": {"understudy": "1.0"}}
     return Evaluation((replace(table("m"), statement=STATEMENT.to_dict()),), {"n": 1}, {}, provenance, tests)
 

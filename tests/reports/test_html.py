@@ -162,6 +162,12 @@ def test_hostile_names_are_text(make_evaluation: Callable[..., Evaluation], verd
     page.encode()
 
 
+def test_a_statement_that_nobody_verified_is_said_to_be_unverified(evaluation: Evaluation, page: str) -> None:
+    offered = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    assert "that this table came from the model" not in page.lower()
+    assert "<b>Unverified.</b> The statement is that of a model." in render_html(offered)
+
+
 def test_hostile_texts_outside_the_columns_are_text(evaluation: Evaluation) -> None:
     bad = "<script>alert(3)</script>"
     failure = Failure("columns.ks", "failed", bad, (bad,))

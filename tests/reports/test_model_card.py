@@ -89,7 +89,8 @@ def of_generator(name: str, epsilon: float | None) -> Evaluation:
     made = {"generator": name, **chosen.parameters()}
     candidate = Candidate(name=name, estimates=(), statement=statement, generator=made)
     real = {"train_rows": 4321, "holdout_rows": 679}
-    return Evaluation((candidate,), real, SCHEMA.model_dump(mode="json"), {"seed": 3, "run_id": "ab" * 8})
+    known = {"seed": 3, "run_id": "ab" * 8, "split": "keyed hash, seed 3"}
+    return Evaluation((candidate,), real, SCHEMA.model_dump(mode="json"), known)
 
 
 @pytest.mark.parametrize(("name", "epsilon"), CASES)
@@ -275,6 +276,34 @@ def test_a_card_tells_of_other_fits_and_of_an_origin_that_nobody_saw(evaluation:
     offered = replace(evaluation, provenance={**evaluation.provenance, "split": None})
     found = [card_content(public_card(one, "mst", FACTS))["privacy"]["caveats"] for one in (evaluation, offered)]
     assert ["not verified" in " ".join(caveats) for caveats in found] == [False, True]
+
+
+def test_a_statement_that_nobody_verified_is_no_formal_guarantee(evaluation: Evaluation) -> None:
+    offered = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    for card in (public_card(offered, "mst", FACTS), internal_card(offered, "mst", FACTS)):
+        content = validate(card)
+        assert content["privacy"]["status"] == "unverified"
+        assert "no-formal-guarantee" in content["use"]["tags"]
+        assert "differential-privacy" not in content["use"]["tags"]
+        assert "**UNVERIFIED" in to_markdown(card)
+    assert "differential-privacy" in card_content(public_card(evaluation, "mst", FACTS))["use"]["tags"]
+    assert "were drawn from a model" not in public_card(offered, "mst", FACTS).notice
+
+
+@pytest.mark.parametrize("swept", [{"releasable": False}, {"releasable": None}, {}, "damaged"])
+def test_a_point_of_a_sweep_that_nobody_pays_for_has_no_card(evaluation: Evaluation, swept: object) -> None:
+    unpaid = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
+    for card in (public_card, internal_card):
+        with pytest.raises(CardError, match="of a sweep that nobody pays for"):
+            card(unpaid, "mst", FACTS)
+
+
+def test_a_table_that_its_job_did_not_name_counts_with_all_that_the_job_drew(evaluation: Evaluation) -> None:
+    drawn = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 3}
+    for release, together in (("mst", None), ("sdv.tvae", drawn), (None, drawn)):
+        found = replace(evaluation, provenance={**evaluation.provenance, "composed": drawn, "release": release})
+        said = together_of(found, "mst")
+        assert (None if said is None else said.epsilon) == (None if together is None else 3.25)
 
 
 BY_NAME = {"evaluations": 8, "tables": 9, "by_name": {"evaluations": 3, "tables": 5}}

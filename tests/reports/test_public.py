@@ -127,7 +127,9 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
         for one in found.candidates
     )  # fmt: skip
     provenance = {
-        "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": {"evaluations": 3}}, "seed": 20261122, "fingerprints": prints,
+        "split": "keyed hash, seed 20261122", "release": "mst",
+        "attempts": {"evaluations": 8, "tables": 9, "since": "2026-11-21", "by_name": {"evaluations": 3}},
+        "seed": 20261122, "fingerprints": prints,
         "warnings": [f"there are {half} rows"], "versions": {"understudy": "0.9.0", "python": "3.11.7"},
         "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "public_report": published,
     }  # fmt: skip
@@ -166,7 +168,9 @@ def test_another_real_table_leaves_every_byte_as_it_is(
     assert render_public(facts(other, synthetic)) == page
 
 
-PUBLIC_PLACES = ("statement", "audit", "generator", "public_report", "by_name", "versions", "sweep", "name")
+PUBLIC_PLACES = (
+    "statement", "audit", "generator", "public_report", "by_name", "versions", "sweep", "composed", "name", "release",
+)  # fmt: skip
 """Parts of an evaluation that the report may read: of the candidate's own, those that are public."""
 
 
@@ -212,8 +216,8 @@ def test_no_value_outside_the_whitelist_moves_a_byte(
 def test_facts_have_no_place_for_an_evaluation(known: PublicFacts) -> None:
     assert not [v for v in asdict(known).values() if isinstance(v, Evaluation | Candidate)]
     assert set(asdict(known)) == {
-        "title", "table", "policy", "n_rows", "columns", "generator", "statement", "swept", "publication", "audit",
-        "valid", "schema", "attempts", "version",
+        "title", "table", "policy", "n_rows", "columns", "generator", "statement", "unverified", "together",
+        "publication", "audit", "valid", "schema", "attempts", "version",
     }  # fmt: skip
 
 
@@ -297,6 +301,8 @@ def public_list(facts: PublicFacts) -> set[str]:
         allowed |= of([facts.valid.value, facts.valid.low, facts.valid.high])
     if facts.statement is not None:
         allowed |= stated(facts.table, facts.statement)
+    if facts.together is not None:
+        allowed |= of(facts.together.model_dump())
     if facts.publication is not None:
         found = facts.publication
         allowed |= stated("", found.statement) | stated("", found.together) | of([found.n_fits, found.every])
@@ -461,6 +467,103 @@ def test_a_table_without_a_guarantee_says_so_and_claims_nothing(
     assert public_verdict(told).outcome == "FAIL"
     assert "Released numbers" not in page
     assert told.claim is None
+
+
+NOT_READ = ("nothing else was read off real rows", "No name, hash or count of a real table is among it")
+"""What is true of a table with a guarantee, and of no other."""
+
+
+def with_provenance(evaluation: Evaluation, **changes: Any) -> Evaluation:
+    return replace(evaluation, provenance={**evaluation.provenance, "public_report": None, **changes})
+
+
+def with_candidate(evaluation: Evaluation, **changes: Any) -> Evaluation:
+    first, *others = evaluation.candidates
+    return replace(evaluation, candidates=(replace(first, **changes), *others))
+
+
+LENIENT = build_policy({**POLICY.model_dump(), "rules": [
+    {"measure": "validity.rows", "limit": 0.5, "why": "Rows keep the schema."}]})  # fmt: skip
+
+
+def test_what_is_not_read_off_real_rows_is_said_where_a_guarantee_holds_and_nowhere_else(
+    evaluation: Evaluation, synthetic: pd.DataFrame, page: str
+) -> None:
+    assert all(said in page for said in NOT_READ)
+    void = {**(evaluation.candidates[0].statement or {}), "private": False}
+    known = with_provenance(evaluation)
+    for changed in (
+        with_candidate(known, statement=None, audit=None),
+        with_candidate(known, statement=void),
+        with_provenance(evaluation, split=None, release=None),
+    ):
+        told = facts(changed, synthetic)
+        page = render_public(told)
+        assert not any(said in page for said in NOT_READ)
+        assert "may be that of the training rows" in page
+        assert unexplained(page, told) == {}
+
+
+def test_an_epsilon_that_nobody_verified_is_no_fact_and_passes_nothing(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    offered = with_provenance(evaluation, split=None, release=None)
+    told = facts(offered, synthetic)
+    cover = re.sub(r"<[^>]*>", " ", render_public(told).partition("<main>")[2].partition("</section>")[0])
+    assert told.claim is None
+    assert "UNVERIFIED" in cover
+    assert "it was not verified" in cover
+    assert "No verified guarantee" in cover
+    assert "\u03b5" not in cover
+    assert "&epsilon;" not in cover
+    ruled = {finding.rule.measure: finding.outcome for finding in public_verdict(told).findings}
+    assert ruled["statement.epsilon"] == "INCONCLUSIVE"
+    assert public_verdict(facts(evaluation, synthetic, policy=LENIENT)).outcome == "PASS"
+    assert public_verdict(replace(told, policy=LENIENT)).outcome == "INCONCLUSIVE"
+    assert "Unverified" in render_public(told).partition('id="guarantee"')[2].partition("</article>")[0]
+
+
+def test_a_void_statement_has_no_epsilon_on_the_cover_and_never_passes(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    void = {**(evaluation.candidates[0].statement or {}), "private": False}
+    told = facts(with_candidate(with_provenance(evaluation), statement=void), synthetic)
+    cover = render_public(told).partition("<main>")[2].partition("</section>")[0]
+    assert "VOID" in cover
+    assert "No formal guarantee" in cover
+    assert "epsilon;" not in cover
+    assert public_verdict(replace(told, policy=LENIENT)).outcome == "FAIL"
+
+
+def test_a_table_that_was_picked_counts_with_all_that_it_was_picked_from(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    everything = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 3}
+    named = with_provenance(evaluation, composed=everything)
+    assert evaluation.candidates[0].statement is not None
+    own = evaluation.candidates[0].statement["epsilon"]
+    assert facts(named, synthetic).claim == (own, 1e-6)
+    for release in ("other", None):
+        told = facts(with_provenance(named, composed=everything, release=release), synthetic)
+        assert told.claim == (3.25, 2e-6)
+        page = render_public(told)
+        assert "= 3.25</b>" in page
+        assert "All 3 releases that its run drew" in page
+        assert unexplained(page, told) == {}
+    uncounted = facts(with_provenance(evaluation, release=None), synthetic)
+    assert uncounted.claim == (2 * own, 2e-6)
+
+
+def test_an_audit_on_anything_but_a_public_stand_in_stays_inside(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    ran = conclude((1.0, 1e-6), (431, 447), 961, 0.99, ran_on="the table of the clinic in Northtown").to_dict()
+    told = facts(with_candidate(evaluation, audit=ran), synthetic)
+    page = render_public(told)
+    assert told.audit is None
+    assert "Northtown" not in page
+    assert "on a public stand-in made of constants" not in page
+    assert facts(with_candidate(evaluation, audit={"ran_on": "Northtown"}), synthetic).audit == {}
 
 
 def test_an_inferred_schema_stays_inside(evaluation: Evaluation, synthetic: pd.DataFrame) -> None:

@@ -117,11 +117,25 @@ def test_without_a_comparison_there_is_no_section(evaluation: Evaluation) -> Non
     assert "Vendors compared" not in render_html(evaluation)
 
 
-@pytest.mark.parametrize(
-    "damaged", [{}, {"vendors": 3}, {"vendors": [{}], "order": "x", "figures": [1], "picture": []}]
-)
-def test_a_damaged_ranking_breaks_no_report(damaged: Mapping[str, Any], evaluation: Evaluation) -> None:
-    render_html(replace(evaluation, ranking=damaged))
+@pytest.mark.parametrize("damaged", [{}, {"vendors": 3}, {"vendors": [1]}])
+def test_a_ranking_without_vendors_has_no_section(damaged: Mapping[str, Any], evaluation: Evaluation) -> None:
+    assert render_html(replace(evaluation, ranking=damaged)) == render_html(evaluation)
+
+
+def test_a_damaged_ranking_ranks_nobody(evaluation: Evaluation) -> None:
+    odd = {"file": "odd.csv", "standing": "best", "rows_offered": "9", "evidence": [{"rule": 3, "estimate": {}}, 4]}
+    damaged = {"vendors": [odd], "order": "x", "figures": [1], "comparisons": [{"p_adjusted": "0"}], "picture": []}
+    changed = replace(evaluation, ranking=damaged)
+    found = ranking_of(changed)
+    assert found is not None
+    assert (found.ranked, found.figures, found.marks, found.n_compared) == ((), (), (), None)
+    (row,) = found.others
+    assert (row.standing, row.place, row.delivered) == ("not evaluated", None, None)
+    assert [(one.measure, one.estimate) for one in row.evidence] == [("", None)]
+    page = render_html(changed)
+    assert "Vendors compared" in page
+    assert "odd.csv" in page
+    assert "not evaluated" in page
 
 
 def test_everybody_disqualified_is_shown_too(evaluation: Evaluation) -> None:

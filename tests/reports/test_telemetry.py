@@ -1,5 +1,6 @@
 """What monitoring is told: exact names, nothing measured in the public file, alerts that fire on what our files say."""
 
+import math
 import re
 import shutil
 import subprocess
@@ -166,7 +167,14 @@ def test_a_void_statement_has_no_epsilon(evaluation: Evaluation) -> None:
     "damage", [{"epsilon": "x"}, {"epsilon": None}, {"events": 3}, {"ledger": "no"}, {"events": [1]}]
 )
 def test_a_statement_of_anything_breaks_nothing(evaluation: Evaluation, damage: dict[str, Any]) -> None:
-    generate_latest(public_registry(named(evaluation, **damage), EPOCH))
+    registry = public_registry(named(evaluation, **damage), EPOCH)
+    found = samples(registry)
+    claimed = [number for (name, _), number in found.items() if name == "dp_training_epsilon_consumed"]
+    assert claimed == ([] if "epsilon" in damage else [0.9987])
+    noise = [number for (name, _), number in found.items() if name == "dp_noise_multiplier"]
+    assert len(noise) == ("events" not in damage)
+    assert all(math.isfinite(number) for number in found.values())
+    assert b"NaN" not in generate_latest(registry)
 
 
 def test_two_candidates_of_one_name_have_a_label_each(evaluation: Evaluation) -> None:

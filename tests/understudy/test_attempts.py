@@ -3,10 +3,22 @@
 import json
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from understudy.attempts import FILE_VARIABLE, attempts_path, count_attempt
+from synth.schema import Schema, build_schema
+from understudy.attempts import FILE_VARIABLE, attempts_path
+from understudy.attempts import count_attempt as count
+
+
+def named(dataset: str | None) -> Schema:
+    columns = {"a": {"kind": "boolean"}}
+    return build_schema({"status": "declared", "columns": columns, **({"dataset": dataset} if dataset else {})})
+
+
+def count_attempt(table: str, dataset: str | None = None, *, attempt: str, n_tables: int) -> dict[str, Any] | None:
+    return count(table, named(dataset), attempt=attempt, n_tables=n_tables)
 
 
 @pytest.fixture
@@ -30,6 +42,28 @@ def test_each_evaluation_of_a_table_is_counted_with_its_tables(place: Path) -> N
     found = count_attempt("hmac-sha256:x", attempt="3", n_tables=2)
     assert found is not None
     assert (found["evaluations"], found["tables"]) == (2, 5)
+
+
+def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(place: Path) -> None:
+    assert (count_attempt("hmac-sha256:x", attempt="1", n_tables=1) or {})["by_name"] is None
+    count_attempt("hmac-sha256:x", "people", attempt="2", n_tables=3)
+    count_attempt("hmac-sha256:x", "houses", attempt="3", n_tables=1)
+    same = count_attempt("hmac-sha256:x", "people", attempt="4", n_tables=1)
+    place.write_text("".join(place.read_text().splitlines(keepends=True)[:-1]))
+    changed = count_attempt("hmac-sha256:y", "people", attempt="4", n_tables=1)
+    assert same is not None
+    assert changed is not None
+    assert (same["evaluations"], changed["evaluations"]) == (4, 1)
+    assert same["by_name"] == changed["by_name"]
+    assert (same["by_name"]["evaluations"], same["by_name"]["tables"]) == (2, 4)
+
+
+def test_lines_from_before_names_were_kept_count_by_the_table(place: Path) -> None:
+    place.parent.mkdir()
+    place.write_text('{"table": "hmac-sha256:x", "attempt": "0", "tables": 1, "at": "2026-11-01"}\n')
+    found = count_attempt("hmac-sha256:x", "people", attempt="1", n_tables=1)
+    assert found is not None
+    assert (found["evaluations"], found["by_name"]["evaluations"]) == (2, 1)
 
 
 def test_an_attempt_that_is_resumed_counts_once(place: Path) -> None:
@@ -84,5 +118,7 @@ def test_work_that_is_taken_up_again_is_the_same_attempt(tmp_path: Path) -> None
     folder.mkdir()
     first = Work(folder, out).attempt
     assert Work(folder, out).attempt == first
+    (folder / "began.json").write_text('"2026-01-01T00:00:00Z"')
+    assert Work(folder, out).began_at == "2026-01-01T00:00:00Z"
     (tmp_path / "other").mkdir()
     assert Work(tmp_path / "other", out).attempt != first

@@ -12,7 +12,7 @@ import pytest
 import understudy.digested as digested
 import understudy.offered as offering
 from synth.errors import TableError
-from synth.progress import silent
+from synth.progress import quiet
 from understudy.digested import read_digested
 from understudy.provenance import sha256
 
@@ -54,7 +54,7 @@ def test_the_digest_is_of_the_file_that_was_measured(
         return found
 
     monkeypatch.setattr(offering.measuring, "evaluate", exchanged)
-    known = json.loads(offering.measure_offer(offer, silent).to_json())["provenance"]
+    known = json.loads(offering.measure_offer(offer, quiet).to_json())["provenance"]
     assert known["files_sha256"] == {"synthetic/t.csv": before}
     assert known["schema_sha256"] == schema
     assert known["evaluated_at"][-1] == "Z"

@@ -15,6 +15,7 @@ from evaluate.policy import Policy, Rule, build_policy
 from evaluate.result import Candidate, Estimate, Evaluation, Failure, SelfTest
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
+from understudy.offered import read_policy
 from understudy.verdicts import check_waivers, verdicts_on
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
@@ -180,9 +181,11 @@ def test_the_report_takes_the_same_waivers(desk: Desk) -> None:
 
 def test_the_examples_of_the_documentation_are_a_policy_and_waivers() -> None:
     text = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
-    policy, waivers = (tomllib.loads(block) for block in re.findall("```toml\n(.+?)```", text, re.DOTALL))
+    policy, content = (tomllib.loads(block) for block in re.findall("```toml\n(.+?)```", text, re.DOTALL))
     assert build_policy(policy).valid_days == 365
-    assert build_waivers(waivers)[0].owner.startswith("A. Moreau")
+    waivers = build_waivers(content)
+    assert waivers[0].owner.startswith("A. Moreau")
+    check_waivers(waivers, [read_policy(waivers[0].policy)], ["mst"])
 
 
 # Runs.

@@ -72,6 +72,17 @@ def test_numbers_cost_the_ledger_what_their_schedule_says(workspace: Any) -> Non
     assert any("public_report: whoever gets the table" in warning for warning in plan.warnings)
 
 
+def test_several_private_fits_are_composed_even_where_no_number_is_published(workspace: Any) -> None:
+    several = {"generators": {"independent": {"epsilon": 0.5}, "mst": {"epsilon": 0.5}}, "release": "mst"}
+    plan = make_plan(prepared(workspace, "several", **several) / "job.toml", workspace.folder / "none")
+    assert plan.together is None
+    assert plan.everything is not None
+    assert plan.everything.n_fits == 2
+    assert max(one.epsilon for one in plan.schedules.values()) < plan.everything.epsilon < 1.0
+    alone = prepared(workspace, "alone", generators={"independent": {"epsilon": 0.5}}, release="independent")
+    assert make_plan(alone / "job.toml", workspace.folder / "none").everything is None
+
+
 def test_numbers_that_the_ledger_does_not_admit_are_refused_before_anything(workspace: Any) -> None:
     folder = prepared(workspace, "poor", total=0.6, **ASKED)
     ran = workspace.run("run", folder / "job.toml", "--out", folder / "out")
@@ -135,6 +146,7 @@ def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, wor
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
     both = evaluation_of(done).provenance["public_report"]["together"]
+    assert evaluation_of(done).provenance["composed"]["epsilon"] == both["epsilon"]
     asked, written = (
         yaml.safe_load(path.read_text())["privacy"]["together"]
         for path in (place.with_suffix(".yaml"), out / "public" / "model-card.yaml")
@@ -211,7 +223,7 @@ def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
 
 PUBLIC_PARTS = {
     "statement", "audit", "generator", "expected", "public_report", "attempts", "versions", "run_id", "schema", "name",
-    "job", "policy_sha256",
+    "job", "policy_sha256", "release", "composed", "sweep",
 }  # fmt: skip
 """Parts of an evaluation that what is public may rest on: configuration, what was released, the declared schema."""
 
@@ -254,7 +266,7 @@ def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, t
         shutil.copyfile(done / "out" / "schema.toml", folder / "schema.toml")
         tables = {"independent": Path("synthetic/independent.csv")}
         delivery = Delivery(evaluation, (), plan.policy, plan.title, "independent", tables)
-        write_public_folder(delivery, folder, "2026-11-22T00:00:00Z", None)
+        write_public_folder(delivery, folder, "2026-11-22T00:00:00Z", None, None)
         found.append({path.name: path.read_bytes() for path in sorted((folder / "public").iterdir())})
     assert len(found[0]) > 5
     for other in found[1:]:

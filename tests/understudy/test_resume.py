@@ -252,7 +252,8 @@ def contents(out: Path) -> dict[str, Any]:
     evaluation = json.loads(found["evaluation.json"])
     for candidate in evaluation["candidates"]:
         candidate["seconds"] = sorted(candidate["seconds"])
-    del evaluation["provenance"]["run_id"], evaluation["provenance"]["attempts"]
+    for name in ("run_id", "attempts", "evaluated_at"):
+        del evaluation["provenance"][name]
     return {**found, "evaluation.json": evaluation, "names": set(names)}
 
 

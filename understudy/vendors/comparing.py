@@ -7,19 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from evaluate.engine import aimed, attempted, evaluate_beside, measure_candidate
+from evaluate.engine import aimed, attempted, evaluate_beside
 from evaluate.finding import Finding
 from evaluate.policy import Policy
-from evaluate.ranking import Figures, ranked
-from evaluate.result import Candidate, Evaluation, EvaluationError, Failure
+from evaluate.ranking import ranked
+from evaluate.result import Evaluation, EvaluationError, Failure
 from evaluate.tables import Real
 from evaluate.verdict import Verdict
 from synth.errors import SchemaError
 from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
-from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.table import conform, read_table
 from synth.table.limits import Limits
@@ -28,12 +25,10 @@ from understudy.attempts import count_attempt
 from understudy.plan import check_measures
 from understudy.policies import given_policy, named_policy
 from understudy.vendors.asked import Asked, read_claims, shown_name
-from understudy.vendors.offers import Offered, compared_rows, look_at, sampled
-from understudy.vendors.rules import barring, beyond_policy, lacking_columns
+from understudy.vendors.measuring import Bench, Measured, looked_at, measure
+from understudy.vendors.offers import Offered, compared_rows
 from understudy.vendors.standing import Vendor, picture
 from understudy.verdicts import verdicts_on
-
-PERSONAL = "privacy.personal"
 
 
 @dataclass(frozen=True)
@@ -53,42 +48,6 @@ class VendorComparison:
     policy: Policy
     vendors: tuple[Vendor, ...]
     given: Mapping[str, GivenFile] = field(default_factory=dict)
-
-
-@dataclass
-class _Bench:
-    """What is the same for all tables. *Sensitive*."""
-
-    asked: Asked
-    schema: Schema
-    policy: Policy
-    train: pd.DataFrame
-    holdout: pd.DataFrame
-    limits: Limits
-    real: Real
-    progress: Progress
-    given: Mapping[str, GivenFile]
-    started: str
-
-    def beside(self, offered: Offered) -> Real:
-        """The real rows by the columns that a table has; without all of them, they serve that table alone."""
-        return self.real if not offered.lacking else self.prepared(offered.schema)
-
-    def prepared(self, schema: Schema) -> Real:
-        return Real.prepare(
-            self.train, self.holdout, schema, seed=self.asked.seed, n_targets=self.asked.n_targets
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """One table, measured."""
-
-    candidate: Candidate
-    figures: Figures | None
-    barred: list[Finding]
-    open: list[Finding]
-    own: list[Finding]
 
 
 def compare(asked: Asked, progress: Progress) -> VendorComparison:
@@ -112,15 +71,15 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     key = provenance.fingerprint_key(provenance.key_path())
     train, holdout = (conform(read_table(path), schema, part=True) for path in (asked.train, asked.holdout))
     real = Real.prepare(train, holdout, schema, seed=asked.seed, n_targets=asked.n_targets)
-    bench = _Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress, given, started)
+    bench = Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress, given, started)
 
-    offers, unusable = _looked_at(bench, named)
+    offers, unusable = looked_at(bench, named)
     n_rows, few = compared_rows(list(offers.values()), len(train), asked.rows)
     if not set(offers) - set(few):
         raise EvaluationError(_none_usable(few | unusable))
-    measured: dict[str, _Measured] = {}
+    measured: dict[str, Measured] = {}
     for name in (name for name in offers if name not in few):
-        got, _ = attempted(name, partial(_measure, bench, offers[name], n_rows))
+        got, _ = attempted(name, partial(measure, bench, offers[name], n_rows))
         if isinstance(got, Failure):
             unusable[name] = got.message
         else:
@@ -145,48 +104,11 @@ def _none_usable(reasons: Mapping[str, str]) -> str:
     return f"a comparison needs a table that can be evaluated, and there is none; of {name!r}: {reason}"
 
 
-def _looked_at(bench: _Bench, named: Mapping[str, Any]) -> tuple[dict[str, Offered], dict[str, str]]:
-    """The tables that can be read, and why the others cannot."""
-    offers, unusable = {}, {}
-    for index, (name, path) in enumerate(named.items()):
-        bench.progress(f"read {name}", index / len(named))
-        got, _ = attempted(name, partial(look_at, name, path, bench.schema, bench.limits))
-        if isinstance(got, Failure):
-            unusable[name] = got.message
-        else:
-            offers[name] = got
-    return offers, unusable
-
-
-def _measure(bench: _Bench, offered: Offered, n_rows: int) -> _Measured:
-    """One table, on as many rows as all others, with what bars it."""
-    asked, real = bench.asked, bench.beside(offered)
-    delivered = offered.read(bench.limits)
-    tables = real.beside(sampled(delivered, offered.schema, n_rows, asked.seed))
-    candidate = measure_candidate(
-        offered.name, tables, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=bench.progress,
-        generator={"vendor": offered.name},
-    )  # fmt: skip
-    whole = real.beside(delivered) if len(delivered) > n_rows else None
-    own = beyond_policy(tables, candidate, None if whole is None else whole.synthetic)
-    if whole is not None:
-        in_all = measure_candidate(offered.name, whole, measures=[PERSONAL])
-        own += [f for f in _judged(in_all, bench.policy) if f.rule.measure.startswith(PERSONAL)]
-    barred, left_open = barring(candidate, bench.policy, own)
-    figures = None if barred or offered.lacking else Figures.of(tables, asked.time_limit_s)
-    tables.kept.clear()
-    return _Measured(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
-
-
-def _judged(candidate: Candidate, policy: Policy) -> list[Finding]:
-    return barring(candidate, policy, [])[0]
-
-
 def _vendor(
     name: str,
     file: str,
     offers: Mapping[str, Offered],
-    measured: _Measured | None,
+    measured: Measured | None,
     unusable: Mapping[str, str],
     claims: Mapping[str, Mapping[str, Any]],
     n_rows: int,
@@ -221,7 +143,7 @@ def _said(finding: Finding) -> str:
 
 
 def _ranking(
-    bench: _Bench, vendors: tuple[Vendor, ...], measured: Mapping[str, _Measured], n_rows: int
+    bench: Bench, vendors: tuple[Vendor, ...], measured: Mapping[str, Measured], n_rows: int
 ) -> dict[str, Any]:
     """The ranking as plain data: what is the same for all, how each came out, and the order of those that are left."""
     left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
@@ -242,7 +164,7 @@ def _ranking(
     }
 
 
-def _provenance(bench: _Bench, offers: Mapping[str, Offered], key: bytes) -> dict[str, Any]:
+def _provenance(bench: Bench, offers: Mapping[str, Offered], key: bytes) -> dict[str, Any]:
     prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
     named = {f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()}

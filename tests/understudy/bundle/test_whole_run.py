@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 
 from evaluate.result import Evaluation
 from tests.understudy.conftest import Workspace
+from understudy import making
+from understudy import run as carrying_out
 from understudy.provenance import sha256
 
 N_ROWS = 7919
@@ -54,6 +57,24 @@ def write(path: Path, content: dict[str, Any]) -> None:
     path.write_text(tomli_w.dumps(content), encoding="utf-8")
 
 
+@contextmanager
+def edited_meanwhile(folder: Path) -> Iterator[None]:
+    """Everything that a run was given is another while it works, and as it was in the end."""
+    kept = {path: path.read_text() for path in folder.glob("*.toml")}
+
+    def make_all(*given: Any) -> None:
+        for path, text in kept.items():
+            path.write_text(f"{text}# edited meanwhile\n".replace("limit = 0.5", "limit = 0.999"))
+        making.make_all(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(carrying_out, "make_all", make_all)
+        yield
+    assert all(path.read_text() != text for path, text in kept.items())
+    for path, text in kept.items():
+        path.write_text(text)
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Any]]:
     workspace = Workspace(tmp_path_factory.mktemp("run"))
@@ -72,7 +93,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, A
         patch.delenv("UNDERSTUDY_LEDGER", raising=False)
         assert workspace.run("keys", "new", folder / "release.key").exit_code == 0
         asked = ("run", folder / "job.toml", "--out", folder / "out", "--sign-key", folder / "release.key", "--json")
-        yield workspace, workspace.run(*asked)
+        with edited_meanwhile(folder):
+            done = workspace.run(*asked)
+        yield workspace, done
 
 
 @pytest.fixture
@@ -119,8 +142,16 @@ def test_a_run_leaves_a_bundle_that_verifies(ran: tuple[Workspace, Any]) -> None
     assert about["seeds"] == {"job": 48_271_601, "split": 48_271_601}
     assert "numpy" in about["versions"]
     assert said["public"]["verified"] is True
-    assert sha256(out / "policy.toml") == sha256(workspace.folder / "lenient.toml")
-    assert sha256(out / "waivers.toml") == sha256(workspace.folder / "answers.toml")
+
+
+def test_what_was_given_is_sealed_as_it_was_understood(ran: tuple[Workspace, Any]) -> None:
+    folder, out = ran[0].folder, ran[0].folder / "out"
+    given = {"policy": "lenient.toml", "waivers": "answers.toml", "job": "job.toml", "schema": "schema.toml"}
+    known = Evaluation.from_json((out / "evaluation.json").read_text()).provenance
+    for name, file in given.items():
+        assert sha256(out / f"{name}.toml") == sha256(folder / file) == known[f"{name}_sha256"], name
+    (finding,) = json.loads((out / "verdict.json").read_text())["candidates"][0]["findings"]
+    assert finding["rule"]["limit"] == 0.5
 
 
 def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[Workspace, Any]) -> None:
