@@ -40,7 +40,7 @@ def _off(squared_norms: Any, max_grad_norm: float) -> Any:
     return torch.ones_like(squared_norms)
 
 
-def _by_layer(losses: Any, records: Any, n_units: int, max_grad_norm: float) -> tuple[list[Any], None]:
+def _by_layer(losses: Any, records: Any, n_units: int, max_grad_norm: float) -> tuple[list[Any], torch.Tensor]:
     gradients = torch.autograd.grad(losses.sum(), [record.outputs for record in records])
     sums = []
     for record, gradient in zip(records, gradients, strict=True):
@@ -48,7 +48,7 @@ def _by_layer(losses: Any, records: Any, n_units: int, max_grad_norm: float) -> 
         factors = dp_sgd.clip_factors(dp_sgd._squared_norms(inputs, scaled), max_grad_norm)[:, None, None]
         scaled = (scaled * factors.to(scaled.dtype)).flatten(0, 1)
         sums += [scaled.T @ inputs.flatten(0, 1), scaled.sum(0)]
-    return sums, None
+    return sums, torch.zeros(n_units)
 
 
 def _by_row(losses: Any, records: Any, n_units: int, max_grad_norm: float) -> Any:
