@@ -29,7 +29,7 @@ import pandas as pd
 from evaluate.catalog import GATEABLE, numbers_of
 from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
-from evaluate.self_test import self_tests_of
+from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_TARGETS, Measurement, Real, Tables
 from synth.errors import UnderstudyError, nearest
 from synth.progress import Progress, quiet

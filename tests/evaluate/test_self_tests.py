@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import engine, self_test
+from evaluate import engine, self_tests
 from evaluate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.engine import evaluate, evaluate_beside, isolated
 from evaluate.policy import load_policy
 from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
-from evaluate.self_test import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
+from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
 from evaluate.tables import Measurement, Real, Tables
 from synth.infer import infer_schema
 
@@ -159,7 +159,7 @@ def test_nothing_is_measured_where_no_telling_measure_was_asked_for(asked: tuple
     def never(*given: object) -> object:
         raise AssertionError
 
-    monkeypatch.setattr(self_test, "_sampled", never)
+    monkeypatch.setattr(self_tests, "_sampled", never)
     tests = self_tested(real_of(population, 200, 100), asked)
     assert set(outcomes(tests).values()) == {NOT_APPLICABLE}
     assert all("none was asked for" in test.absent for test in tests)
@@ -244,7 +244,7 @@ def test_a_wide_table_is_looked_at_by_some_of_its_pairs() -> None:
         return Measurement()
 
     self_tests_of(real_of(wide, 60, 80), ASKED, run)
-    assert learned == {COPIES: 60, COLUMNS: 60, PAIRS: self_test.MAX_PAIRED, MEMBERSHIP: 60}
+    assert learned == {COPIES: 60, COLUMNS: 60, PAIRS: self_tests.MAX_PAIRED, MEMBERSHIP: 60}
 
 
 def test_a_measure_that_never_ends_is_stopped_and_leaves_no_pass(monkeypatch) -> None:
@@ -252,7 +252,7 @@ def test_a_measure_that_never_ends_is_stopped_and_leaves_no_pass(monkeypatch) ->
         while True:
             time.sleep(0.01)
 
-    monkeypatch.setattr(self_test, "LIMIT_S", 0.3)
+    monkeypatch.setattr(self_tests, "LIMIT_S", 0.3)
     monkeypatch.setitem(engine.MEASURES, MEMBERSHIP, hang)
     began = time.monotonic()
     tests = self_tested(real_of(population, 200, 100), [MEMBERSHIP])
