@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from evaluate.engine import evaluate
     from evaluate.policy import Policy, load_policy
     from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+    from evaluate.result_reading import evaluation_from
     from evaluate.verdict import judge
 
 __distribution__ = "understudy"
@@ -31,6 +32,7 @@ _HOMES = {
     "Failure": "evaluate.result",
     "Policy": "evaluate.policy",
     "evaluate": "evaluate.engine",
+    "evaluation_from": "evaluate.result_reading",
     "judge": "evaluate.verdict",
     "load_policy": "evaluate.policy",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "Failure",
     "Policy",
     "evaluate",
+    "evaluation_from",
     "judge",
     "load_policy",
 ]

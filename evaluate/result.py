@@ -181,14 +181,3 @@ class Evaluation:
         """The evaluation as JSON text."""
         content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **asdict(self)}
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
-
-    @staticmethod
-    def from_json(text: str) -> "Evaluation":
-        """An evaluation from JSON text, refused where it holds anything that `to_json` does not write.
-
-        Raises:
-            EvaluationError: the text is not an evaluation, a damaged one, or another version's.
-        """
-        from evaluate.result_reading import evaluation_from
-
-        return evaluation_from(text)

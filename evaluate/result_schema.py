@@ -35,6 +35,9 @@ def evaluation_json() -> dict[str, Any]:
     """The JSON Schema of what `Evaluation.to_json` writes: every key is there, and no other."""
     made = TypeAdapter(Evaluation).json_schema()
     stated = TypeAdapter(PrivacyStatement).json_schema(ref_template="#/$defs/{model}")
+    for name in ("epsilon", "epsilon_rdp"):
+        stated["properties"][name]["exclusiveMinimum"] = 0
+    stated["properties"]["delta"].update(minimum=0, exclusiveMaximum=1)
     definitions = {**made.pop("$defs"), **stated.pop("$defs"), "PrivacyStatement": stated}
     for name, definition in definitions.items():
         _close(definition, getattr(result, name, None) or getattr(statement, name))

@@ -14,6 +14,7 @@ from typing import TypeVar
 from evaluate.catalog import CLIPPED
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result_reading import evaluation_from
 from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
@@ -116,7 +117,7 @@ def made(work: Work, label: str) -> Made:
 
 def evaluation_of(work: Work, label: str) -> Evaluation:
     """What was measured of one candidate, and beside it what is known of the real table."""
-    return Evaluation.from_json(work.measured(label).read_text(encoding="utf-8"))
+    return evaluation_from(work.measured(label).read_text(encoding="utf-8"))
 
 
 def joined(plan: Plan, work: Work) -> Evaluation:

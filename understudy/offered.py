@@ -10,6 +10,7 @@ import evaluate as measuring
 from evaluate.engine import aimed
 from evaluate.policy import Policy
 from evaluate.result import Candidate, Evaluation, EvaluationError
+from evaluate.result_reading import evaluation_from
 from evaluate.tables import N_TARGETS, Real
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError, SchemaError
@@ -179,7 +180,7 @@ def read_evaluation(path: Path) -> Evaluation:
         EvaluationError: the file cannot be read, or is not an evaluation.
     """
     try:
-        return Evaluation.from_json(path.read_text(encoding="utf-8"))
+        return evaluation_from(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise EvaluationError(
             f"the evaluation cannot be read: path={str(path)!r}; pass a file that `understudy evaluate` wrote"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.result import Evaluation
+from evaluate.result_reading import evaluation_from
 from evaluate.verdict import Verdict
 from synth.output import whole_file
 from synth.split import Split
@@ -76,7 +77,7 @@ def run(plan: Plan, console: Console, signer: Signer | None = None) -> Outcome:
             make_all(plan, work, sides, console)
             _publish(plan, work, sides, console)
             _join(plan, work, sides, began_at)
-        evaluation = Evaluation.from_json(_whole(work).read_text(encoding="utf-8"))
+        evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
         verdicts = stages.judge(plan, evaluation)
         made = {label: candidates.made(work, label) for label in plan.points}
         outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})

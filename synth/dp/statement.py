@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field, TypeAdapter
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 CLOSED = {"extra": "forbid", "strict": True}
 """How these are read back: no other key, and no number that is a text or a truth value."""
@@ -89,12 +90,12 @@ class PrivacyStatement:
 
     __pydantic_config__: ClassVar = CLOSED
 
-    epsilon: Annotated[float, Field(gt=0)]
-    delta: Annotated[float, Field(ge=0, lt=1)]
+    epsilon: float
+    delta: float
     unit: str
     n_units: int
     accountant: str
-    epsilon_rdp: Annotated[float, Field(gt=0)]
+    epsilon_rdp: float
     events: tuple[EventRecord, ...]
     max_rows_per_unit: int = 1
     relation: str = "zero-out"
@@ -121,13 +122,17 @@ class PrivacyStatement:
         ledger = None if content["ledger"] is None else LedgerNote(**content["ledger"])
         taken = {**content, "events": events, "ledger": ledger, "caveats": tuple(content["caveats"])}
         stated = PrivacyStatement(**taken)
+        if not (is_claim("epsilon", stated.epsilon) and is_claim("delta", stated.delta)):
+            raise ValueError("epsilon lies above 0, and delta in [0, 1)")
         if not stated.epsilon * (1 - ROUNDING) <= stated.epsilon_rdp <= LARGEST:
             raise ValueError("the RDP accountant claims no less than the PLD accountant")
         return stated
 
 
 @cache
-def _reader() -> TypeAdapter[PrivacyStatement]:
+def _reader() -> "TypeAdapter[PrivacyStatement]":
+    from pydantic import TypeAdapter
+
     return TypeAdapter(PrivacyStatement)
 
 

@@ -12,6 +12,7 @@ import evaluate as package
 from evaluate import engine
 from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.result_reading import evaluation_from
 from evaluate.tables import Measurement, Tables
 from synth.errors import SchemaError, TableError
 from synth.schema import Schema, build_schema
@@ -129,7 +130,7 @@ def test_an_empty_list_of_measures_is_refused(tables: Tables) -> None:
 def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
     def run(seed: int) -> Evaluation:
         found = engine.evaluate(_rows(200, 0), _rows(160, 1), _rows(90, 2), SCHEMA, measures=FIDELITY, seed=seed)
-        return Evaluation.from_json(found.to_json())
+        return evaluation_from(found.to_json())
 
     first, second, third = run(0), run(0), run(1)
     assert first.candidates[0].estimates == second.candidates[0].estimates

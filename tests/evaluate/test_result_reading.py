@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
+from evaluate.result_reading import evaluation_from
 from synth.dp.statement import EventRecord, PrivacyStatement
 
 AUC, PAIRS = "privacy.membership.auc", "pairs.tvd.excess"
@@ -46,7 +47,7 @@ def estimate(content: dict[str, Any]) -> Any:
 
 
 def test_what_is_written_is_read_back_unchanged() -> None:
-    assert Evaluation.from_json(made().to_json()).to_json() == made().to_json()
+    assert evaluation_from(made().to_json()).to_json() == made().to_json()
 
 
 def updating(**values: Any) -> Change:
@@ -120,7 +121,7 @@ def test_what_no_evaluation_writes_is_damage(what: str) -> None:
     content = json.loads(made().to_json())
     DAMAGES[what](content)
     with pytest.raises(EvaluationError, match=r"^the evaluation is damaged \([^)\n]+\); evaluate again$"):
-        Evaluation.from_json(json.dumps(content))
+        evaluation_from(json.dumps(content))
 
 
 @pytest.mark.parametrize(
@@ -142,12 +143,12 @@ def test_what_is_no_plain_json_is_refused_in_one_sentence(text: str, other: str)
     whole = made().to_json()
     assert text in whole
     with pytest.raises(EvaluationError, match=r"^[^\n]+$"):
-        Evaluation.from_json(whole.replace(text, other, 1))
+        evaluation_from(whole.replace(text, other, 1))
 
 
 def test_a_large_evaluation_is_read_at_once() -> None:
     many = replace(made(), candidates=tuple(replace(table(str(i)), figures={"x": [0.1] * 2000}) for i in range(30)))
     text = many.to_json()
     began = time.process_time()
-    Evaluation.from_json(text)
+    evaluation_from(text)
     assert time.process_time() - began < 0.5 * max(1.0, len(text) / 5e6)

@@ -13,7 +13,8 @@ from evaluate import engine, self_tests
 from evaluate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.engine import evaluate, evaluate_beside, isolated
 from evaluate.policy import load_policy
-from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
+from evaluate.result import Candidate, Estimate, SelfTest
+from evaluate.result_reading import evaluation_from
 from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
 from evaluate.tables import Measurement, Real, Tables
 from synth.infer import infer_schema
@@ -277,7 +278,7 @@ def test_every_evaluation_carries_its_self_tests_and_they_survive_json() -> None
     schema = infer_schema(pd.concat([train, holdout], ignore_index=True))
     made = evaluate(train, holdout, population(50, 9), schema, measures=[COPIES])
     assert [test.case for test in made.self_tests] == ["honest", "copy", "shuffled"]
-    assert Evaluation.from_json(made.to_json()).self_tests == made.self_tests
+    assert evaluation_from(made.to_json()).self_tests == made.self_tests
 
 
 def test_an_evaluation_in_several_parts_tests_itself_once() -> None:

@@ -9,6 +9,7 @@ import pytest
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.privacy.audit.result import MEASURE, Audit, AuditPart
 from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result_reading import evaluation_from
 from evaluate.verdict import Verdict
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
@@ -129,9 +130,9 @@ def test_an_audit_that_failed_is_told_from_one_that_was_not_asked_for(evaluation
 
 def test_evaluations_with_and_without_an_audit_are_read_back(evaluation: Evaluation) -> None:
     audited = with_audit(evaluation, WITHIN)
-    again = Evaluation.from_json(audited.to_json())
+    again = evaluation_from(audited.to_json())
     assert Audit.from_dict(again.candidates[0].audit or {}) == WITHIN
     old = json.loads(evaluation.to_json())  # a file from before there were audits
     for one in old["candidates"]:
         del one["audit"]
-    assert all(candidate.audit is None for candidate in Evaluation.from_json(json.dumps(old)).candidates)
+    assert all(candidate.audit is None for candidate in evaluation_from(json.dumps(old)).candidates)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
+from evaluate.result_reading import evaluation_from
 from reports.expectations import expectations
 from reports.html import render_html
 
@@ -55,10 +56,10 @@ def test_the_page_shows_it_with_the_privacy_statement_only(evaluation: Evaluatio
 def test_it_is_written_and_read_back_and_older_files_have_none(evaluation: Evaluation) -> None:
     known = replace(evaluation, candidates=tuple(replace(one, expected=EXPECTED) for one in evaluation.candidates))
     text = known.to_json()
-    assert Evaluation.from_json(text).candidates[0].expected == EXPECTED
+    assert evaluation_from(text).candidates[0].expected == EXPECTED
     older = json.loads(text)
     for one in older["candidates"]:
         del one["expected"]
-    assert all(one.expected is None for one in Evaluation.from_json(json.dumps(older)).candidates)
+    assert all(one.expected is None for one in evaluation_from(json.dumps(older)).candidates)
     with pytest.raises(EvaluationError, match="damaged"):
-        Evaluation.from_json(evaluation.to_json().replace('"expected": null', '"expected": 3'))
+        evaluation_from(evaluation.to_json().replace('"expected": null', '"expected": 3'))

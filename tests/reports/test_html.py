@@ -14,6 +14,7 @@ import pytest
 
 from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result_reading import evaluation_from
 from evaluate.verdict import Verdict, judge
 from reports import render_html, write_html
 from synth.dp.budget import CAVEATS
@@ -68,7 +69,7 @@ def page(audited: Evaluation, verdicts_of: Verdicts) -> str:
 
 
 def test_the_same_evaluation_gives_the_same_page(page: str, audited: Evaluation, verdicts_of: Verdicts) -> None:
-    again = Evaluation.from_json(audited.to_json())
+    again = evaluation_from(audited.to_json())
     assert render_html(again, verdicts=verdicts_of(again), title="A census", release="mst") == page
 
 

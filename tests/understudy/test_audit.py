@@ -12,6 +12,7 @@ from evaluate.privacy.audit.result import EXCEEDS, WITHIN
 from evaluate.privacy.audit.stand_in import N_CANARIES, StandIn
 from evaluate.privacy.audit.white_box import N_FITS
 from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result_reading import evaluation_from
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import ModelError
 from synth.generators.registry import load_model
@@ -32,7 +33,7 @@ def run(workspace: Any, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[s
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
     judged = json.loads((out / "verdict.json").read_text())["candidates"]
     outcomes = {c["candidate"]: {f["rule"]["measure"]: f["outcome"] for f in c["findings"]} for c in judged}
-    return ran, Evaluation.from_json((out / "evaluation.json").read_text()), (out / "report.html").read_text(), outcomes
+    return ran, evaluation_from((out / "evaluation.json").read_text()), (out / "report.html").read_text(), outcomes
 
 
 def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Any) -> None:
@@ -121,7 +122,7 @@ def offered(workspace: Any, *more: object) -> tuple[Any, Candidate, str]:
     assert ran.exit_code == 0, ran.stderr
     judged = workspace.run("gate", folder / "evaluation.json", "--policy", "public", "--json").json
     outcomes = {f["rule"]["measure"]: f["outcome"] for f in judged["candidates"][0]["findings"]}
-    (found,) = Evaluation.from_json((folder / "evaluation.json").read_text()).candidates
+    (found,) = evaluation_from((folder / "evaluation.json").read_text()).candidates
     return ran, found, outcomes.get(MEASURE, "")
 
 

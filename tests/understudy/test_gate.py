@@ -13,6 +13,7 @@ import tomli_w
 
 from evaluate.policy import Policy, Rule, build_policy
 from evaluate.result import Candidate, Estimate, Evaluation, Failure, SelfTest
+from evaluate.result_reading import evaluation_from
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
 from understudy.offered import read_policy
@@ -226,7 +227,7 @@ def test_several_candidates_of_a_run_share_one_set_of_self_tests(desk: Desk) -> 
     job = desk.workspace.write_job(generators=generators, evaluation={"measures": ["privacy.copies"]})
     ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
     assert ran.exit_code == 0, ran.stderr
-    made = Evaluation.from_json((desk.folder / "out" / "evaluation.json").read_text())
+    made = evaluation_from((desk.folder / "out" / "evaluation.json").read_text())
     assert [test.case for test in made.self_tests] == ["honest", "copy", "shuffled"]
     assert {test.candidate is not None for test in made.self_tests if test.case != "shuffled"} == {True}
 

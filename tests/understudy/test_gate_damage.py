@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from evaluate.engine import evaluate
 from evaluate.policy import Policy, build_policy
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result_reading import evaluation_from
 from evaluate.verdict import judge
 from evaluate.waiver import Waiver
 from reports.junit import render_junit
@@ -253,7 +254,7 @@ def changed(content: dict[str, Any], place: tuple[Any, ...], way: str, odd: Any)
 def gated(text: str, policy: Policy) -> list[str]:
     """The verdicts of the file, as the gate comes to them and writes them; none where it is refused in a sentence."""
     try:
-        verdicts = verdicts_on(Evaluation.from_json(text), [policy])
+        verdicts = verdicts_on(evaluation_from(text), [policy])
     except (EvaluationError, JobError) as error:
         assert str(error).isprintable()
         return []

@@ -14,6 +14,7 @@ import pytest
 from evaluate.engine import evaluate
 from evaluate.policy import build_policy
 from evaluate.result import Candidate, Evaluation, EvaluationError
+from evaluate.result_reading import evaluation_from
 from evaluate.waiver import build_waivers
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
@@ -180,7 +181,7 @@ def test_an_evaluation_with_another_key_or_without_one_is_refused(evaluation: di
         assert not accepts("evaluation", changed), key
         if (part, key) not in LATER:
             with pytest.raises(EvaluationError):
-                Evaluation.from_json(json.dumps(changed))
+                evaluation_from(json.dumps(changed))
 
 
 @pytest.mark.parametrize(
@@ -203,11 +204,11 @@ def test_an_evaluation_with_a_value_of_another_type_is_refused(
     evaluation: dict[str, Any], part: str, key: str, value: Any
 ) -> None:
     changed = json.loads(json.dumps(evaluation))
-    Evaluation.from_json(json.dumps(changed))
+    evaluation_from(json.dumps(changed))
     parts_of(changed)[part][key] = value
     assert not accepts("evaluation", changed)
     with pytest.raises(EvaluationError):
-        Evaluation.from_json(json.dumps(changed))
+        evaluation_from(json.dumps(changed))
 
 
 def test_the_command_prints_the_json_schema_and_knows_no_other(workspace: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evaluate.result import Evaluation
+from evaluate.result_reading import evaluation_from
 from synth.dp.ledger import open_ledger
 from understudy import pool as pools
 from understudy.making import Tally
@@ -88,7 +88,7 @@ def test_one_process_and_two_give_the_same_numbers_without_privacy(workspace: An
         ran = run(workspace, "--workers", str(n), out=f"out{n}")
         assert ran.exit_code == 0, ran.stderr
     outs = [workspace.folder / f"out{n}" for n in (1, 2)]
-    one, two = (Evaluation.from_json((out / "evaluation.json").read_text()) for out in outs)
+    one, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
     assert [c.name for c in one.candidates] == [c.name for c in two.candidates] == list(PLAIN)
     assert [c.estimates for c in one.candidates] == [c.estimates for c in two.candidates]
     tables = [{p.name: p.read_bytes() for p in (out / "synthetic").iterdir()} for out in outs]

@@ -12,6 +12,7 @@ import yaml
 
 from evaluate.released.shares import released_schedule
 from evaluate.result import Evaluation
+from evaluate.result_reading import evaluation_from
 from reports.text import loss
 from synth.dp.accounting import rdp_curve
 from synth.dp.curve import RdpCurve
@@ -124,7 +125,7 @@ def logged(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def evaluation_of(folder: Path) -> Evaluation:
-    return Evaluation.from_json((folder / "out" / "evaluation.json").read_text())
+    return evaluation_from((folder / "out" / "evaluation.json").read_text())
 
 
 def released_of(folder: Path) -> dict[str, Any]:
@@ -260,7 +261,7 @@ def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, t
     for seed in range(3):
         rng = np.random.default_rng(seed)
         told = content if seed == 0 else {key: scrambled(value, rng, key) for key, value in content.items()}
-        evaluation = Evaluation.from_json(json.dumps({**told, "schema_version": version}))
+        evaluation = evaluation_from(json.dumps({**told, "schema_version": version}))
         folder = tmp_path / str(seed)
         shutil.copytree(done / "out" / "synthetic", folder / "synthetic")
         shutil.copyfile(done / "out" / "schema.toml", folder / "schema.toml")

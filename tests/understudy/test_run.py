@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evaluate.result import Evaluation
+from evaluate.result_reading import evaluation_from
 from synth.generators.registry import load_model
 from understudy.provenance import sha256
 
@@ -88,7 +88,7 @@ def test_the_exit_code_is_the_verdict_on_the_table_to_release(finished: Any) -> 
 def test_the_evaluation_says_where_it_came_from(finished: Any) -> None:
     workspace, _ = finished
     out = workspace.folder / "out"
-    evaluation = Evaluation.from_json((out / "evaluation.json").read_text())
+    evaluation = evaluation_from((out / "evaluation.json").read_text())
     said = evaluation.provenance
     assert said["job_sha256"] == sha256(out / "job.toml") == sha256(workspace.folder / "job.toml")
     assert said["schema_sha256"] == sha256(out / "schema.toml")
@@ -100,7 +100,7 @@ def test_the_evaluation_says_where_it_came_from(finished: Any) -> None:
 
 def test_every_candidate_carries_its_specification_its_statement_and_its_time(finished: Any) -> None:
     workspace, _ = finished
-    evaluation = Evaluation.from_json((workspace.folder / "out" / "evaluation.json").read_text())
+    evaluation = evaluation_from((workspace.folder / "out" / "evaluation.json").read_text())
     independent, mst = evaluation.candidates
     assert independent.statement is None
     assert mst.statement is not None
@@ -159,7 +159,7 @@ def test_the_same_job_gives_the_same_tables_and_numbers(workspace: Any) -> None:
         assert workspace.run("run", workspace.folder / "job.toml", "--out", out).exit_code == 0
     first, second = ((out / "synthetic" / "independent.csv").read_bytes() for out in outs)
     assert first == second
-    one, two = (Evaluation.from_json((out / "evaluation.json").read_text()) for out in outs)
+    one, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
     assert one.candidates[0].estimates == two.candidates[0].estimates
     assert one.provenance["fingerprints"]["table"] == two.provenance["fingerprints"]["table"]
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Estimate, Failure
+from evaluate.result_reading import evaluation_from
 from synth.dp.ledger import open_ledger
 
 FAST = ["validity"]
@@ -26,7 +27,7 @@ def candidates(workspace: Any, **evaluation: Any) -> tuple[Any, tuple[Candidate,
     workspace.write_table(frame)
     out = workspace.folder / "out"
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
-    return ran, Evaluation.from_json((out / "evaluation.json").read_text()).candidates
+    return ran, evaluation_from((out / "evaluation.json").read_text()).candidates
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_an_offered_table_is_attacked_through_its_model(workspace: Any, table: A
     assert "pass --model" in refused.stderr
     ran = workspace.run(*asked, "--model", model)
     assert ran.exit_code == 0
-    (candidate,) = Evaluation.from_json((workspace.folder / "e.json").read_text()).candidates
+    (candidate,) = evaluation_from((workspace.folder / "e.json").read_text()).candidates
     estimate = candidate.find(AUC)
     assert isinstance(estimate, Estimate)
     assert estimate.low is not None

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from evaluate.result import Estimate, Evaluation
+from evaluate.result_reading import evaluation_from
 from synth.dp.accounting import epsilon_pld
 from synth.dp.curve import RdpCurve
 from synth.dp.ledger import open_ledger
@@ -65,7 +66,7 @@ def unpaid(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 
 def evaluation_of(workspace: Any) -> Evaluation:
-    return Evaluation.from_json((workspace.folder / "out" / "evaluation.json").read_text())
+    return evaluation_from((workspace.folder / "out" / "evaluation.json").read_text())
 
 
 def files(workspace: Any) -> set[str]:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pandas as pd
 
-from evaluate.result import Evaluation
+from evaluate.result_reading import evaluation_from
 
 
 def test_evaluate_takes_a_target_and_refuses_one_that_is_no_column(workspace: Any) -> None:
@@ -18,7 +18,7 @@ def test_evaluate_takes_a_target_and_refuses_one_that_is_no_column(workspace: An
         "--out", folder / "evaluation.json", "--target",
     )  # fmt: skip
     assert workspace.run(*given, target).exit_code == 0
-    found = Evaluation.from_json((folder / "evaluation.json").read_text())
+    found = evaluation_from((folder / "evaluation.json").read_text())
     assert found.candidates[0].figures["utility"]["target"] == target
     refused = workspace.run(*given, "no such column")
     assert refused.exit_code != 0

@@ -3,7 +3,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evaluate.result import Estimate, Evaluation
+from evaluate.result import Estimate
+from evaluate.result_reading import evaluation_from
 from evaluate.tables import N_TARGETS
 from understudy.job import EvaluationSpec
 
@@ -26,7 +27,7 @@ def test_evaluate_attacks_as_many_rows_as_it_is_told(targets: str, n: int, works
         "--out", folder / "evaluation.json", "--targets",
     )  # fmt: skip
     assert workspace.run(*given, targets).exit_code == 0
-    found = Evaluation.from_json((folder / "evaluation.json").read_text()).candidates[0].find("privacy.membership.auc")
+    found = evaluation_from((folder / "evaluation.json").read_text()).candidates[0].find("privacy.membership.auc")
     assert isinstance(found, Estimate)
     assert found.n == n
     for wrong in ("99", "many", "-5"):

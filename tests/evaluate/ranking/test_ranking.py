@@ -17,6 +17,7 @@ from evaluate.ranking.comparison import PairComparison, compared
 from evaluate.ranking.figure import Distance, Score
 from evaluate.ranking.place import places
 from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result_reading import evaluation_from
 from evaluate.tables import Real
 from synth.schema import Schema
 
@@ -137,7 +138,7 @@ def test_too_few_rows_tell_nothing(
 def test_a_ranking_survives_its_file(figures_of: dict[str, Figures], schema: Schema) -> None:
     ranking = {"vendors": [], **ranked(figures_of)}
     evaluation = Evaluation((Candidate("one", ()),), {}, schema.model_dump(mode="json"), ranking=ranking)
-    assert Evaluation.from_json(evaluation.to_json()).ranking == ranking
+    assert evaluation_from(evaluation.to_json()).ranking == ranking
 
 
 def told_apart(world: Callable[[int, int, int], Real], population: Any, seed: int, off: float) -> bool:

@@ -15,7 +15,7 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-from evaluate.result import Evaluation
+from evaluate.result_reading import evaluation_from
 from tests.understudy.conftest import Workspace
 from understudy import making
 from understudy import run as carrying_out
@@ -147,7 +147,7 @@ def test_a_run_leaves_a_bundle_that_verifies(ran: tuple[Workspace, Any]) -> None
 def test_what_was_given_is_sealed_as_it_was_understood(ran: tuple[Workspace, Any]) -> None:
     folder, out = ran[0].folder, ran[0].folder / "out"
     given = {"policy": "lenient.toml", "waivers": "answers.toml", "job": "job.toml", "schema": "schema.toml"}
-    known = Evaluation.from_json((out / "evaluation.json").read_text()).provenance
+    known = evaluation_from((out / "evaluation.json").read_text()).provenance
     for name, file in given.items():
         assert sha256(out / f"{name}.toml") == sha256(folder / file) == known[f"{name}_sha256"], name
     (finding,) = json.loads((out / "verdict.json").read_text())["candidates"][0]["findings"]
@@ -160,7 +160,7 @@ def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[
     public = texts(out / "public")
     everything = "\n".join(public.values())
     around = "\n".join(text for name, text in public.items() if name != "independent.csv")
-    evaluation = Evaluation.from_json((out / "evaluation.json").read_text())
+    evaluation = evaluation_from((out / "evaluation.json").read_text())
     real = planted()
     assert not set(real["name"]) & set(re.findall(r"[A-Z]{6}[a-z]{2}\d{4}", everything))
     assert "ZEBRA" not in around
@@ -191,7 +191,7 @@ def test_the_public_folder_holds_no_seed_no_verdict_and_no_digest_of_what_stays_
     inside = [path for path in out.rglob("*") if path.is_file() and "public" not in path.relative_to(out).parts]
     shared = {sha256(path) for path in (out / "public").iterdir()}
     assert not [path.name for path in inside if sha256(path) not in shared and sha256(path) in everything]
-    estimates = Evaluation.from_json((out / "evaluation.json").read_text()).candidates[0].estimates
+    estimates = evaluation_from((out / "evaluation.json").read_text()).candidates[0].estimates
     measured = [e for e in estimates if e.measure in COLUMNS and len(repr(e.value)) > 8]
     assert len(measured) > 5
     assert not [e.measure for e in measured if repr(e.value)[:8] in everything]
@@ -254,7 +254,7 @@ def test_a_table_that_was_made_here_is_published_byte_for_byte(ran: tuple[Worksp
 
 def test_evidence_that_counts_no_longer_is_not_sealed_anew(ran: tuple[Workspace, Any], tmp_path: Path) -> None:
     folder, table = ran[0].folder, ran[0].folder / "out" / "synthetic" / "independent.csv"
-    evaluation = Evaluation.from_json((folder / "out" / "evaluation.json").read_text())
+    evaluation = evaluation_from((folder / "out" / "evaluation.json").read_text())
     evaluation.provenance["evaluated_at"] = "2020-01-01T00:00:00Z"  # type: ignore[index]
     (tmp_path / "old.json").write_text(evaluation.to_json())
     named = ("--synthetic", table, "--bundle", tmp_path / "b", "--policy", folder / "lenient.toml")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from evaluate import ranking
 from evaluate.result import Evaluation
+from evaluate.result_reading import evaluation_from
 from evaluate.utility import models, study
 from synth.generators.registry import generator
 from synth.schema import build_schema
@@ -64,7 +65,7 @@ class Compared:
 
     @property
     def evaluation(self) -> Evaluation:
-        return Evaluation.from_json((self.out / "evaluation.json").read_text(encoding="utf-8"))
+        return evaluation_from((self.out / "evaluation.json").read_text(encoding="utf-8"))
 
     @property
     def ranking(self) -> dict[str, Any]:
