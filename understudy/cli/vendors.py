@@ -54,7 +54,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     """Compare vendors' tables on the same terms: bar those that break a rule, rank the others in groups.
 
     Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
-    anything else: a table could not be evaluated, or none is left to rank.
+    anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
     from synth.output import check_new_folder
     from understudy.offered import parsed_targets
