@@ -89,6 +89,17 @@ EVENTS = st.one_of(
 @given(plan=st.lists(EVENTS, min_size=1, max_size=3))
 @settings(max_examples=12, deadline=None)
 def test_the_claim_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
+    assert_ordered(plan)
+
+
+@pytest.mark.slow
+@given(plan=st.lists(EVENTS, min_size=1, max_size=3))
+@settings(max_examples=40, deadline=None)
+def test_the_claim_of_many_plans_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
+    assert_ordered(plan)
+
+
+def assert_ordered(plan: list[Event]) -> None:
     claim = epsilon_pld(plan, 1e-6)
     check = epsilon_rdp(plan, 1e-6)
     assert claim <= check * 1.001 + 1e-9
