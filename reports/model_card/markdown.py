@@ -94,7 +94,7 @@ def _promised(said: Promise) -> Iterator[tuple[str, str]]:
     if said.together is not None:
         both = said.together
         promised = f"epsilon {loss(both.epsilon)} at delta {loss(both.delta)}"
-        yield "all that was drawn", f"{promised}, by {count(both.fits)} private fits or releases of one run"
+        yield "with what goes with it", f"{promised}, by {count(both.fits)} private releases"
 
 
 def _spent(said: Promise) -> Iterator[str]:

@@ -185,7 +185,7 @@ def _ledger(held: Mapping[str, Any], left: float | None, form: Form) -> LedgerPo
 
 
 def together_of(evaluation: Evaluation, name: str) -> Together | None:
-    """What a table promises with all else that was drawn with it; none where that is all.
+    """What a table promises with all that has to be counted with it; none where it stands alone.
 
     That is the numbers published about it, with which goes a sweep that it is from; else the other fits of a sweep. For
     a table that its job did not name for release it is all that the job drew: whoever picks one of several fits has
