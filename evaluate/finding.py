@@ -25,6 +25,7 @@ HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
 
 NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy statement."
+CLAIMED = "A claim, not measured."
 VOID = "The statement is void: its noise was not drawn from a secure source."
 
 NEVER_WAIVED: Mapping[str, str] = {
@@ -191,7 +192,7 @@ def _of_statement(candidate: Candidate, rule: Rule) -> Finding:
     if not is_claim(field, claim):
         return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field} that a fit with noise can claim.")
     assert isinstance(claim, int | float)
-    estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note="A claim, not measured.")
+    estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note=CLAIMED)
     if claim <= rule.limit:
         return Finding(rule, "PASS", f"The claimed {field} keeps the limit.", estimate)
     return Finding(rule, "FAIL", f"The claimed {field} is above the limit.", estimate)

@@ -8,8 +8,9 @@ from evaluate.catalog import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports.attacks import AttackLine, attack_note
 from reports.audits import audit_note
+from reports.claims import Composition
 from reports.limits import audit_failed
-from reports.text import count, loss, number, plain
+from reports.text import alike, count, loss, number, plain
 from reports.weakest import groups_of
 
 Word = Literal["alarm", "no alarm", "not measured", "stated", "absent", "yours to judge"]
@@ -44,26 +45,27 @@ def by_attacks(*measures: str) -> Callable[[Candidate, Evaluation], Answer]:
 
 def _worst(line: AttackLine) -> str:
     assert line.value is not None
-    value, low, high = line.value
+    value, low, high = alike(*line.value)
     seen = f", and {number(line.detectable)} would have been seen" if line.detectable is not None else ""
     what = line.title[:1].lower() + line.title[1:]
-    return f"the worst, {what}, has {line.scale} {number(value)} ({number(low)} to {number(high)}){seen}"
+    return f"the worst, {what}, has {line.scale} {value} ({low} to {high}){seen}"
 
 
-def of_guarantee(candidate: Candidate, _: Evaluation) -> Answer:
-    """The claim, its unit included, or that there is none."""
+def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> Answer:
+    """The claim of all that counts with a table, its unit included, or that there is none."""
     statement = candidate.statement
     if not statement:
         return Answer("absent", "no formal guarantee, so that there is nothing to evaluate")
-    if not statement.get("private", False):
+    claims = Composition.of(evaluation).claims(candidate)
+    if not statement.get("private", False) or (claims is not None and not claims.counted.private):
         return Answer("absent", "void: its noise was not drawn from a secure source")
     rows = statement.get("max_rows_per_unit", 1)
     each = f" of at most {plain(rows, 20)} rows" if rows != 1 else ""
-    return Answer(
-        "stated",
-        f"epsilon {loss(statement.get('epsilon'))} at delta {loss(statement.get('delta'))}, "
-        f"unit {plain(statement.get('unit', 'not stated'), 40)}{each}",
-    )
+    epsilon, delta, of = statement.get("epsilon"), statement.get("delta"), ""
+    if claims is not None and claims.reading:
+        epsilon, delta, of = claims.counted.epsilon, claims.counted.delta, f", for {claims.counted.what}"
+    unit = f"unit {plain(statement.get('unit', 'not stated'), 40)}{each}"
+    return Answer("stated", f"epsilon {loss(epsilon)} at delta {loss(delta)}{of}, {unit}")
 
 
 def of_audit(candidate: Candidate, _: Evaluation) -> Answer:

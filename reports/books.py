@@ -36,7 +36,12 @@ _FORMULAS = {
 _HELD = (
     "dataset", "unit", "reservation", "entry", "epsilon", "spent_epsilon", "total_epsilon", "total_delta",
 )  # fmt: skip
+_ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")
+"""What two positions have in common that are of one account."""
 OUTSIDE = "Made outside a ledger: nothing adds it to other releases of the same table."
+AFTER_RUN = "after all that this run drew"
+AFTER_RELEASE = "when this release was reserved, all before it and itself included"
+"""The moments that a ledger's position may be of."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,9 @@ class Books:
         rest: what is left of the claimed delta.
         by_hand: rho + 2 sqrt(rho ln(1 / rest)); none where there is no rho (Bun & Steinke 2016, Proposition 1.3).
         formulas: mechanism and how its rho comes about, for those that occur.
-        ledger: what the ledger says, as data; none: outside a ledger.
-        left: epsilon that the ledger has left after this release.
+        ledger: what the ledger says, as data, what is spent at `moment`; none: outside a ledger.
+        left: epsilon that the ledger has left at `moment`.
+        moment: that the position is of; none: outside a ledger.
         recompute: the command that prices the books anew.
         find: the command that finds the ledger's entry.
     """
@@ -77,12 +83,19 @@ class Books:
     formulas: tuple[tuple[str, str], ...]
     ledger: Mapping[str, Any] | None
     left: float | None
+    moment: str | None
     recompute: str
     find: str | None
 
 
-def books_of(name: str, statement: Mapping[str, Any]) -> Books:
-    """The books of one candidate's statement, which may come from anyone and hold anything."""
+def books_of(name: str, statement: Mapping[str, Any], booked: object = None) -> Books:
+    """The books of one candidate's statement, which may come from anyone and hold anything.
+
+    Args:
+        name: of the candidate.
+        statement: of it.
+        booked: how the ledger stands after all that the run drew, as its evaluation says; none where no run says so.
+    """
     listed = statement.get("events")
     events = [event for event in listed if isinstance(event, Mapping)] if isinstance(listed, list | tuple) else []
     rhos = [amount(event.get("rho")) for event in events]
@@ -90,8 +103,7 @@ def books_of(name: str, statement: Mapping[str, Any]) -> Books:
     rho = sum(known) if events and len(known) == len(rhos) else None
     own = sum(amount(event.get("delta")) or 0.0 for event in events)
     rest = (amount(statement.get("delta")) or 0.0) - own
-    ledger = statement.get("ledger")
-    held = {key: ledger.get(key, "not stated") for key in _HELD} if isinstance(ledger, Mapping) else None
+    held = position_of(statement.get("ledger"), booked)
     return Books(
         lines=tuple(_line(event, rho) for event in events),
         rho=rho,
@@ -101,6 +113,7 @@ def books_of(name: str, statement: Mapping[str, Any]) -> Books:
         formulas=_formulas(events),
         ledger=held,
         left=None if held is None else _left(held),
+        moment=None if held is None else str(held["moment"]),
         recompute=f"understudy account evaluation.json --candidate {_quoted(name)}",
         find=None if held is None else f"understudy ledger verify --holds {_quoted(held.get('entry'))}",
     )
@@ -133,6 +146,30 @@ def _noise(noise: Mapping[str, Any]) -> tuple[str, ...]:
 def _formulas(events: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     met = dict.fromkeys(str(event.get("mechanism")) for event in events)
     return tuple(_FORMULAS[mechanism] for mechanism in met if mechanism in _FORMULAS)
+
+
+def position_of(note: object, booked: object = None) -> dict[str, Any] | None:
+    """Where a ledger holds a release and how its dataset stands, which is said of one moment everywhere.
+
+    A run reserves all that it draws before it draws anything, and the note of each release is of the moment when that
+    one was reserved. What a reader takes for the position is that after all of them.
+
+    Args:
+        note: of a statement, which may hold anything; none: outside a ledger.
+        booked: how the ledger stands after all that the run drew; passed over where it is of another dataset.
+
+    Returns:
+        The note's fields, `spent_epsilon` and `moment` being of one moment; none outside a ledger.
+    """
+    if not isinstance(note, Mapping):
+        return None
+    held = {key: note.get(key, "not stated") for key in _HELD}
+    if not isinstance(booked, Mapping) or any(booked.get(key) != note.get(key) for key in _ACCOUNT):
+        return {**held, "moment": AFTER_RELEASE}
+    own, after = amount(note.get("spent_epsilon")), amount(booked.get("spent_epsilon"))
+    if after is None or (own is not None and after < own):
+        return {**held, "moment": AFTER_RELEASE}
+    return {**held, "spent_epsilon": after, "moment": AFTER_RUN}
 
 
 def _left(ledger: Mapping[str, Any]) -> float | None:

@@ -9,6 +9,7 @@ from evaluate.verdict import Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of, warned
+from reports.claims import Claims, Composition
 from reports.criteria import Row, criteria_rows
 from reports.evidence import (
     AssociationSet,
@@ -41,7 +42,8 @@ NOTICE = "Internal: this report reads real data and is outside the privacy guara
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
-    `audit` is none where none ran; `expectations` are empty where nothing was expected from public facts.
+    `claims` are none where no statement can be read; `audit` is none where none ran; `expectations` are empty where
+    nothing was expected from public facts.
     """
 
     index: int
@@ -54,6 +56,7 @@ class Section:
     worst_triples: tuple[WorstClique, ...]
     limits: Limits
     books: Books | None
+    claims: Claims | None
     attacks: AttackNote
     audit: AuditNote | None
     expectations: tuple[Expectation, ...]
@@ -124,10 +127,13 @@ def compose(
         verdicts: of any number of policies on any of the candidates.
         title: the headline.
         release: the candidate that the job names for release; none where it names none.
+
+    Raises:
+        EvaluationError: what a table claims with all that counts with it cannot be read.
     """
     ruled = tuple(verdicts)
     candidates = shown_in_full(evaluation, release)
-    sections = tuple(_section(i, c, ruled, release) for i, c in enumerate(candidates, start=1))
+    sections = tuple(_section(i, c, evaluation, ruled, release) for i, c in enumerate(candidates, start=1))
     return Document(
         title=title,
         job=str(evaluation.provenance.get("job") or ""),
@@ -159,7 +165,10 @@ def compose(
     )
 
 
-def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], release: str | None) -> Section:
+def _section(
+    index: int, candidate: Candidate, evaluation: Evaluation, verdicts: Sequence[Verdict], release: str | None
+) -> Section:  # fmt: skip
+    booked = evaluation.provenance.get("ledger")
     return Section(
         index=index,
         candidate=candidate,
@@ -170,7 +179,8 @@ def _section(index: int, candidate: Candidate, verdicts: Sequence[Verdict], rele
         worst_pairs=worst_cliques(candidate, "pairs"),
         worst_triples=worst_cliques(candidate, "triples"),
         limits=limits_of(candidate),
-        books=books_of(candidate.name, candidate.statement) if candidate.statement else None,
+        books=books_of(candidate.name, candidate.statement, booked) if candidate.statement else None,
+        claims=Composition.of(evaluation).claims(candidate),
         attacks=attack_note(candidate),
         audit=audit_note(candidate),
         expectations=expectations(candidate),

@@ -2,11 +2,12 @@
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Failure
@@ -15,6 +16,7 @@ from reports.attack_figures import crowds, exposed, splits, ways
 from reports.attacks import MOST_COLUMNS
 from reports.books import OUTSIDE, exact
 from reports.criteria import NOT_COVERED
+from reports.deciding import deciding
 from reports.glossary import METRICS, TERMS, entry, evidence
 from reports.limits import NOT_RUN, audit_failed
 from reports.provenance import UNVERIFIED
@@ -45,6 +47,20 @@ def inlined(*names: str) -> Inlined:
     return Inlined(Markup(content), f"sha256-{digest}")  # noqa: S704 - files of this package, without any data
 
 
+def breakable(name: object) -> Markup:
+    """The dotted name of a measure, which may go on in a new line after the dot before a word, and nowhere else.
+
+    >>> breakable("privacy.membership.tpr_at_0.01")
+    Markup('privacy.<wbr>membership.<wbr>tpr_at_0.01')
+    """
+    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=\.)(?=[^\W\d])", text.plain(name)))
+
+
+def together(number: Any) -> tuple[str, ...]:
+    """Value, low and high of an estimate or what looks like one, with one number of decimals."""
+    return text.alike(number.value, number.low, number.high)
+
+
 @cache
 def environment() -> "Environment":
     """The templates of this package with their filters; every name is escaped, and none may be undefined."""
@@ -71,7 +87,8 @@ def environment() -> "Environment":
     ):
         made.filters[function.__name__] = function
     made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of)
-    made.globals.update(charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
+    made.filters.update(breakable=breakable, together=together, deciding=deciding)
+    made.globals.update(alike=text.alike, charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
     made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)

@@ -16,8 +16,9 @@ from evaluate.privacy.audit.result import Audit, AuditError
 from evaluate.released.numbers import Released
 from evaluate.result import Estimate, Evaluation
 from reports.attempts import evaluations_of
-from reports.model_card.privacy import on_stand_in, together_of
-from reports.model_card.shape import Together
+from reports.books import position_of
+from reports.claims import Claim, Claims, Composition
+from reports.model_card.audit import on_stand_in
 from reports.provenance import made_here
 from reports.public_table import PublicColumn, columns_of
 from synth.errors import BudgetError, JobError
@@ -42,14 +43,12 @@ class Publication:
         statement: of the numbers.
         together: of the table and the numbers; of a sweep, of all its tables and the numbers.
         n_fits: private fits that `together` holds.
-        every: epsilon, delta and number of all releases of the job, those of tables that stay inside too.
     """
 
     numbers: tuple[Released, ...]
     statement: Mapping[str, Any]
     together: Mapping[str, Any]
     n_fits: int = 1
-    every: tuple[float, float, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,8 @@ class PublicFacts:
         generator: name and parameters, as the job gives them.
         statement: of the table; none: **no formal guarantee**.
         unverified: whether the statement is that of a model, and nobody saw the table come from it.
-        together: what the table and all else that it counts with come to; none where that is the table alone.
+        claims: of its fit alone, of all that counts with it, and of all that its run drew; none without a statement.
+        ledger: where the ledger stood after all that the run drew; none outside a ledger.
         publication: released numbers; none where there are none.
         audit: of the mechanism, on a public stand-in; none where none ran.
         valid: the share of synthetic rows that keep the declared schema; none without a declared schema.
@@ -83,7 +83,8 @@ class PublicFacts:
     generator: Mapping[str, Any]
     statement: Mapping[str, Any] | None = None
     unverified: bool = False
-    together: Together | None = None
+    claims: Claims | None = None
+    ledger: Mapping[str, Any] | None = None
     publication: Publication | None = None
     audit: Mapping[str, Any] | None = None
     valid: Estimate | None = None
@@ -94,8 +95,8 @@ class PublicFacts:
     @property
     def void(self) -> bool:
         """Whether noise of what is published was not drawn from a secure source."""
-        both = None if self.publication is None else self.publication.together
-        return any(one is not None and one.get("private") is not True for one in (self.statement, both))
+        stated = self.statement is not None and self.statement.get("private") is not True
+        return stated or (self.claims is not None and not self.claims.counted.private)
 
     @property
     def guaranteed(self) -> bool:
@@ -104,12 +105,15 @@ class PublicFacts:
 
     @property
     def claim(self) -> tuple[float, float] | None:
-        """Epsilon and delta of all that is published; none without a guarantee."""
-        if self.statement is None or not self.guaranteed:
+        """Epsilon and delta of all that is published; none without a guarantee, or without a claim that can be read."""
+        if self.claims is None or not self.guaranteed:
             return None
-        if self.together is not None:
-            return self.together.epsilon, self.together.delta
-        return float(self.statement["epsilon"]), float(self.statement["delta"])
+        return self.claims.counted.epsilon, self.claims.counted.delta
+
+    @property
+    def together(self) -> Claim | None:
+        """What the table and all that counts with it come to; none where that is the table alone."""
+        return None if self.claims is None or self.claims.counted == self.claims.alone else self.claims.counted
 
 
 def public_facts(
@@ -127,6 +131,8 @@ def public_facts(
 
     Raises:
         JobError: the evaluation has no such candidate.
+        BudgetError: the numbers that were published are damaged.
+        EvaluationError: what the table claims with all that counts with it cannot be read.
     """
     from evaluate.validity import valid_rows
 
@@ -145,7 +151,8 @@ def public_facts(
         statement=_stated(found.statement),
         unverified=found.statement is not None and not made_here(evaluation),
         publication=_publication(provenance.get("public_report"), name),
-        together=None if found.statement is None else together_of(evaluation, name),
+        claims=Composition.of(evaluation).claims(found),
+        ledger=_position(evaluation, found.statement),
         audit=_audit(found.audit),
         valid=None if declared is None else valid_rows(synthetic, declared),
         schema=declared,
@@ -162,6 +169,11 @@ def _stated(statement: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {**{key: statement[key] for key in _STATED if key in statement}, "ledger": kept}
 
 
+def _position(evaluation: Evaluation, statement: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    found = position_of((statement or {}).get("ledger"), evaluation.provenance.get("ledger"))
+    return None if found is None else {key: found[key] for key in (*_LEDGER, "moment")}
+
+
 def _publication(content: Any, name: str) -> Publication | None:
     """Raises:
     BudgetError: the content is damaged.
@@ -169,7 +181,6 @@ def _publication(content: Any, name: str) -> Publication | None:
     if not isinstance(content, Mapping) or content.get("table") != name:
         return None
     try:
-        every = content["every"]
         statement, together = _stated(content["statement"]), _stated(content["together"])
         if statement is None or together is None:
             raise ValueError("released numbers have statements")
@@ -178,7 +189,6 @@ def _publication(content: Any, name: str) -> Publication | None:
             statement=statement,
             together=together,
             n_fits=int(content["n_fits"]),
-            every=None if every is None else (float(every["epsilon"]), float(every["delta"]), int(every["n_fits"])),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BudgetError("the released numbers are damaged; run the job anew (what was drawn stays spent)") from None

@@ -19,18 +19,26 @@ from reports.public_table import PublicColumn
 from reports.public_verdict import PublicVerdict, public_verdict
 from reports.text import count, plain
 
-ALL_HOLD, SHOWN_HOLD = "RELEASE", "WHAT CAN BE SHOWN HOLDS"
-BROKEN, OPEN, NO_VERDICT = "DO NOT RELEASE", "NOT SETTLED", "NO PUBLIC VERDICT"
+ALL_HOLD, BROKEN, OPEN, NO_VERDICT = "RELEASE", "DO NOT RELEASE", "NOT SETTLED", "NO PUBLIC VERDICT"
+BARE, UNSEEN = "NO FORMAL GUARANTEE", "NO VERIFIED GUARANTEE"
+"""What stands in place of the rules' verdict, unless that is to release nothing: rules that hold promise nothing."""
+READ = "Public \u00b7 no number here was read off real rows but under a budget"
+NOT_BOUNDED = "Public \u00b7 {}: nothing bounds what the table itself tells of real rows"
+"""What stands over every section, with a guarantee that holds and without."""
+ICONS = {"bare": "warn"}
 STANDING = (
     "No attack on the table is reported. How well an attack does can depend on a single row as much as it likes, so "
     "that no noise of reasonable size would allow it to be published. What stands for it in public is epsilon, which "
     "holds against every attack, and the audit of the mechanism. Without an epsilon nothing stands for it.",
     "No comparison with models trained on real rows, no test that tells synthetic rows from real ones, and no worst "
     "column or group is reported, for the same reason.",
+)
+"""What is not in a public report, and why."""
+OF_GUARANTEE = (
     "The guarantee is for the source table as a whole. Whoever releases more about it, or about another extract of it, "
     "adds to epsilon.",
 )
-"""What is not in a public report, and why."""
+"""What a reader of a guarantee has to know."""
 OF_NUMBERS = (
     "The interval beside a released number is that of its noise, which is known exactly. It says where the number of "
     "these two tables lies, not how another sample of people would differ.",
@@ -49,6 +57,11 @@ ANSWERS: Mapping[str, str] = {
     "Governance (clause 9)": "See the sign-off of the bundle that this report lies in.",
 }
 """What the public report answers to a criterion; to all others it answers that nothing is shown."""
+WITHOUT: Mapping[str, str] = {
+    "Privacy parameters and unit of privacy": "There is no formal guarantee that holds.",
+    "Algorithms and correctness": "There is no formal guarantee that holds, so that no mechanism is shown to keep one.",
+}
+"""The same of a table without a guarantee that holds."""
 NOT_SHOWN = "Measured inside, if at all, and not shown: see the limits."
 
 
@@ -76,12 +89,20 @@ class Shown:
 
 @dataclass(frozen=True)
 class PublicPage:
-    """Everything that the template needs; all of it follows from the facts."""
+    """Everything that the template needs; all of it follows from the facts.
+
+    `words` are the verdict, `held` how many rules it rests on, `symbol` its class and `icon` its picture; `lacks` is
+    what the table has in place of a guarantee that holds, empty where it has one; `tag` stands over every section.
+    """
 
     facts: PublicFacts
     verdict: PublicVerdict
     words: str
+    held: str
     symbol: str
+    icon: str
+    lacks: str
+    tag: str
     table: Shown | None
     numbers: Shown | None
     audit: AuditNote | None
@@ -92,43 +113,73 @@ class PublicPage:
     parameters: tuple[tuple[str, str], ...]
     criteria: tuple[tuple[str, str, str, str], ...]
     hidden: tuple[tuple[Entry, Any], ...]
+    binding_shown: tuple[Entry, ...]
+    binding_hidden: tuple[Entry, ...]
 
 
 def page_of(facts: PublicFacts) -> PublicPage:
     """The page that public facts make."""
     verdict = public_verdict(facts)
     released = () if facts.publication is None else facts.publication.numbers
+    lacks, symbol = _lacks(facts), _symbol(facts, verdict)
     return PublicPage(
         facts=facts,
         verdict=verdict,
-        words=_words(verdict),
-        symbol=_symbol(verdict),
+        words=_words(facts, verdict),
+        held=verdict.held,
+        symbol=symbol,
+        icon=ICONS.get(symbol, symbol),
+        lacks=lacks,
+        tag=NOT_BOUNDED.format(lacks) if lacks else READ,
         table=_shown(facts.table, facts.statement),
         numbers=None if facts.publication is None else _shown("published numbers", facts.publication.statement),
         audit=audit_note(Candidate(facts.table, (), statement=facts.statement, audit=facts.audit)),
         summary=_rows(number for number in released if number.measure != COLUMN),
         by_column=_rows(number for number in released if number.measure == COLUMN),
         pictures=tuple((column, column_chart(column)) for column in facts.columns),
-        limits=(_chosen(facts), *STANDING, *(OF_NUMBERS if released else ())),
+        limits=(_chosen(facts), *STANDING, *(() if lacks else OF_GUARANTEE), *(OF_NUMBERS if released else ())),
         parameters=tuple((str(key), _written(value)) for key, value in facts.generator.items()),
-        criteria=tuple((c.source, c.title, c.asks, ANSWERS.get(c.title, NOT_SHOWN)) for c in CRITERIA),
+        criteria=tuple((c.source, c.title, c.asks, _answer(facts, c.title)) for c in CRITERIA),
         hidden=tuple((entry(rule.measure), rule) for rule in verdict.hidden),
+        binding_shown=tuple(entry(finding.rule.measure) for finding in verdict.binding),
+        binding_hidden=tuple(entry(rule.measure) for rule in verdict.hidden if rule.severity == "fail"),
     )
 
 
-def _words(verdict: PublicVerdict) -> str:
-    if verdict.outcome == "PASS":
-        return SHOWN_HOLD if verdict.n_binding_hidden else ALL_HOLD
-    if verdict.outcome is None:
-        return NO_VERDICT
-    return BROKEN if verdict.outcome == "FAIL" else OPEN
+def _lacks(facts: PublicFacts) -> str:
+    """What is in place of a guarantee that holds; empty where one does."""
+    if facts.claim is not None:
+        return ""
+    return "no verified guarantee" if facts.unverified and not facts.void else "no formal guarantee"
 
 
-def _symbol(verdict: PublicVerdict) -> str:
-    """No tick where binding rules are not shown: it would be taken for theirs, too."""
+def _words(facts: PublicFacts, verdict: PublicVerdict) -> str:
+    if verdict.outcome == "FAIL":
+        return BROKEN
+    if facts.claim is None:
+        return UNSEEN if facts.unverified and not facts.void else BARE
     if verdict.outcome == "PASS":
-        return "open" if verdict.n_binding_hidden else "pass"
-    return "fail" if verdict.outcome == "FAIL" else "open"
+        return verdict.held if verdict.n_binding_hidden else ALL_HOLD
+    return NO_VERDICT if verdict.outcome is None else OPEN
+
+
+def _symbol(facts: PublicFacts, verdict: PublicVerdict) -> str:
+    """No tick where binding rules are not shown, or without a guarantee: it would be taken for theirs, too."""
+    if verdict.outcome == "FAIL":
+        return "fail"
+    if facts.claim is None:
+        return "bare"
+    if verdict.outcome == "PASS":
+        return "part" if verdict.n_binding_hidden else "pass"
+    return "none" if verdict.outcome is None else "open"
+
+
+def _answer(facts: PublicFacts, criterion: str) -> str:
+    if facts.claim is None and criterion in WITHOUT:
+        return WITHOUT[criterion]
+    if facts.publication is None and criterion == "Utility and bias":
+        return NOT_SHOWN
+    return ANSWERS.get(criterion, NOT_SHOWN)
 
 
 def _shown(name: str, statement: Mapping[str, Any] | None) -> Shown | None:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from evaluate.released.numbers import Released
 from reports.charts import svg
 from reports.public_table import PublicColumn
-from reports.text import number, percent, short
+from reports.text import alike, number, percent, short
 
 STRIP = (200.0, 22.0)
 WIDTH, LEFT, RIGHT, PITCH = 320.0, 112.0, 268.0, 19.0
@@ -38,7 +38,8 @@ def released_strip(released: Released, top: float) -> Markup:
 
 
 def _spoken(released: Released) -> str:
-    said = f"{number(released.value)}; 95% interval of the noise {number(released.low)} to {number(released.high)}"
+    value, low, high = alike(released.value, released.low, released.high)
+    said = f"{value}; 95% interval of the noise {low} to {high}"
     return said if released.expected is None else f"{said}; chance alone would show {number(released.expected)}"
 
 

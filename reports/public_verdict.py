@@ -4,6 +4,7 @@ A policy has rules that only real rows can answer. Their answers stay inside, wh
 as not shown, so that no word of this verdict speaks for them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evaluate.finding import Finding, Outcome
@@ -16,6 +17,9 @@ from evaluate.verdict import judge
 from reports.public_facts import PublicFacts
 
 STATEMENT = "statement."
+_WORDS: Mapping[Outcome, tuple[str, str]] = {
+    "PASS": ("hold", "holds"), "FAIL": ("fail", "fails"), "INCONCLUSIVE": ("are open", "is open"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,25 @@ class PublicVerdict:
     @property
     def n_binding(self) -> int:
         """Binding rules that can be shown."""
-        return sum(finding.rule.severity == "fail" for finding in self.findings)
+        return len(self.binding)
+
+    @property
+    def binding(self) -> tuple[Finding, ...]:
+        """What the binding rules say that can be shown."""
+        return tuple(finding for finding in self.findings if finding.binding)
+
+    @property
+    def held(self) -> str:
+        """How many binding rules are shown, and how many of these hold, as a sentence without its full stop."""
+        n = self.n_binding
+        every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown publicly"
+        if n == 0:
+            return f"None of {self.n_binding_hidden} binding rules can be shown publicly"
+        outcomes = [finding.outcome for finding in self.binding]
+        if outcomes.count("PASS") == n:
+            return f"{every}; {'it holds' if n == 1 else 'both hold' if n == 2 else 'all of these hold'}"
+        found = [(outcomes.count(outcome), many, one) for outcome, (many, one) in _WORDS.items()]
+        return f"{every}; {', '.join(f'{k} {one if k == 1 else many}' for k, many, one in found if k)}"
 
 
 def public_verdict(facts: PublicFacts) -> PublicVerdict:

@@ -1,14 +1,17 @@
 """What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
 
+from evaluate.finding import CLAIMED, STATEMENT
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate
 from reports.audits import DISPROVED, NOT_DISPROVED
-from reports.text import loss, number
+from reports.text import alike, loss
 
 
 def shown(estimate: Estimate) -> str:
-    """An estimate's value as text; a claimed privacy loss is rounded up."""
-    return loss(estimate.value) if estimate.measure.startswith("statement.") else number(estimate.value)
+    """An estimate's value as text, with the decimals of its interval; a claimed privacy loss is rounded up."""
+    if estimate.measure.startswith(STATEMENT):
+        return loss(estimate.value)
+    return alike(estimate.value, estimate.low, estimate.high)[0]
 
 
 def reading(estimate: Estimate | None) -> str:
@@ -17,6 +20,8 @@ def reading(estimate: Estimate | None) -> str:
         return ""
     if estimate.measure == AUDITED:
         return DISPROVED if estimate.value > 0 else NOT_DISPROVED
+    if estimate.measure.startswith(STATEMENT):
+        return "" if estimate.note == CLAIMED else estimate.note
     return _of_pairs(estimate) if estimate.measure == "pairs.tvd.floor_share" else ""
 
 

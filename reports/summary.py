@@ -1,19 +1,19 @@
 """The report on one screen, as GitHub-flavored Markdown: for a comment on a merge request, or the log of a job."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from evaluate.finding import STATEMENT
 from evaluate.policy import Rule
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Finding, Verdict
 from reports.document import TITLE
 from reports.glossary import entry
 from reports.markdown import bullets, document, name, table, text
-from reports.model_card.privacy import privacy_of, together_of
+from reports.model_card.privacy import privacy_of
 from reports.model_card.shape import Promise
 from reports.model_card.words import NO_GUARANTEE
-from reports.provenance import made_here
 from reports.rulings import Ruling, ruling_of
-from reports.text import amount, compact, loss, number, room
+from reports.text import compact, loss, number, room
 
 SUMMARY = "summary.md"
 INTERNAL = "**Internal.** Numbers computed from real rows, outside any privacy guarantee. Do not pass them on."
@@ -106,7 +106,8 @@ def _row(finding: Finding) -> tuple[str, ...]:
     rule, found = finding.rule, finding.estimate
     sign = "\u2264" if rule.direction == "lower" else "\u2265"
     warns = "" if rule.severity == "fail" else " (warning)"
-    value = "none" if found is None else number(found.value)
+    claimed = rule.measure.startswith(STATEMENT)  # A privacy loss is never understated.
+    value = "none" if found is None else loss(found.value) if claimed else number(found.value)
     ends = "\u2014" if found is None or found.low is None else f"{number(found.low)} to {number(found.high)}"
     outcome = f"{MARKS[finding.outcome]} {finding.outcome}{warns}"
     return _rule(rule), f"{sign} {compact(rule.limit)}", value, ends, outcome, _waiver(finding)
@@ -132,37 +133,41 @@ def _reason(finding: Finding) -> str:
 
 
 def _in_short(evaluation: Evaluation, candidate: Candidate) -> str:
-    said = privacy_of(candidate, "internal", verified=made_here(evaluation))
-    together = together_of(evaluation, candidate.name)
+    said = privacy_of(evaluation, candidate, "internal")
     if not isinstance(said, Promise):
         return f"**{NO_GUARANTEE}**"
     flag = "" if said.status == "formal" else f" **{said.status.upper()}**"
-    beside = "" if together is None else f"; {together.fits} releases together {loss(together.epsilon)}"
-    return f"epsilon {loss(said.epsilon)}, delta {loss(said.delta)}{beside}{flag}"
+    return f"epsilon {loss(said.epsilon)}, delta {loss(said.delta)}{_alone(said)}{flag}"
+
+
+def _alone(said: Promise) -> str:
+    """What the fit claims alone, where the table counts with more."""
+    alone = said.composition[0]
+    return "" if said.claim_of == alone.what else f", for {text(said.claim_of)}; this fit alone {loss(alone.epsilon)}"
 
 
 def _privacy(evaluation: Evaluation, candidate: Candidate) -> Iterator[str]:
     """What the table promises, in two lines."""
-    said = privacy_of(candidate, "internal", verified=made_here(evaluation))
+    said = privacy_of(evaluation, candidate, "internal")
     if not isinstance(said, Promise):
         yield f"\nPrivacy: **{NO_GUARANTEE}**. {text(said.in_words[0])}\n"
         return
-    unit, promised = name(said.unit), f"epsilon {loss(said.epsilon)} at delta {loss(said.delta)}"
-    yield f"\nPrivacy: {promised}, unit {unit}, by {text(', '.join(said.mechanisms) or 'mechanisms not stated')}.\\"
+    promised = f"epsilon {loss(said.epsilon)} at delta {loss(said.delta)}{_alone(said)}"
+    mechanisms = ", ".join(said.mechanisms) or "mechanisms not stated"
+    yield f"\nPrivacy: {promised}, unit {name(said.unit)}, by {text(mechanisms)}.\\"
     if said.status != "formal":
         yield f"**{text(said.in_words[0])}**\n"
         return
-    yield f"{_ledger(said, evaluation.provenance.get('ledger'))} {_audit(said)}\n"
+    yield f"{_ledger(said)} {_audit(said)}\n"
 
 
-def _ledger(said: Promise, booked: object) -> str:
-    """What is left after all fits of the run, of which each knows its own and those before it."""
+def _ledger(said: Promise) -> str:
+    """What is left, and after what."""
     held = said.ledger
     if held is None or held.left_epsilon is None or held.total_epsilon is None:
         return text(said.ledger_in_words)
-    after_all = amount(booked.get("left_epsilon")) if isinstance(booked, Mapping) else None
-    left, whole = room(held.left_epsilon if after_all is None else after_all), loss(held.total_epsilon)
-    return f"Ledger of {name(held.dataset)}: epsilon {left} of {whole} is left."
+    left, whole = room(held.left_epsilon), loss(held.total_epsilon)
+    return f"Ledger of {name(held.dataset)}: epsilon {left} of {whole} is left {text(held.moment)}."
 
 
 def _audit(said: Promise) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from evaluate.catalog import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Verdict
-from reports.model_card.privacy import noise_multiplier
+from reports.model_card.mechanisms import noise_multiplier
 from reports.plain_data import mapping
 from reports.provenance import made_here
 from reports.text import amount

@@ -9,6 +9,8 @@ LONGEST = 200
 """Characters of a name that a tooltip holds at most."""
 LONGEST_SENTENCE = 600
 """Characters that a sentence of a file may have; a longer one is none of ours."""
+TINIEST = 0.95e-6
+"""Of numbers that stand together, the smallest that is written with decimals; what is smaller is a power of ten."""
 _LARGEST = 1e300
 
 _BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
@@ -57,6 +59,33 @@ def number(value: float | None, digits: int = 3) -> str:
     else:
         shown = f"{value:.{digits + (0 < abs(value) < 0.00995 and digits >= 3)}f}"
     return shown.replace("-", "\u2212")
+
+
+def alike(*values: float | None) -> tuple[str, ...]:
+    """Numbers that stand together, such as a value and the ends of its interval, with one number of decimals.
+
+    As many as the smallest of them takes: three, four below 0.01, more only where all of its digits would be zeros.
+
+    >>> alike(0.012, 0.005, 0.02), alike(0.5, -0.00003, None), alike(0.25, 0.0)
+    (('0.0120', '0.0050', '0.0200'), ('0.50000', '\u22120.00003', '—'), ('0.250', '0.000'))
+    """
+    decimals = max((_decimals(value) for value in values if value is not None), default=3)
+    return tuple(number(v) if v is None or _is_tiny(v) else _with(v, decimals) for v in values)
+
+
+def _decimals(value: float) -> int:
+    size = abs(value)
+    if not 0 < size < 0.00995 or _is_tiny(value):
+        return 3
+    return 4 if size >= 0.95e-4 else math.ceil(-math.log10(size / 0.95))
+
+
+def _is_tiny(value: float) -> bool:
+    return 0 < abs(value) < TINIEST
+
+
+def _with(value: float, decimals: int) -> str:
+    return f"{value + 0.0:.{decimals}f}".replace("-", "\u2212")
 
 
 def compact(value: float) -> str:

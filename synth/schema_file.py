@@ -11,11 +11,18 @@ from synth.columns import Column, is_measured
 from synth.errors import SchemaError
 from synth.given_file import GivenFile, read_given
 from synth.output import whole_file
+from synth.read_off import ReadOff, build_read_off
 from synth.schema import Schema, build_schema
 from synth.validation import parse_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _WIDTH = 110
+NOTES = "read_off"
+"""The table of the file in which `infer` notes what it read off."""
+_SAID = """\
+# What was read off the table, by short digests. `understudy schema declare` warns of each limit above that is still the
+# same, and writes none of this.
+"""
 
 
 def read_schema(path: str | Path) -> Schema:
@@ -33,20 +40,47 @@ def schema_of(given: GivenFile) -> Schema:
     Raises:
         SchemaError: it is not TOML, or is not a schema; the message names the place.
     """
+    return _parts(given)[0]
+
+
+def read_proposal(path: str | Path) -> tuple[Schema, ReadOff | None]:
+    """The schema that a TOML file holds, and what it notes of how `infer` read it off a table; none: no notes.
+
+    Raises:
+        SchemaError: as `read_schema`.
+    """
+    return _parts(read_given(Path(path), "schema", SchemaError))
+
+
+def _parts(given: GivenFile) -> tuple[Schema, ReadOff | None]:
     content = parse_toml(given, "schema", SchemaError)
+    noted = content.pop(NOTES, None)
     try:
-        return build_schema(content)
+        schema = build_schema(content)
+        if noted is None:
+            return schema, None
+        if schema.status == "declared":
+            raise SchemaError(
+                f"{NOTES} is what `infer` noted of a table, and a declared schema holds none; leave "
+                'status = "inferred" and pass the file to `understudy schema declare`'
+            )
+        return schema, build_read_off(noted)
     except SchemaError as error:
         raise SchemaError(f"{error} (path={str(given.path)!r})") from None
 
 
-def write_schema(schema: Schema, path: str | Path) -> None:
+def write_schema(schema: Schema, path: str | Path, noted: ReadOff | None = None) -> None:
     """Write a schema as a TOML file, whole or not at all; an older file is replaced.
+
+    Args:
+        schema: to write.
+        path: of the file.
+        noted: what was read off a table when the schema was proposed; none: no notes are written.
 
     Raises:
         OutputError: the place cannot be written; nothing was left there.
     """
-    content = to_toml(schema).encode()
+    content = (to_toml(schema) + ("" if noted is None else f"\n{_notes(noted)}")).encode()
     with whole_file(Path(path)) as beside:
         beside.write_bytes(content)
 
@@ -73,6 +107,18 @@ def to_toml(schema: Schema) -> str:
         content = {"kind": constraint.kind} | constraint.model_dump(exclude_defaults=True)
         blocks.append(f"[[constraints]]\n{_lines(content)}")
     return "\n".join(blocks)
+
+
+def _notes(noted: ReadOff) -> str:
+    content = noted.model_dump(exclude_none=True)
+    columns = content.pop("columns")
+    lines = "".join(f"{_key(name)} = {_scalar_table(notes)}\n" for name, notes in columns.items())
+    head = f"{_SAID}[{NOTES}]\n{_lines(content)}"
+    return f"{head}\n[{NOTES}.columns]\n{lines}" if lines else head
+
+
+def _scalar_table(content: Mapping[str, str]) -> str:
+    return f"{{ {', '.join(f'{key} = {_scalar(value)}' for key, value in content.items())} }}"
 
 
 def _understood(column: Column) -> set[str]:
@@ -120,6 +166,8 @@ def schema_json() -> dict[str, Any]:
             definition["required"].insert(0, "kind")
         if "measure" in definition["properties"]:
             _measure_instead(definition)
+    notes = ReadOff.model_json_schema()
+    made["properties"][NOTES] = {key: value for key, value in notes.items() if key != "title"}
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "understudy schema",

@@ -66,7 +66,7 @@ class Console:
         cells = [[_cell(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) + 2 for column in zip(headings, *cells, strict=True)]
         if not printer.is_terminal:  # in a file no line is too long, and nothing may be cut off
-            printer.width = max(printer.width, sum(widths))
+            printer.width = max(printer.width, sum(widths) + len(widths))  # with what stands between the columns
         table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
         for place, heading in enumerate(headings):
             fits = sum(widths[:-1]) < printer.width and place + 1 < len(headings)

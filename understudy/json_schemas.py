@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synth.errors import JobError, nearest
+
+if TYPE_CHECKING:
+    from understudy.bundle.documents import Document
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -82,6 +85,26 @@ def _manifest() -> dict[str, Any]:
     return manifest_json()
 
 
+def _sign_off() -> dict[str, Any]:
+    from understudy.bundle.sign_off import SignOff
+
+    return _one_form(SignOff)
+
+
+def _withdrawal() -> dict[str, Any]:
+    from understudy.bundle.withdrawal import Withdrawal
+
+    return _one_form(Withdrawal)
+
+
+def _one_form(document: "type[Document]") -> dict[str, Any]:
+    """The JSON Schema of a document of a bundle, which is refused where any of its keys is left out."""
+    made = document.model_json_schema()
+    for part in (made, *made["$defs"].values()):
+        part["required"] = list(part["properties"])
+    return made
+
+
 KINDS: Mapping[str, Described] = {
     "schema": Described("Schema", "What is public about one table: its columns, bounds and unit of privacy.", _schema),
     "job": Described("Job", "One run: a table, its schema, generators, measures and a policy.", _job),
@@ -90,5 +113,7 @@ KINDS: Mapping[str, Described] = {
     "evaluation": Described("Evaluation", "What was measured of synthetic tables beside a real one.", _evaluation),
     "model-card": Described("Model card", "What a synthetic table is, for whoever is given it.", _model_card),
     "manifest": Described("Manifest", "What belongs to a bundle of evidence, with the hash of every file.", _manifest),
+    "sign-off": Described("Sign-off", "Who answers for the release of a table, in which role, until when.", _sign_off),
+    "withdrawal": Described("Withdrawal", "Why a bundle is not to be relied on any more, by whom.", _withdrawal),
 }
 """Every kind of file by the name that the command takes."""

@@ -1,15 +1,16 @@
-"""The verdicts on an evaluation, wherever it is from: of a sweep they rest on what all its fits promise together."""
+"""The verdicts on an evaluation, wherever it is from: they rest on the claim of all that counts with a table."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
+from evaluate.finding import STATEMENT
 from evaluate.policy import Policy, Rule
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Finding, Verdict, judge
 from evaluate.waiver import Waiver
-from synth.dp.statement import is_claim
+from reports.claims import Claim, Composition, damaged, stated_as_counted
 from synth.errors import JobError, nearest
 from understudy.vendors.rules import convicted
 
@@ -25,15 +26,24 @@ NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for
 
 
 @dataclass(frozen=True)
-class _Terms:
-    """What all candidates of an evaluation are judged by."""
+class _Claiming:
+    """A candidate with the claim that counts.
 
-    self_tests: tuple[SelfTest, ...]
-    waivers: tuple[Waiver, ...]
-    today: date | None
+    Attributes:
+        candidate: its statement claims what all that counts with it comes to.
+        reading: why that is not the claim of its fit alone; nothing where it is.
+    """
 
-    def judge(self, candidate: Candidate, policy: Policy) -> Verdict:
-        return judge(candidate, policy, waivers=self.waivers, today=self.today, self_tests=self.self_tests)
+    candidate: Candidate
+    reading: str
+
+    @classmethod
+    def of(cls, candidate: Candidate, together: Composition) -> "_Claiming":
+        """A candidate of an evaluation."""
+        counted, claims = together.counted(candidate), together.claims(candidate)
+        if counted is not None and candidate.statement is not None:
+            candidate = replace(candidate, statement=stated_as_counted(candidate.statement, counted))
+        return cls(candidate, "" if claims is None else claims.reading)
 
 
 def verdicts_on(
@@ -56,89 +66,35 @@ def verdicts_on(
     Raises:
         JobError: a waiver is for something else than these policies and candidates, or a rule names a measure that says
             of itself that it only describes; nothing was judged.
-        EvaluationError: what it says of a sweep, or of published numbers, is damaged; nothing was judged.
+        EvaluationError: what it says of a sweep, of published numbers, or of all that its run drew, is damaged; nothing
+            was judged.
     """
     policies, waivers = tuple(policies), tuple(waivers)
     check_waivers(waivers, policies, [one.name for one in evaluation.candidates])
     wanted = None if names is None else set(names)
     chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
-    terms = _Terms(evaluation.self_tests, waivers, today)
-    swept = _swept(evaluation.provenance)
-    claiming = [_claiming(candidate, evaluation, swept) for candidate in chosen]
-    judged = (_judged(candidate, policy, swept, terms) for policy in policies for candidate in claiming)
-    return tuple(convicted(verdict, evaluation.ranking) for verdict in judged)
+    tests, unpaid, together = evaluation.self_tests, _unpaid(evaluation.provenance), Composition.of(evaluation)
+    claiming = [_Claiming.of(candidate, together) for candidate in chosen]
+    judged = (
+        _explained(judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests), one.reading)
+        for policy in policies
+        for one in claiming
+    )
+    return tuple(
+        convicted(_barred(verdict, together.sweep) if unpaid else verdict, evaluation.ranking) for verdict in judged
+    )
 
 
-@dataclass(frozen=True)
-class _Swept:
-    """What a sweep says of all its points.
-
-    Attributes:
-        is_releasable: whether somebody pays for its private fits, or it has none.
-        composed: what its private fits claim together; none where it has none.
-    """
-
-    is_releasable: bool
-    composed: Mapping[str, Any] | None
-
-
-def _swept(provenance: Mapping[str, Any]) -> _Swept | None:
-    """What the sweep says of itself; none outside one. Whatever no run writes is damage, and never no sweep."""
+def _unpaid(provenance: Mapping[str, Any]) -> bool:
+    """Whether it is of a sweep that nobody pays for. Whatever no run writes is damage, and never no sweep."""
     if provenance and "sweep" not in provenance:
-        raise _damaged("does not say whether it is of a sweep")
+        raise damaged("does not say whether it is of a sweep")
     found = provenance.get("sweep")
     if found is None:
-        return None
+        return False
     if not isinstance(found, Mapping) or not isinstance(found.get("releasable"), bool):
-        raise _damaged("does not say whether its sweep may be released")
-    together = found.get("composed")
-    return _Swept(found["releasable"], None if together is None else _claims(together))
-
-
-def _claims(together: object) -> dict[str, Any]:
-    """The epsilon and the delta of something private."""
-    claims = {name: together.get(name) for name in ("epsilon", "delta")} if isinstance(together, Mapping) else {}
-    if not claims or not all(is_claim(name, claim) for name, claim in claims.items()):
-        raise _damaged("claims for several fits together what none can claim")
-    return claims
-
-
-def _damaged(what: str) -> EvaluationError:
-    return EvaluationError(f"the evaluation is damaged: its provenance {what}; evaluate again")
-
-
-def _claiming(candidate: Candidate, evaluation: Evaluation, swept: _Swept | None) -> Candidate:
-    """The candidate with the claim that counts: the largest of its own, its sweep's, and that of what is published.
-
-    Where numbers about it are published, its recipients have both: the claim is that of everything together.
-    """
-    both = _published(evaluation).get(candidate.name)
-    if candidate.statement is None:
-        return candidate
-    if swept is not None and swept.composed is None:
-        raise _damaged("does not say what the private fits of its sweep claim together")
-    stated = dict(candidate.statement)
-    for together in (None if swept is None else swept.composed, both):
-        for name, claim in ({} if together is None else _claims(together)).items():
-            own = stated.get(name)
-            stated[name] = max(own, claim) if is_claim(name, own) else own
-    if both is not None and both.get("private") is not True:
-        stated["private"] = False
-    return replace(candidate, statement=stated)
-
-
-def _published(evaluation: Evaluation) -> dict[str, Mapping[str, Any]]:
-    """What a table and the numbers that are published about it claim together, by the table's name."""
-    found = evaluation.provenance.get("public_report")
-    if found is None:
-        return {}
-    together = found.get("together") if isinstance(found, Mapping) else None
-    if not isinstance(together, Mapping) or not isinstance(together.get("private"), bool):
-        raise _damaged("holds published numbers without what they claim")
-    if found.get("table") not in [one.name for one in evaluation.candidates]:
-        raise _damaged("holds published numbers of no table of it")
-    _claims(together)
-    return {found["table"]: together}
+        raise damaged("does not say whether its sweep may be released")
+    return not found["releasable"]
 
 
 def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: Collection[str]) -> None:
@@ -187,16 +143,23 @@ def _check_rule(waiver: Waiver, policy: Policy) -> None:
     raise JobError(f"a waiver is for {which}, on which policy={policy.name!r} has no rule; {remedy}")
 
 
-def _judged(candidate: Candidate, policy: Policy, swept: _Swept | None, terms: _Terms) -> Verdict:
-    verdict = terms.judge(candidate, policy)
-    return verdict if swept is None or swept.is_releasable else _barred(verdict, swept.composed or {})
+def _explained(verdict: Verdict, reading: str) -> Verdict:
+    """The verdict with why a claim that was judged is not that of the fit alone, where it is not."""
+    if not reading:
+        return verdict
+    findings = (
+        replace(one, estimate=replace(one.estimate, note=reading))
+        if one.estimate is not None and one.rule.measure.startswith(STATEMENT)
+        else one
+        for one in verdict.findings
+    )
+    return replace(verdict, findings=tuple(findings))
 
 
-def _barred(verdict: Verdict, composed: Mapping[str, Any]) -> Verdict:
-    claim = composed.get("epsilon")
+def _barred(verdict: Verdict, together: Claim | None) -> Verdict:
     estimate = None
-    if claim is not None:
+    if together is not None:
         note = "Of all private fits of the sweep together; nothing of it was paid for."
-        estimate = Estimate(measure=EPSILON, value=float(claim), n=0, direction="lower", note=note)
+        estimate = Estimate(measure=EPSILON, value=together.epsilon, n=0, direction="lower", note=note)
     finding = Finding(UNPAID, "FAIL", NOT_RELEASABLE, estimate)
     return replace(verdict, verdict="FAIL", findings=(finding, *verdict.findings))

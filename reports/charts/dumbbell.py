@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from reports.charts import svg
-from reports.text import compact, finite, number, plain
+from reports.text import alike, compact, finite, number, plain
 
 WIDTH, LEFT, RIGHT, PITCH = 320.0, 8.0, 306.0, 62.0
 
@@ -30,7 +30,8 @@ def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
     for i, model in enumerate(models):
         y = i * PITCH + 40
         svg.words(root, "name", (LEFT, y - 22), plain(model["model"]))
-        gap = f"gap {number(finite(model['gap']))} [{number(finite(model['low']))}, {number(finite(model['high']))}]"
+        lost, least, most = alike(*(finite(model[key]) for key in ("gap", "low", "high")))
+        gap = f"gap {lost} [{least}, {most}]"
         svg.words(root, "tick num", (RIGHT, y - 22), gap, "end")
         svg.line(root, "grid", (LEFT, y), (RIGHT, y))
         if model.get("floor") is not None:

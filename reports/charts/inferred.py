@@ -6,7 +6,7 @@ from typing import Protocol
 from markupsafe import Markup
 
 from reports.charts import svg
-from reports.text import number, percent
+from reports.text import alike, percent
 
 WIDTH, LEFT, RIGHT, PITCH = 320.0, 8.0, 306.0, 36.0
 
@@ -73,5 +73,5 @@ def _x(share: float) -> float:
 
 
 def _said(advantage: tuple[float, float, float]) -> str:
-    value, low, high = (number(part) for part in advantage)
+    value, low, high = alike(*advantage)
     return f"{value} [{low}, {high}]"

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from evaluate.result import Estimate
 from reports.charts import svg
-from reports.text import number
+from reports.text import alike, number
 
 WIDTH, HEIGHT, MARGIN = 150.0, 22.0, 6.0
 Extent = tuple[float, float]
@@ -43,9 +43,10 @@ def strip(estimate: Estimate, extent: Extent) -> Markup:
 
 
 def _spoken(estimate: Estimate) -> str:
-    parts = [number(estimate.value)]
+    value, low, high = alike(estimate.value, estimate.low, estimate.high)
+    parts = [value]
     if estimate.low is not None:
-        parts.append(f"95% interval {number(estimate.low)} to {number(estimate.high)}")
+        parts.append(f"95% interval {low} to {high}")
     if estimate.reference is not None:
         parts.append(f"fresh real sample {number(estimate.reference)}")
     if estimate.floor is not None:

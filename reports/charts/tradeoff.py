@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from reports.charts import svg
 from reports.sweep import Mean, Panel
-from reports.text import compact, number, short
+from reports.text import alike, compact, number, short
 
 WIDTH, HEIGHT, LEFT, TOP, BASE = 400.0, 226.0, 48.0, 14.0, 182.0
 PAD = 16.0
@@ -182,7 +182,8 @@ def _epsilon(epsilon: float | None) -> str:
 def _said(mean: Mean) -> str:
     if mean.low is None:
         return f"{number(mean.value)}, one seed"
-    return f"{number(mean.value)}, {number(mean.low)} to {number(mean.high)} over {len(mean.values)} seeds"
+    value, low, high = alike(mean.value, mean.low, mean.high)
+    return f"{value}, {low} to {high} over {len(mean.values)} seeds"
 
 
 def _spoken(panel: Panel) -> str:

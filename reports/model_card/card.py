@@ -12,7 +12,7 @@ from reports.document import TITLE
 from reports.model_card import words
 from reports.model_card.measured import measured_of
 from reports.model_card.origin import made_of, task_of, trained_of
-from reports.model_card.privacy import privacy_of, together_of
+from reports.model_card.privacy import privacy_of
 from reports.model_card.shape import (
     CARD_VERSION,
     Expected,
@@ -24,7 +24,6 @@ from reports.model_card.shape import (
     Table,
     Use,
 )
-from reports.provenance import UNVERIFIED, made_here
 from reports.sweep import is_releasable
 from reports.text import amount
 from synth.errors import BadInput, nearest
@@ -69,6 +68,7 @@ def internal_card(
 
     Raises:
         CardError: no candidate goes by that name.
+        EvaluationError: what the table claims with all that counts with it cannot be read.
     """
     candidate = _found(evaluation, name)
     return InternalCard(
@@ -84,6 +84,7 @@ def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> PublicCa
 
     Raises:
         CardError: no candidate goes by that name.
+        EvaluationError: what the table claims with all that counts with it cannot be read.
     """
     candidate = _found(evaluation, name)
     known = _shared(evaluation, candidate, facts, "public")
@@ -106,13 +107,7 @@ def _found(evaluation: Evaluation, name: str) -> Candidate:
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
     """What both forms hold. Of the evaluation, a public card may read what was said before any real row was."""
     known = evaluation.provenance
-    privacy = privacy_of(
-        candidate,
-        form,
-        together_of(evaluation, candidate.name),
-        _remarks(evaluation),
-        verified=made_here(evaluation),
-    )
+    privacy = privacy_of(evaluation, candidate, form)
     n = evaluations_of(known, by_name=form == "public")
     return {
         "card_version": CARD_VERSION,
@@ -130,13 +125,6 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "evaluations": n,
         "evaluations_in_words": words.evaluations_in_words(n, form),
     }
-
-
-def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
-    """What its statement cannot say of a table: what else was fitted, and that nobody saw where it came from."""
-    n_private = sum(bool(one.statement) for one in evaluation.candidates)
-    several = (words.of_several(n_private),) if n_private > 1 else ()
-    return several if made_here(evaluation) else (*several, UNVERIFIED)
 
 
 def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:

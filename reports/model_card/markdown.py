@@ -39,7 +39,9 @@ def _privacy_line(card: ModelCard) -> str:
     if not isinstance(card.privacy, Promise):
         return f"Privacy: **{NO_GUARANTEE}**."
     flag = _FLAGS.get(card.privacy.status)
-    claim = f"epsilon {loss(card.privacy.epsilon)} at delta {loss(card.privacy.delta)}, unit {name(card.privacy.unit)}"
+    said = card.privacy
+    of = f", for {text(said.claim_of)}" if len(said.composition) > 1 else ""
+    claim = f"epsilon {loss(said.epsilon)} at delta {loss(said.delta)}, unit {name(said.unit)}{of}"
     return f"Privacy: {claim}. {flag}" if flag else f"Privacy: {claim}."
 
 
@@ -65,6 +67,7 @@ def _privacy(card: ModelCard) -> Iterator[str]:
         yield f"\n{_FLAGS.get(said.status, '')}"
         yield from bullets(said.in_words)
         yield from table(("what", "value"), _promised(said))
+        yield from _composed(said)
         yield from _spent(said)
         yield from _ledger(said)
     yield "### What the guarantee does not cover" if isinstance(said, Promise) else "### What is not protected"
@@ -78,12 +81,14 @@ def _promised(said: Promise) -> Iterator[tuple[str, str]]:
     yield "mechanism", ", ".join(text(one) for one in said.mechanisms) or "not stated"
     yield "epsilon", f"{loss(said.epsilon)} (exactly {exact(said.epsilon)})"
     yield "delta", loss(said.delta)
+    yield "both are of", text(said.claim_of)
     rows = "" if said.max_rows_per_unit == 1 else f", at most {count(said.max_rows_per_unit)} rows of each used"
     yield "unit of privacy", f"{name(said.unit)}{rows}"
     yield "neighboring relation", text(said.neighboring_relation)
     yield "units, as declared", count(said.n_units)
     yield "accountant", text(said.accountant)
-    second = DASH if said.second_epsilon is None else f"epsilon {loss(said.second_epsilon)}"
+    alone = " of this fit alone" if len(said.composition) > 1 else ""
+    second = DASH if said.second_epsilon is None else f"epsilon {loss(said.second_epsilon)}{alone}"
     yield "second accountant", f"{text(said.second_accountant)}: {second}"
     if said.dp_sgd is not None:
         clipped = said.dp_sgd.clipping_norm
@@ -91,16 +96,21 @@ def _promised(said: Promise) -> Iterator[tuple[str, str]]:
         yield "noise multiplier", exact(said.dp_sgd.noise_multiplier)
         yield "sampling rate", exact(said.dp_sgd.sampling_rate)
         yield "steps", count(said.dp_sgd.steps)
-    if said.together is not None:
-        both = said.together
-        promised = f"epsilon {loss(both.epsilon)} at delta {loss(both.delta)}"
-        yield "with what goes with it", f"{promised}, by {count(both.fits)} private releases"
+
+
+def _composed(said: Promise) -> Iterator[str]:
+    """What the claim is made of, where it is not that of one fit."""
+    if len(said.composition) < 2:
+        return
+    yield "### What was drawn together"
+    rows = ((text(one.what), count(one.releases), loss(one.epsilon), loss(one.delta)) for one in said.composition)
+    yield from table(("of what", "releases", "epsilon", "delta"), rows)
 
 
 def _spent(said: Promise) -> Iterator[str]:
     if not said.spending:
         return
-    yield "### What was spent on what"
+    yield "### What was spent on what" if len(said.composition) < 2 else "### What this fit alone spent on what"
     rows = (
         (
             text(line.what),
@@ -124,9 +134,10 @@ def _ledger(said: Promise) -> Iterator[str]:
     rows = [
         ("dataset", name(held.dataset)),
         ("unit", name(held.unit)),
-        ("epsilon of this release", _loss(held.epsilon)),
-        ("spent after it", _loss(held.spent_epsilon)),
-        ("left after it", DASH if held.left_epsilon is None else room(held.left_epsilon)),
+        ("epsilon of this fit", _loss(held.epsilon)),
+        ("as it stood", text(held.moment)),
+        ("spent by then", _loss(held.spent_epsilon)),
+        ("left then", DASH if held.left_epsilon is None else room(held.left_epsilon)),
         ("total", f"{_loss(held.total_epsilon)} at delta {_loss(held.total_delta)}"),
     ]
     rows += [(what, name(value)) for what, value in (("reservation", held.reservation), ("entry", held.entry)) if value]
@@ -137,7 +148,8 @@ def _audit(said: Promise) -> Iterator[str]:
     yield "### Audit"
     audit = said.audit
     if audit.lower_bound is not None and audit.strongest is not None:
-        outcome = f"Lower bound {audit.lower_bound:.2f}, claim {exact(said.epsilon)}: {audit.outcome}."
+        claim = exact(said.composition[0].epsilon)  # An audit attacks one fit.
+        outcome = f"Lower bound {audit.lower_bound:.2f}, claim of this fit alone {claim}: {audit.outcome}."
         yield f"\n{outcome} An attacker who never errs would have shown {audit.strongest:.2f}."
     yield from bullets((*audit.in_words, audit.cannot_see))
 

@@ -8,13 +8,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
+from reports.claims import Of
 from synth.validation import Frozen
 
-CARD_VERSION = 1
-"""Version of a card's shape."""
+CARD_VERSION = 2
+"""Version of a card's shape. Since 2, `privacy.epsilon` is that of all that leaves together."""
 
 Form = Literal["internal", "public"]
 Standing = Literal["formal", "void", "disputed", "unverified"]
+AuditOutcome = Literal["within the claim", "exceeds the claim", "too weak to say", "no result", "not audited"]
 
 
 class Spending(Frozen):
@@ -39,31 +41,37 @@ class DpSgd(Frozen):
 
 
 class LedgerPosition(Frozen):
-    """Where the dataset's budget stands after this release."""
+    """Where the dataset's budget stood at one moment, which it names."""
 
     dataset: str
     unit: str
-    epsilon: float | None = Field(description="What this release comes to in the ledger, by Renyi curves.")
-    spent_epsilon: float | None = Field(description="By all releases, this one included.")
-    left_epsilon: float | None
+    moment: str = Field(description="Of what is spent and left: after all that the run drew, where a run says so.")
+    epsilon: float | None = Field(description="What this fit alone comes to in the ledger, by Renyi curves.")
+    spent_epsilon: float | None = Field(description="By all releases up to that moment.")
+    left_epsilon: float | None = Field(description="At that moment.")
     total_epsilon: float | None
     total_delta: float | None
     reservation: str | None = Field(description="The token of the reservation; none in a public card.")
     entry: str | None = Field(description="Hash of the ledger's entry; none in a public card.")
 
 
-class Together(Frozen):
-    """What all that one run drew comes to: several fits, of which somebody picks, or a fit and numbers about it."""
+class Composed(Frozen):
+    """What some releases of the real table come to together."""
 
-    fits: int
+    of: Of = Field(
+        description="fit: this one alone; published: the table with the numbers published about it, and with its "
+        "sweep; sweep: all private fits of it; run: all that the run drew; sum: likewise, added up."
+    )
+    what: str
+    releases: int
     epsilon: float
     delta: float
 
 
 class AuditSummary(Frozen):
-    """What an attack on the mechanism found, on a public stand-in."""
+    """What an attack on the mechanism of this fit alone found, on a public stand-in."""
 
-    outcome: Literal["within the claim", "exceeds the claim", "too weak to say", "no result", "not audited"]
+    outcome: AuditOutcome
     lower_bound: float | None = Field(description="Epsilon is at least this, with the confidence stated.")
     strongest: float | None = Field(description="Its power: what an attacker who never errs would have shown.")
     confidence: float | None
@@ -76,26 +84,29 @@ class Promise(Frozen):
     """A privacy statement, as an officer quotes it."""
 
     status: Standing = Field(
-        description="void: the noise was not secure; disputed: the audit disproves the claim; unverified: it is that "
+        description="void: noise was not secure; disputed: the audit disproves the claim; unverified: it is that "
         "of a model, and nobody saw the table come from it."
     )
     in_words: tuple[str, ...]
     not_covered: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    epsilon: float
-    delta: float
+    mechanisms: tuple[str, ...] = Field(description="Of the fit, and of the numbers published about the table.")
+    epsilon: float = Field(description="Of all that leaves together, or was drawn to choose from: the one to quote.")
+    delta: float = Field(description="Of the same.")
+    claim_of: str = Field(description="What epsilon and delta are of.")
+    composition: tuple[Composed, ...] = Field(
+        min_length=1, description="From this fit alone to all that the run drew; the claim is one of them."
+    )
     unit: str
     max_rows_per_unit: int
     neighboring_relation: str
     n_units: int = Field(description="Declared, and public; never counted.")
     accountant: str
     second_accountant: str
-    second_epsilon: float | None = Field(description="The same events by the second accountant; at least epsilon.")
+    second_epsilon: float | None = Field(description="Of this fit alone, by the second accountant.")
     dp_sgd: DpSgd | None
-    spending: tuple[Spending, ...]
+    spending: tuple[Spending, ...] = Field(description="Of this fit alone.")
     ledger: LedgerPosition | None
     ledger_in_words: str
-    together: Together | None
     caveats: tuple[str, ...]
     audit: AuditSummary
 
@@ -192,7 +203,7 @@ class Measured(Frozen):
 class ModelCard(Frozen):
     """One card, about one synthetic table."""
 
-    card_version: Literal[1]
+    card_version: Literal[2]
     form: Form
     notice: str
     title: str

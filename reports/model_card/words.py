@@ -1,8 +1,10 @@
 """What a card says in plain words: what a guarantee means and leaves out, and what a synthetic table is for."""
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 
+from reports.claims import Of
 from reports.model_card.shape import Form
 from reports.text import loss, one_in
 
@@ -34,8 +36,8 @@ DISPUTED = (
 )
 OUTSIDE_LEDGER = "Made outside a ledger: nothing adds this release to others of the same table."
 IN_LEDGER = (
-    "A ledger counts by Renyi curves over all releases, so that it asks more for this one than its own epsilon, which "
-    "holds for it alone."
+    "A ledger counts by Renyi curves over all releases, so that it asks more for this fit than the epsilon that this "
+    "fit alone claims."
 )
 
 _OTHERS = (
@@ -116,8 +118,22 @@ def evaluations_in_words(n: int | None, form: Form) -> str:
     return f"{runs} {of} so far, this one included. Choosing among them is outside the guarantee."
 
 
-def in_odds(epsilon: float, delta: float, unit: str) -> tuple[str, ...]:
+SEEN: Mapping[Of, str] = {
+    "fit": "this table",
+    "published": "this table and the numbers published about it",
+    **dict.fromkeys(("sweep", "run", "sum"), "this table, with all that it may have been picked from,"),
+}
+"""What is seen under a claim, by what the claim is of."""
+
+
+def in_odds(epsilon: float, delta: float, unit: str, seen: str = "this table") -> tuple[str, ...]:
     """What epsilon and delta promise, to somebody who has met neither.
+
+    Args:
+        epsilon: of all that is seen.
+        delta: of all that is seen.
+        unit: of privacy.
+        seen: in words.
 
     >>> in_odds(1.0, 1e-6, "row")[0]
     'Seeing this table changes the odds that any one row is in the real table by a factor of at most 2.72.'
@@ -125,14 +141,14 @@ def in_odds(epsilon: float, delta: float, unit: str) -> tuple[str, ...]:
     one = unit_in_words(unit)
     if epsilon > math.log(1e6):
         return (
-            f"Epsilon is so large that the guarantee says next to nothing: the odds that any one {one} is in the real "
-            "table may change by a factor of more than a million.",
+            f"Epsilon is so large that the guarantee says next to nothing: seeing {seen} may change the odds that any "
+            f"one {one} is in the real table by a factor of more than a million.",
             _delta(delta),
         )
     factor, share = math.exp(epsilon), math.exp(epsilon) / (1 + math.exp(epsilon))
     at_most = Decimal(100 * share).quantize(Decimal("0.1"), rounding=ROUND_CEILING)
     return (
-        f"Seeing this table changes the odds that any one {one} is in the real table by a factor of at most "
+        f"Seeing {seen} changes the odds that any one {one} is in the real table by a factor of at most "
         f"{loss(factor)}.",
         f"Somebody who held it as likely as not, knows all other rows and has any computing power, is then at most "
         f"{at_most}% sure, whatever else they know. The same holds for anything that could be learned about the {one} "

@@ -9,6 +9,10 @@ _STREAM = re.compile(rb"stream\r?\n(.*)\r?\nendstream", re.DOTALL)
 _SHOWN = re.compile(rb"/(F\d+) [\d.]+ Tf|<([0-9A-Fa-f]+)>(?=[^\[\]]*?(?:Tj|\]|<|-?\d))")
 
 
+_LIGATURES = str.maketrans({"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"})
+"""What some fonts draw as one letter."""
+
+
 def pages(pdf: bytes) -> list[str]:
     """What each page says, in the order in which it is drawn."""
     objects = {int(found[1]): found[2] for found in _OBJECT.finditer(pdf)}
@@ -24,7 +28,7 @@ def _text(objects: dict[int, bytes], page: bytes) -> str:
                 letters = fonts.get(font.decode(), {})
                 continue
             codes = (int(shown[i : i + 4], 16) for i in range(0, len(shown), 4))
-            said.append("".join(letters.get(code, "") for code in codes))
+            said.append("".join(letters.get(code, "") for code in codes).translate(_LIGATURES))
     return "".join(said)
 
 

@@ -11,7 +11,7 @@ import pytest
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Verdict
 from reports import render_html
-from reports.books import OUTSIDE, Books, books_of
+from reports.books import AFTER_RELEASE, AFTER_RUN, OUTSIDE, Books, books_of, position_of
 
 LEDGER = {
     "dataset": "adult", "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.29934,
@@ -91,6 +91,31 @@ def test_a_release_in_a_ledger_shows_where_and_how_the_dataset_stands(evaluation
     assert "5f" * 16 in said
     assert f"understudy ledger verify --holds {'e6' * 32}" in said
     assert OUTSIDE not in said
+
+
+def test_the_position_is_that_after_all_that_the_run_drew_and_says_so(evaluation: Evaluation) -> None:
+    account = {key: LEDGER[key] for key in ("dataset", "unit", "total_epsilon", "total_delta")}
+    noted = stating(evaluation, ledger=LEDGER)
+    after = replace(noted, provenance={**noted.provenance, "ledger": {**account, "spent_epsilon": 2.6}})
+    page = render_html(after)
+    assert f"0.4 of 3 left in the ledger {AFTER_RUN}" in text_of(page).split("Key figures")[0]
+    assert f"as it stood {AFTER_RUN};" in section(page)
+    assert "2.6 by all releases" in section(page)
+    assert f"as it stood {AFTER_RELEASE};" in section(render_html(noted))
+
+
+@pytest.mark.parametrize(
+    "booked",
+    [
+        None, "x", {}, {"spent_epsilon": 2.6},
+        {**LEDGER, "dataset": "another", "spent_epsilon": 2.6}, {**LEDGER, "total_epsilon": 4.0, "spent_epsilon": 2.6},
+        {**LEDGER, "spent_epsilon": "2.6"}, {**LEDGER, "spent_epsilon": 1.0},
+    ],
+)  # fmt: skip
+def test_a_position_of_another_account_or_that_cannot_be_read_is_passed_over(booked: Any) -> None:
+    found = position_of(LEDGER, booked)
+    assert found is not None
+    assert (found["spent_epsilon"], found["moment"]) == (2.10012, AFTER_RELEASE)
 
 
 def test_names_are_quoted_for_the_shell() -> None:

@@ -58,6 +58,23 @@ def test_the_page_is_quiet_and_nothing_sticks_out(
         assert [one for one in visit.page.evaluate(shown) if one != "ranking"] == list(SECTIONS)
 
 
+BROKEN = """[...document.querySelectorAll('code')].flatMap(code => [...code.childNodes].filter(one => {
+  const range = document.createRange();
+  range.selectNodeContents(one);
+  const lines = new Set([...range.getClientRects()].map(box => box.top));
+  return one.nodeType === 3 && /^[a-z_0-9.]+$/.test(one.data) && lines.size > 1;
+}).map(one => one.data))"""
+"""Parts of dotted names that are broken within a word."""
+
+
+@pytest.mark.parametrize("width", [1440, 1100, 390])
+def test_no_name_of_a_measure_is_broken_within_a_word(browser: Any, reports: dict[str, Path], width: int) -> None:
+    with visiting(browser, reports["three"], width) as visit:
+        visit.page.evaluate(OPEN)
+        assert visit.page.locator("wbr").count() > 20
+        assert visit.page.evaluate(BROKEN) == []
+
+
 def test_the_verdict_is_on_the_first_screen(browser: Any, reports: dict[str, Path]) -> None:
     with visiting(browser, reports["three"]) as visit:
         box = visit.page.locator(".verdicts > li").last.bounding_box()

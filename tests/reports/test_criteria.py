@@ -29,7 +29,7 @@ def test_an_attack_that_alarms_is_an_alarm_of_its_criterion(evaluation: Evaluati
     for title in ("Singling out", "Linkability", "Inference", "Identifiability (clause 8)"):
         assert quiet[title].word == "no alarm"
         assert loud[title].word == "alarm"
-    assert "0.012 (0.0070 to 0.017)" in loud["Singling out"].text
+    assert "0.0120 (0.0070 to 0.0170)" in loud["Singling out"].text
     assert "0.020 would have been seen" in quiet["Singling out"].text
 
 
@@ -47,6 +47,13 @@ def test_a_claim_is_quoted_rounded_up_and_a_void_one_is_called_void(evaluation: 
     assert "epsilon 0.999 at delta 1e\u22126, unit row" in answers(evaluation, first)[title].text
     void = replace(first, statement={**(first.statement or {}), "private": False})
     assert answers(evaluation, void)[title].text.startswith("void")
+
+
+def test_a_claim_is_that_of_all_that_counts_with_the_table(evaluation: Evaluation) -> None:
+    drawn = {"epsilon": 1.5, "delta": 1e-6, "n_fits": 3}
+    picked = replace(evaluation, provenance={**evaluation.provenance, "release": None, "composed": drawn})
+    said = answers(picked, picked.candidates[0])["Privacy parameters and unit of privacy"].text
+    assert said == "epsilon 1.5 at delta 1e\u22126, for all 3 private releases that its run drew, unit row"
 
 
 def test_what_was_audited_is_told_beside_the_claim(audited: Evaluation) -> None:

@@ -233,6 +233,32 @@ def test_names_of_files_stay_as_they_are_in_the_provenance(evaluation: Evaluatio
     assert text.count("A <b>census") == 2
 
 
+def test_only_the_policy_table_of_the_named_or_single_table_is_open(
+    evaluation: Evaluation, verdicts_of: Verdicts
+) -> None:
+    def opened(found: Evaluation, release: str | None) -> list[bool]:
+        tags = Page(render_html(found, verdicts=verdicts_of(found), release=release)).tags
+        return [
+            "open" in attributes for tag, attributes in tags if tag == "details" and attributes.get("class") == "judged"
+        ]
+
+    assert opened(evaluation, "mst") == [True, False, False]
+    assert opened(evaluation, None) == [False] * 3
+    assert opened(replace(evaluation, candidates=evaluation.candidates[1:2]), None) == [True]
+
+
+def test_a_number_and_the_ends_of_its_interval_have_as_many_decimals(
+    audited: Evaluation, verdicts_of: Verdicts
+) -> None:
+    page = render_html(audited, verdicts=verdicts_of(audited), release="mst")
+    one = r"\u2212?\d+\.(\d+)"
+    beside = rf"{one}(?:</\w+>)?(?:<br>|\s|;|\(|<small>|95% interval )*{one} to {one}|{one} \[{one}, {one}\]"
+    found = [[part for part in groups if part] for groups in re.findall(beside, page)]
+    assert len(found) > 100
+    assert [parts for parts in found if len({len(part) for part in parts}) > 1] == []
+    assert {len(parts[0]) for parts in found} == {3, 4}
+
+
 def test_several_policies_are_shown_with_their_names(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     verdicts = (*verdicts_of(evaluation), *verdicts_of(evaluation, "public"))
     text = Page(render_html(evaluation, verdicts=verdicts)).text

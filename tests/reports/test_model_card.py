@@ -1,6 +1,7 @@
 """A model card says what an officer may quote, the public form of it nothing that was measured, and names stay text."""
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,8 +19,9 @@ from markdown_it import MarkdownIt
 
 import reports.model_card as package
 from evaluate.privacy.audit.conclusions import conclude
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.verdict import Verdict
+from reports.books import exact
 from reports.model_card import (
     CardError,
     CardFacts,
@@ -33,9 +35,8 @@ from reports.model_card import (
     write_card,
 )
 from reports.model_card.hugging_face import LICENSES, front_matter
-from reports.model_card.privacy import together_of
+from reports.text import loss
 from synth.dp.budget import Budget
-from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, names
 from synth.schema import build_schema
@@ -244,29 +245,114 @@ def test_a_statement_that_cannot_be_read_is_no_guarantee(evaluation: Evaluation,
     assert validate(card)["privacy"]["status"] == "none"
 
 
-def test_what_was_drawn_together_is_said_together(evaluation: Evaluation) -> None:
-    swept = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
-    of_sweep = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
-    said = card_content(public_card(of_sweep, "mst", FACTS))["privacy"]["together"]
-    assert said == {"fits": 3, "epsilon": 4.2, "delta": 2e-6}
+def rows(card: ModelCard) -> list[tuple[str, int, float]]:
+    """What a card says was drawn together."""
+    return [(one["of"], one["releases"], one["epsilon"]) for one in validate(card)["privacy"]["composition"]]
 
 
-@pytest.mark.parametrize("swept", [None, {"releasable": True, "composed": {"epsilon": 1, "delta": 1e-6, "n_fits": 1}}])
-def test_published_numbers_and_their_table_are_priced_together(evaluation: Evaluation, swept: object) -> None:
-    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6}, "n_fits": 1}
-    found = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept, "public_report": published})
-    for card in (public_card(found, "mst", FACTS), internal_card(found, "mst", FACTS)):
-        assert card_content(card)["privacy"]["together"] == {"fits": 2, "epsilon": 1.5, "delta": 1e-6}
-        assert "epsilon 1.5 at delta 1e\u22126, by 2" in to_markdown(card)
-    assert together_of(found, "another") == together_of(replace(found, provenance={"sweep": swept}), "another")
+def leads(card: ModelCard) -> tuple[float, float, str]:
+    """The claim that a card leads with, which is the same in every place of it."""
+    said, written = validate(card)["privacy"], to_markdown(card)
+    assert (
+        f"epsilon {loss(said['epsilon'])} at delta {loss(said['delta'])}, unit" in written.split("## Intended use")[0]
+    )
+    assert f"| epsilon | {loss(said['epsilon'])} (exactly {exact(said['epsilon'])}) |" in written
+    assert f"factor of at most {loss(math.exp(said['epsilon']))}" in said["in_words"][0]
+    return said["epsilon"], said["delta"], said["claim_of"]
 
 
-@pytest.mark.parametrize("damage", [{"together": None}, {"together": {"epsilon": 1.5}}, {"n_fits": None}])
-def test_published_numbers_at_an_unreadable_price_make_no_card(evaluation: Evaluation, damage: dict[str, Any]) -> None:
-    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6}, "n_fits": 1, **damage}
-    found = replace(evaluation, provenance={**evaluation.provenance, "public_report": published})
-    with pytest.raises(BudgetError, match="published numbers are damaged"):
-        public_card(found, "mst", FACTS)
+def with_known(evaluation: Evaluation, **known: Any) -> Evaluation:
+    return replace(evaluation, provenance={**evaluation.provenance, **known})
+
+
+SWEEP = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
+BOTH = {"epsilon": 1.5, "delta": 1e-6, "private": True}
+PUBLISHED = {"table": "mst", "together": BOTH, "n_fits": 1}
+EVERY = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 3}
+
+
+def test_a_point_of_a_sweep_is_quoted_at_the_price_of_the_whole(evaluation: Evaluation) -> None:
+    card = public_card(with_known(evaluation, sweep=SWEEP, release="mst"), "mst", FACTS)
+    assert leads(card)[:2] == (4.2, 2e-6)
+    assert rows(card) == [("fit", 1, 0.9987), ("sweep", 3, 4.2)]
+
+
+@pytest.mark.parametrize("form", [public_card, internal_card])
+def test_a_table_is_quoted_at_the_price_of_all_that_leaves_with_it(
+    evaluation: Evaluation, form: Callable[..., ModelCard]
+) -> None:
+    found = with_known(evaluation, sweep=None, public_report=PUBLISHED, release="mst", composed=EVERY)
+    card = form(found, "mst", FACTS)
+    assert leads(card) == (1.5, 1e-6, "the table and the numbers published about it")
+    assert rows(card) == [("fit", 1, 0.9987), ("published", 2, 1.5), ("run", 3, 3.25)]
+    said = " ".join(card_content(card)["privacy"]["in_words"])
+    assert "Seeing this table and the numbers published about it changes the odds" in said
+    assert "this fit alone claims 0.999" in said
+    assert "all 3 private releases that its run drew come to epsilon 3.25" in said
+    written = to_markdown(card)
+    assert "| all 3 private releases that its run drew | 3 | 3.25 | 2e\u22126 |" in written
+    assert "epsilon 1.08 of this fit alone |" in written
+
+
+def test_a_table_that_stands_alone_is_quoted_at_its_own_price(evaluation: Evaluation) -> None:
+    card = public_card(with_known(evaluation, sweep=None, release="mst", composed=None), "mst", FACTS)
+    assert leads(card)[::2] == (0.9987, "this fit alone")
+    assert rows(card) == [("fit", 1, 0.9987)]
+    assert "What was drawn together" not in to_markdown(card)
+
+
+def test_an_audit_is_of_the_fit_alone(audited: Evaluation) -> None:
+    card = internal_card(with_known(audited, public_report=PUBLISHED), "mst", FACTS)
+    assert card_content(card)["privacy"]["audit"]["outcome"] == "within the claim"
+    assert "claim of this fit alone 0.9987: within the claim." in to_markdown(card)
+
+
+def test_published_numbers_without_secure_noise_void_the_card(evaluation: Evaluation) -> None:
+    published = {**PUBLISHED, "together": {**BOTH, "private": False}}
+    card = public_card(with_known(evaluation, public_report=published), "mst", FACTS)
+    assert validate(card)["privacy"]["status"] == "void"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"public_report": {**PUBLISHED, "together": None}},
+        {"public_report": {**PUBLISHED, "together": {"epsilon": 1.5, "private": True}}},
+        {"public_report": {**PUBLISHED, "together": {"epsilon": 1.5, "delta": 1e-6}}},
+        {"public_report": {**PUBLISHED, "n_fits": None}},
+        {"public_report": {**PUBLISHED, "table": "another"}},
+        {"sweep": {"releasable": True, "composed": None}},
+        {"sweep": {"releasable": True, "composed": {"epsilon": 4.2}}},
+        {"composed": []},
+        {"composed": {**EVERY, "epsilon": -1}},
+        {"composed": {**EVERY, "n_fits": 0}},
+    ],
+)
+def test_a_price_that_cannot_be_read_makes_no_card(evaluation: Evaluation, damage: dict[str, Any]) -> None:
+    with pytest.raises(EvaluationError, match="the evaluation is damaged"):
+        public_card(with_known(evaluation, **damage), "mst", FACTS)
+
+
+NOTE = {
+    "dataset": "adult", "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.3,
+    "spent_epsilon": 2.1, "total_epsilon": 3.0, "total_delta": 1e-6,
+}  # fmt: skip
+
+
+def test_the_ledgers_position_is_that_after_all_that_the_run_drew(evaluation: Evaluation) -> None:
+    booked = {"dataset": "adult", "unit": "row", "spent_epsilon": 2.5, "total_epsilon": 3.0, "total_delta": 1e-6}
+    noted = with_statement(evaluation, ledger=NOTE)
+    for known, spent, left, moment in (
+        ({"ledger": booked}, 2.5, 0.5, "after all that this run drew"),
+        ({"ledger": {**booked, "dataset": "another"}}, 2.1, 0.9, "when this release was reserved"),
+        ({"ledger": {**booked, "spent_epsilon": "x"}}, 2.1, 0.9, "when this release was reserved"),
+        ({}, 2.1, 0.9, "when this release was reserved"),
+    ):
+        card = public_card(with_known(noted, **known), "mst", FACTS)
+        held = validate(card)["privacy"]["ledger"]
+        assert (held["spent_epsilon"], held["left_epsilon"]) == (spent, pytest.approx(left))
+        assert held["moment"].startswith(moment)
+        assert f"| as it stood | {held['moment']} |" in to_markdown(card)
 
 
 def test_a_card_tells_of_other_fits_and_of_an_origin_that_nobody_saw(evaluation: Evaluation) -> None:
@@ -299,11 +385,10 @@ def test_a_point_of_a_sweep_that_nobody_pays_for_has_no_card(evaluation: Evaluat
 
 
 def test_a_table_that_its_job_did_not_name_counts_with_all_that_the_job_drew(evaluation: Evaluation) -> None:
-    drawn = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 3}
-    for release, together in (("mst", None), ("sdv.tvae", drawn), (None, drawn)):
-        found = replace(evaluation, provenance={**evaluation.provenance, "composed": drawn, "release": release})
-        said = together_of(found, "mst")
-        assert (None if said is None else said.epsilon) == (None if together is None else 3.25)
+    for release, epsilon in (("mst", 0.9987), ("sdv.tvae", 3.25), (None, 3.25)):
+        card = public_card(with_known(evaluation, composed=EVERY, release=release), "mst", FACTS)
+        assert leads(card)[0] == epsilon
+        assert rows(card) == [("fit", 1, 0.9987), ("run", 3, 3.25)]
 
 
 BY_NAME = {"evaluations": 8, "tables": 9, "by_name": {"evaluations": 3, "tables": 5}}

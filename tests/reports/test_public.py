@@ -20,10 +20,12 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
+from evaluate.finding import Outcome
 from evaluate.policy import build_policy
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.released import release_numbers, released_schedule
-from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
+from evaluate.released.numbers import Released
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_reading import evaluation_from
 from reports import public_page
 from reports.audits import audit_note
@@ -34,8 +36,8 @@ from reports.glossary import GLOSSARY, entry
 from reports.public import render_public, write_public_html
 from reports.public_facts import PublicFacts, public_facts
 from reports.public_pictures import column_chart, released_strip
-from reports.public_verdict import public_verdict
-from reports.text import compact, count, loss, number, percent
+from reports.public_verdict import PublicVerdict, public_verdict
+from reports.text import alike, compact, count, loss, number, percent
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
@@ -171,6 +173,7 @@ def test_another_real_table_leaves_every_byte_as_it_is(
 
 PUBLIC_PLACES = (
     "statement", "audit", "generator", "public_report", "by_name", "versions", "sweep", "composed", "name", "release",
+    "ledger",
 )  # fmt: skip
 """Parts of an evaluation that the report may read: of the candidate's own, those that are public."""
 
@@ -217,8 +220,8 @@ def test_no_value_outside_the_whitelist_moves_a_byte(
 def test_facts_have_no_place_for_an_evaluation(known: PublicFacts) -> None:
     assert not [v for v in asdict(known).values() if isinstance(v, Evaluation | Candidate)]
     assert set(asdict(known)) == {
-        "title", "table", "policy", "n_rows", "columns", "generator", "statement", "unverified", "together",
-        "publication", "audit", "valid", "schema", "attempts", "version",
+        "title", "table", "policy", "n_rows", "columns", "generator", "statement", "unverified", "claims",
+        "ledger", "publication", "audit", "valid", "schema", "attempts", "version",
     }  # fmt: skip
 
 
@@ -299,16 +302,18 @@ def public_list(facts: PublicFacts) -> set[str]:
     if facts.schema is not None:
         allowed |= of(facts.schema.model_dump(mode="json")) | written(len(facts.schema.kept))
     if facts.valid is not None:
-        allowed |= of([facts.valid.value, facts.valid.low, facts.valid.high])
+        allowed |= beside(facts.valid)
     if facts.statement is not None:
         allowed |= stated(facts.table, facts.statement)
-    if facts.together is not None:
-        allowed |= of(facts.together.model_dump())
+    if facts.claims is not None:
+        allowed |= of([asdict(one) for one in facts.claims.all])
+    if facts.ledger is not None:
+        allowed |= of(facts.ledger)
     if facts.publication is not None:
         found = facts.publication
-        allowed |= stated("", found.statement) | stated("", found.together) | of([found.n_fits, found.every])
+        allowed |= stated("", found.statement) | stated("", found.together) | of([found.n_fits])
         for one in found.numbers:
-            allowed |= of(one.to_dict()) | written(one.deviation)
+            allowed |= of(one.to_dict()) | written(one.deviation) | beside(one)
             tops = [1.0, max(max(o.high, o.expected or 0) for o in found.numbers if o.counts == "half rows" and (
                     o.measure == "columns.tvd.released") == (one.measure == "columns.tvd.released"))]  # fmt: skip
             for top in tops:
@@ -318,7 +323,14 @@ def public_list(facts: PublicFacts) -> set[str]:
     allowed |= audited(facts)
     verdict = public_verdict(facts)
     sizes = (len(verdict.findings), len(verdict.hidden), len(facts.policy.rules), verdict.n_binding)
+    allowed |= of(len(verdict.hidden) - verdict.n_binding_hidden) | tokens(verdict.held)
     return allowed | of([*sizes, verdict.n_binding_hidden, *(f.estimate.value for f in verdict.findings if f.estimate)])
+
+
+def beside(found: Estimate | Released) -> set[str]:
+    """A number with the ends of its interval, alone and with as many decimals each."""
+    ends = (found.value, found.low, found.high)
+    return of(list(ends)) | set().union(*(tokens(text) for text in alike(*ends)))
 
 
 def stated(name: str, statement: Any) -> set[str]:
@@ -433,11 +445,73 @@ def test_the_verdict_rests_on_what_is_public_and_says_what_it_leaves_out(known: 
         "privacy.audit.excess": shown["privacy.audit.excess"],
     }  # fmt: skip
     assert [rule.measure for rule in verdict.hidden] == ["privacy.membership.auc", "columns.tvd.excess"]
-    assert "2 rest on numbers that stay inside, 1 of them binding" in page
-    assert public_page.ALL_HOLD not in public_page._words(replace(verdict, outcome="PASS"))
-    assert public_page._symbol(replace(verdict, outcome="PASS")) == "open"
-    whole = replace(verdict, outcome="PASS", hidden=())
-    assert (public_page._words(whole), public_page._symbol(whole)) == (public_page.ALL_HOLD, "pass")
+    assert "<b>Not shown:</b> Membership attack, AUC, and 1 that only warns." in page
+    assert "<b>nothing is said of them here</b>" in page
+
+
+def held(verdict: PublicVerdict, *outcomes: Outcome) -> PublicVerdict:
+    """A verdict with as many binding rules, of these outcomes."""
+    first = verdict.findings[0]
+    return replace(verdict, findings=tuple(replace(first, outcome=outcome) for outcome in outcomes))
+
+
+def test_rules_that_are_not_shown_are_counted_and_take_the_tick_away(known: PublicFacts) -> None:
+    verdict = replace(public_verdict(known), outcome="PASS")
+    for outcomes, said in (
+        (("PASS",), "1 of 2 binding rules can be shown publicly; it holds"),
+        (("PASS", "PASS"), "2 of 3 binding rules can be shown publicly; both hold"),
+        (("PASS",) * 3, "3 of 4 binding rules can be shown publicly; all of these hold"),
+        (("PASS", "FAIL", "FAIL"), "3 of 4 binding rules can be shown publicly; 1 holds, 2 fail"),
+        (("INCONCLUSIVE",), "1 of 2 binding rules can be shown publicly; 1 is open"),
+        ((), "None of 1 binding rules can be shown publicly"),
+    ):
+        assert held(verdict, *outcomes).held == said  # type: ignore[arg-type]
+    part = held(verdict, "PASS", "PASS")
+    assert (public_page._words(known, part), public_page._symbol(known, part)) == (part.held, "part")
+    whole = replace(part, hidden=())
+    assert (public_page._words(known, whole), public_page._symbol(known, whole)) == (public_page.ALL_HOLD, "pass")
+
+
+def test_a_table_without_a_guarantee_never_looks_like_one_that_has_it(
+    evaluation: Evaluation, synthetic: pd.DataFrame, known: PublicFacts
+) -> None:
+    plain = with_provenance(evaluation)
+    looks = {}
+    for name, told in (
+        ("guaranteed", known),
+        ("none", facts(with_candidate(plain, statement=None, audit=None), synthetic)),
+        ("unverified", facts(with_provenance(evaluation, split=None, release=None), synthetic)),
+    ):
+        for whole in (False, True):
+            hidden = () if whole else public_verdict(known).hidden
+            for outcome in ("PASS", "INCONCLUSIVE", None):
+                verdict = replace(public_verdict(known), outcome=outcome, hidden=hidden)
+                looks[name, whole, outcome] = public_page._words(told, verdict), public_page._symbol(told, verdict)
+    own = {look for (name, *_), look in looks.items() if name == "guaranteed"}
+    assert not own & {look for (name, *_), look in looks.items() if name != "guaranteed"}
+    assert {symbol for (name, *_), (_, symbol) in looks.items() if name != "guaranteed"} == {"bare"}
+    assert {symbol for _, symbol in own} == {"part", "pass", "open", "none"}
+
+
+def test_the_verdict_stands_with_its_audience_its_policy_and_what_is_not_guaranteed(
+    evaluation: Evaluation, synthetic: pd.DataFrame, page: str
+) -> None:
+    ruled = "For <b><bdi>a partner under contract</bdi></b>, under policy <b><bdi>partner</bdi></b>, version 3"
+    assert f"{ruled}.</p>" in page
+    bare = with_candidate(with_provenance(evaluation), statement=None, audit=None)
+    assert f"{ruled}; <b>no formal guarantee</b>.</p>" in render_public(facts(bare, synthetic))
+    lenient = render_public(facts(bare, synthetic, policy=LENIENT))
+    assert f"<span>{public_page.BARE}</span>" in lenient
+    assert "i-pass" not in lenient.partition("<main>")[2].partition("</section>")[0]
+
+
+def test_words_of_the_trade_are_explained_where_they_stand(page: str) -> None:
+    statement = page.partition('id="guarantee"')[2].partition("</section>")[0]
+    assert statement.count("zero-out<small>the real table against the same with one unit blanked out") == 2
+    for said in ("<b>Rho</b> is what", "<b>Own delta</b> is the part", "<b>Sigma</b> is the", "<b>sensitivity</b> the"):
+        assert statement.count(said) == 1
+    assert "A second, coarser way of adding up losses (Renyi divergences)" in statement
+    assert statement.count("Renyi") == 2
 
 
 def test_the_internal_verdict_never_shows(evaluation: Evaluation, synthetic: pd.DataFrame, page: str) -> None:
@@ -470,7 +544,11 @@ def test_a_table_without_a_guarantee_says_so_and_claims_nothing(
     assert told.claim is None
 
 
-NOT_READ = ("nothing else was read off real rows", "No name, hash or count of a real table is among it")
+NOT_READ = (
+    "nothing else was read off real rows", "No name, hash or count of a real table is among it",
+    "no number here was read off real rows but under a budget", "no row of a real table was read for them",
+    "The guarantee is for the source table as a whole", "See the privacy statement: epsilon",
+)  # fmt: skip
 """What is true of a table with a guarantee, and of no other."""
 
 
@@ -502,6 +580,7 @@ def test_what_is_not_read_off_real_rows_is_said_where_a_guarantee_holds_and_nowh
         page = render_public(told)
         assert not any(said in page for said in NOT_READ)
         assert "may be that of the training rows" in page
+        assert "guarantee: nothing bounds what the table itself tells of real rows</p>" in page
         assert unexplained(page, told) == {}
 
 
@@ -514,7 +593,7 @@ def test_an_epsilon_that_nobody_verified_is_no_fact_and_passes_nothing(
     assert told.claim is None
     assert "UNVERIFIED" in cover
     assert "it was not verified" in cover
-    assert "No verified guarantee" in cover
+    assert "NO VERIFIED GUARANTEE" in cover
     assert "\u03b5" not in cover
     assert "&epsilon;" not in cover
     ruled = {finding.rule.measure: finding.outcome for finding in public_verdict(told).findings}
@@ -531,7 +610,7 @@ def test_a_void_statement_has_no_epsilon_on_the_cover_and_never_passes(
     told = facts(with_candidate(with_provenance(evaluation), statement=void), synthetic)
     cover = render_public(told).partition("<main>")[2].partition("</section>")[0]
     assert "VOID" in cover
-    assert "No formal guarantee" in cover
+    assert "no formal guarantee" in cover
     assert "epsilon;" not in cover
     assert public_verdict(replace(told, policy=LENIENT)).outcome == "FAIL"
 
@@ -543,13 +622,16 @@ def test_a_table_that_was_picked_counts_with_all_that_it_was_picked_from(
     named = with_provenance(evaluation, composed=everything)
     assert evaluation.candidates[0].statement is not None
     own = evaluation.candidates[0].statement["epsilon"]
-    assert facts(named, synthetic).claim == (own, 1e-6)
+    alone = facts(named, synthetic)
+    assert alone.claim == (own, 1e-6)
+    assert "The job drew more, which stays inside: all 3 private releases" in render_public(alone)
+    assert unexplained(render_public(alone), alone) == {}
     for release in ("other", None):
         told = facts(with_provenance(named, composed=everything, release=release), synthetic)
         assert told.claim == (3.25, 2e-6)
         page = render_public(told)
         assert "= 3.25</b>" in page
-        assert "All 3 releases that its run drew" in page
+        assert "that of all 3 private releases that its run drew" in page
         assert unexplained(page, told) == {}
     uncounted = facts(with_provenance(evaluation, release=None), synthetic)
     assert uncounted.claim == (2 * own, 2e-6)
@@ -612,8 +694,21 @@ def test_a_candidate_that_is_not_there_and_damaged_numbers_are_refused(
     for damage in ({"numbers": [{}]}, {"statement": None}, {"every": 3}, {"n_fits": "x"}):
         content = {**evaluation.provenance["public_report"], **damage}
         changed = replace(evaluation, provenance={**evaluation.provenance, "public_report": content})
-        with pytest.raises(BudgetError, match="damaged"):
+        with pytest.raises((BudgetError, EvaluationError), match="damaged"):
             facts(changed, synthetic)
+
+
+def test_the_ledger_is_shown_as_it_stood_after_all_that_the_run_drew(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    booked = {"dataset": "patients", "unit": "row", "spent_epsilon": 3.75, "total_epsilon": 10.0, "total_delta": 1e-6}
+    after, before = "after all that this run drew", "when this release was reserved"
+    for ledger, spent, moment in ((booked, "3.75", after), (None, "2.25", before)):
+        told = facts(with_provenance(evaluation, ledger=ledger), synthetic)
+        page = render_public(told)
+        assert f"<dt>Spent by all releases</dt><dd>{spent} " in page
+        assert f"As it stood {moment}" in page
+        assert unexplained(page, told) == {}
 
 
 @pytest.mark.parametrize("width", [1440, 390])

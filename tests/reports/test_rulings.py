@@ -1,5 +1,6 @@
 """What an officer reads first: the words, the end of the interval that decided, waivers, and self-tests that fail."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -90,6 +91,49 @@ def test_the_verdict_stands_in_one_line_with_its_audience_and_its_policy() -> No
     verdict, evaluation = judged(date(2026, 5, 31))
     page = render_html(evaluation, verdicts=[verdict])
     assert "to <b><bdi>partners</bdi></b>, under policy <b><bdi>p</bdi></b>, version 2" in page
+
+
+def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee(
+    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
+) -> None:
+    first = evaluation.candidates[0]
+    void = replace(first, name="void", statement={**(first.statement or {}), "private": False})
+    several = replace(evaluation, candidates=(*evaluation.candidates, void))
+    verdicts = verdicts_of(several)
+    page = render_html(several, verdicts=verdicts, release=first.name)
+    cover, policy = page.split('id="policy"')[0], page.split('id="policy"')[1].split('id="weakest"')[0]
+    lines = re.findall('<p class="line">.*?</p>', cover, re.DOTALL)
+    summaries = re.findall('<details class="judged".*?</summary>', policy, re.DOTALL)
+    assert len(lines) == len(summaries) == len(verdicts) == 4
+    for said in (*lines, *summaries):
+        for name in (verdicts[0].audience, verdicts[0].policy):
+            assert f"<bdi>{name}</bdi>" in said
+        assert f"version {verdicts[0].version}" in said
+    for listed in (lines, summaries):
+        assert ["no formal guarantee" in said for said in listed] == [False, True, True, True]
+        assert "its privacy statement is void" in listed[3]
+    unverified = replace(evaluation, provenance={**evaluation.provenance, "split": None})
+    assert "its privacy statement is unverified" in render_html(unverified, verdicts=verdicts_of(unverified))
+
+
+def test_a_warning_that_fails_does_not_look_like_a_binding_rule_that_fails() -> None:
+    def shown(severity: str) -> tuple[str, str]:
+        verdict, evaluation = judged(date(2026, 5, 31), severity=severity)
+        page = render_html(evaluation, verdicts=[verdict])
+        policy, weakest = page.split('id="policy"')[1].split('id="weakest"')
+        return policy.split("</summary>")[1], weakest.split("</ol>")[0]
+
+    for binding in shown("fail"):
+        assert '<span class="badge fail">' in binding
+        assert "i-fail" in binding
+        assert "WARNING" not in binding
+    for warning in shown("warn"):
+        assert '<span class="badge warn">' in warning
+        assert "#i-warn" in warning
+        assert "WARNING</span>" in warning
+        assert "FAIL" in warning
+        assert "changes no verdict" in warning
+        assert "badge fail" not in warning
 
 
 def test_self_tests_that_did_not_come_out_are_said_beside_the_verdict_and_told_in_the_limits() -> None:

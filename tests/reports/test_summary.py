@@ -68,17 +68,18 @@ def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: 
 def test_of_a_sweep_the_price_of_all_fits_is_told(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
     swept = {"releasable": True, "composed": {"epsilon": 4.2, "delta": 2e-6, "n_fits": 3}, "points": []}
     of_sweep = replace(evaluation, provenance={**evaluation.provenance, "sweep": swept})
-    assert "epsilon 0.999, delta 1e\u22126; 3 releases together 4.2 |" in to_summary(of_sweep, verdicts_of(evaluation))
+    told = "epsilon 4.2, delta 2e\u22126, for all private fits of the sweep that the table is from, 3 in number; "
+    assert f"{told}this fit alone 0.999 |" in to_summary(of_sweep, verdicts_of(evaluation))
 
 
 def test_of_numbers_that_are_published_too_the_price_of_both_is_told(
     evaluation: Evaluation, verdicts_of: Verdicts
 ) -> None:
-    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6}, "n_fits": 1}
+    published = {"table": "mst", "together": {"epsilon": 1.5, "delta": 1e-6, "private": True}, "n_fits": 1}
     found = replace(evaluation, provenance={**evaluation.provenance, "public_report": published})
     summary = to_summary(found, verdicts_of(evaluation))
-    assert summary.count("releases together") == 1
-    assert "epsilon 0.999, delta 1e\u22126; 2 releases together 1.5 |" in summary
+    assert summary.count("numbers published about it; this fit alone 0.999 |") == 1
+    assert "| epsilon 1.5, delta 1e\u22126, for the table and the numbers published about it; this fit" in summary
 
 
 def test_waivers_are_told_with_who_why_and_until_when(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
@@ -140,8 +141,10 @@ def test_the_ledger_is_as_it_stands_after_all_fits_of_the_run(evaluation: Evalua
     note = {"dataset": "patients", "unit": "row", "reservation": "r", "entry": "e", "epsilon": 1.1, "total_delta": 1e-5}
     first, *others = evaluation.candidates
     stated = {**(first.statement or {}), "ledger": {**note, "spent_epsilon": 1.0, "total_epsilon": 3.0}}
+    after = {"dataset": "patients", "unit": "row", "spent_epsilon": 2.5, "total_epsilon": 3.0, "total_delta": 1e-5}
     booked = replace(
         evaluation, candidates=(replace(first, statement=stated), *others),
-        provenance={**evaluation.provenance, "ledger": {"left_epsilon": 0.5}},
+        provenance={**evaluation.provenance, "ledger": after},
     )  # fmt: skip
-    assert "Ledger of `patients`: epsilon 0.5 of 3 is left." in to_summary(booked, verdicts_of(evaluation)[:1])
+    left = "Ledger of `patients`: epsilon 0.5 of 3 is left after all that this run drew."
+    assert left in to_summary(booked, verdicts_of(evaluation)[:1])

@@ -143,7 +143,10 @@ def test_the_page_says_what_all_fits_come_to_and_whether_any_may_go(tmp_path: Pa
     unpaid, paid = render_html(swept()), render_html(swept(releasable=True))
     assert "Nothing of this sweep may be released" in unpaid
     assert "&epsilon; = 21.5" in unpaid
-    assert "<b>&epsilon; = 21.5</b> for the whole sweep" in paid
+    cover = paid.split('id="verdict"')[1].split("</section>")[0]
+    assert "&epsilon; = 21.5</b> at" in cover
+    assert "for all private fits of the sweep that the table is from" in cover
+    assert "this fit alone: &epsilon; = " in cover
     assert "4 of the 15 points of a sweep over one real table: 900 training rows" in paid
     assert "Nothing of this sweep may be released" not in paid
     assert "releasing any of their tables, or all" in paid

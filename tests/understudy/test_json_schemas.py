@@ -19,6 +19,12 @@ from evaluate.waiver import build_waivers
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
 from synth.schema import build_schema
+from tests.understudy.bundle.small_bundle import fill, seal_both
+from understudy.bundle.documents import canonical, parsed
+from understudy.bundle.errors import BundleError
+from understudy.bundle.keys import load_signer, make_keys
+from understudy.bundle.sign_off import SignOff
+from understudy.bundle.withdrawal import Withdrawal
 from understudy.job import build_job
 from understudy.json_schemas import KINDS, json_schema
 from understudy.policies import find_policy, names
@@ -209,6 +215,48 @@ def test_an_evaluation_with_a_value_of_another_type_is_refused(
     assert not accepts("evaluation", changed)
     with pytest.raises(EvaluationError):
         evaluation_from(json.dumps(changed))
+
+
+@pytest.mark.parametrize("waiver_until", [None, "2999-01-01"])
+@pytest.mark.parametrize("signed", [True, False])
+def test_what_two_people_write_into_a_bundle_is_a_sign_off_and_a_withdrawal(
+    workspace: Any, waiver_until: str | None, signed: bool
+) -> None:
+    make_keys(workspace.folder / "a.key", {})
+    signer = load_signer(workspace.folder / "a.key", {}) if signed else None
+    bundle = seal_both(fill(workspace.folder / "bundle", waiver_until=waiver_until), signer)
+    key = ["--key", workspace.folder / "a.key"] if signed else []
+    by = ["--name", "A. Lind", "--role", "officer"]
+    second = ["--second-name", "B. Ode", "--second-role", "counsel"]
+    ran = workspace.run("sign-off", bundle, *by, *second, *key)
+    assert ran.exit_code == 0, ran.stderr
+    ran = workspace.run("withdraw", bundle, *by, "--reason", "a column was misdeclared", *key)
+    assert ran.exit_code == 0, ran.stderr
+    for kind, model, path in (
+        ("sign-off", SignOff, bundle / "sign-off.json"),
+        ("withdrawal", Withdrawal, bundle / "withdrawal.json"),
+        ("withdrawal", Withdrawal, bundle / "public" / "withdrawal.json"),
+    ):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        jsonschema.validate(content, json_schema(kind))
+        assert (content["signer"] is not None) == signed
+        for key_of_it in (*content, "unheard_of"):
+            changed = {name: value for name, value in content.items() if name != key_of_it}
+            if key_of_it == "unheard_of":
+                changed[key_of_it] = 1
+            assert not accepts(kind, changed), key_of_it
+            with pytest.raises(BundleError):
+                parsed(path.name, as_canonical(changed), model)
+        assert canonical(parsed(path.name, path.read_bytes(), model)) == path.read_bytes()
+
+
+def as_canonical(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, sort_keys=True, indent=1, separators=(",", ": ")) + "\n").encode("ascii")
+
+
+def test_the_help_names_every_kind(workspace: Any) -> None:
+    said = " ".join(workspace.run("json-schema", "--help").stdout.split())
+    assert not [kind for kind in KINDS if kind not in said]
 
 
 def test_the_command_prints_the_json_schema_and_knows_no_other(workspace: Any) -> None:

@@ -13,7 +13,8 @@ import yaml
 from evaluate.released.shares import released_schedule
 from evaluate.result import Evaluation
 from evaluate.result_reading import evaluation_from
-from reports.text import loss
+from reports.books import AFTER_RUN
+from reports.text import loss, room
 from synth.dp.accounting import rdp_curve
 from synth.dp.curve import RdpCurve
 from synth.dp.events import event_of
@@ -149,12 +150,31 @@ def test_every_text_of_a_run_says_what_table_and_numbers_come_to(done: Path, wor
     both = evaluation_of(done).provenance["public_report"]["together"]
     assert evaluation_of(done).provenance["composed"]["epsilon"] == both["epsilon"]
     asked, written = (
-        yaml.safe_load(path.read_text())["privacy"]["together"]
+        yaml.safe_load(path.read_text())["privacy"]
         for path in (place.with_suffix(".yaml"), out / "public" / "model-card.yaml")
     )
-    assert asked == written == {"fits": 2, "epsilon": both["epsilon"], "delta": both["delta"]}
-    assert f"epsilon {loss(both['epsilon'])}" in place.read_text()
-    assert f"2 releases together {loss(both['epsilon'])} |" in (out / "summary.md").read_text()
+    assert asked == written
+    assert (asked["epsilon"], asked["delta"]) == (both["epsilon"], both["delta"])
+    assert [(one["of"], one["releases"]) for one in asked["composition"]] == [("fit", 1), ("published", 2)]
+    told = f"epsilon {loss(both['epsilon'])}, delta {loss(both['delta'])}, for the table and the numbers published"
+    assert f"Privacy: epsilon {loss(both['epsilon'])} at delta" in place.read_text()
+    assert told in (out / "summary.md").read_text()
+    page = (out / "public" / publishing.REPORT).read_text()
+    assert f"&epsilon; = {loss(both['epsilon'])}</b>" in page
+
+
+def test_every_text_of_a_run_says_one_position_of_the_ledger_and_of_which_moment(done: Path) -> None:
+    out, (held,) = done / "out", open_ledger(done / "ledger.db").holdings()
+    booked = evaluation_of(done).provenance["ledger"]
+    assert booked["spent_epsilon"] == held.spent_epsilon
+    for path in (out / "public" / "model-card.yaml", out / "cards" / "independent.yaml"):
+        position = yaml.safe_load(path.read_text())["privacy"]["ledger"]
+        assert (position["spent_epsilon"], position["left_epsilon"]) == (held.spent_epsilon, held.left_epsilon)
+        assert position["moment"] == AFTER_RUN
+    for path in (out / "report.html", out / "public" / publishing.REPORT):
+        assert f"{loss(held.spent_epsilon)} <small>" in path.read_text()
+        assert AFTER_RUN in path.read_text()
+    assert f"{room(held.left_epsilon)} of 10 is left {AFTER_RUN}." in (out / "summary.md").read_text()
 
 
 def test_a_run_pays_for_the_fit_and_the_numbers(done: Path) -> None:
@@ -224,9 +244,10 @@ def test_nothing_in_the_public_folder_names_the_real_table(done: Path) -> None:
 
 PUBLIC_PARTS = {
     "statement", "audit", "generator", "expected", "public_report", "attempts", "versions", "run_id", "schema", "name",
-    "job", "policy_sha256", "release", "composed", "sweep",
+    "job", "policy_sha256", "release", "composed", "sweep", "ledger",
 }  # fmt: skip
-"""Parts of an evaluation that what is public may rest on: configuration, what was released, the declared schema."""
+"""Parts of an evaluation that what is public may rest on: configuration, what was released and what that cost, the
+declared schema."""
 
 
 def ordered(content: dict[str, Any]) -> dict[str, Any]:

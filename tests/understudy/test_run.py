@@ -225,7 +225,8 @@ def heed_interrupts() -> None:
 def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_number: int, code: int) -> None:
     workspace.write_table(table(60_000, 1))
     workspace.write_schema(n_units=60_000)
-    workspace.write_job(generators={"mst": {}, "again": {"generator": "mst", "n_bins": 500}})
+    # A fit of seconds: a finished one would be kept.
+    workspace.write_job(generators={"aim": {"n_bins": 500, "max_model_mb": 500.0}})
     before = workspace.listing()
     process = subprocess.Popen(
         [sys.executable, "-m", "understudy", "run", "job.toml", "--out", "out"],

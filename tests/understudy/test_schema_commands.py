@@ -97,3 +97,51 @@ def test_a_declared_schema_may_be_declared_onto_itself_by_force(workspace: Any) 
     once = path.read_text(encoding="utf-8")
     assert workspace.run("schema", "declare", path, "--out", path, "--force", "--measure-all").exit_code == 0
     assert path.read_text(encoding="utf-8") == once
+
+
+def test_every_limit_that_nobody_edited_is_warned_of_and_nothing_of_its_value_is_in_the_warning(workspace: Any) -> None:
+    inferred, out = infer(workspace), workspace.folder / "declared.toml"
+    ran = workspace.run("schema", "declare", inferred, "--out", out, "--measure", "town")
+    warned = [line for line in ran.stderr.splitlines() if line.startswith("Warning: column ")]
+    assert [line.split("'")[1] for line in warned] == ["age", "income"]
+    assert "`infer` read the bounds off the table, and nobody has changed that" in warned[0]
+    assert "whoever declares what was read off the table says that it is public all the same" in ran.stderr
+    columns = tomllib.loads(out.read_text())["columns"]
+    limits = [str(limit) for name in ("age", "income") for limit in columns[name]["bounds"]]
+    assert not [limit for limit in limits if limit in ran.stderr]
+    assert "read_off" not in out.read_text(encoding="utf-8")
+
+
+def test_limits_that_somebody_replaced_are_declared_without_a_warning(workspace: Any) -> None:
+    inferred, out = infer(workspace), workspace.folder / "declared.toml"
+    text, columns = inferred.read_text(encoding="utf-8"), tomllib.loads(inferred.read_text(encoding="utf-8"))["columns"]
+    for name in ("age", "income"):
+        low, high = columns[name]["bounds"]
+        text = text.replace(f"bounds = [{low}, {high}]", f"bounds = [{low - 1}, {high + 1}]")
+    inferred.write_text(text, encoding="utf-8")
+    ran = workspace.run("--json", "schema", "declare", inferred, "--out", out, "--measure", "town")
+    assert (ran.exit_code, ran.json["unconfirmed"]) == (0, [])
+    assert "Warning" not in ran.stderr
+
+
+def test_what_is_asserted_is_one_line_for_each_column_however_long_and_without_padding(workspace: Any) -> None:
+    long = "x" * 300
+    path = workspace.write_schema(status="inferred")
+    path.write_text(path.read_text().replace("North", long), encoding="utf-8")
+    ran = workspace.run("schema", "declare", path, "--out", workspace.folder / "declared.toml")
+    assert ran.exit_code == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    (line,) = (line for line in lines if line.startswith("  column 'town': "))
+    assert long in line
+    assert line.endswith("not read off this table")
+    assert [line for line in lines if line != line.rstrip()] == []
+    columns = tomllib.loads(path.read_text())["columns"]
+    assert len([line for line in lines if line.startswith("  column ")]) == len(columns)
+
+
+def test_a_proposal_whose_status_alone_was_changed_is_no_declared_schema(workspace: Any) -> None:
+    inferred = infer(workspace)
+    inferred.write_text(inferred.read_text().replace('"inferred"', '"declared"'), encoding="utf-8")
+    ran = workspace.run("schema", "check", workspace.folder / "table.csv", "--schema", inferred)
+    assert ran.exit_code == 2
+    assert "pass the file to `understudy schema declare`" in ran.stderr

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -13,11 +13,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
+from synth.output import whole_file
 from understudy.batch import earlier
 from understudy.batch.listing import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
 from understudy.batch.outcome import BAD, BROKEN, NOT_STARTED, Outcome, exit_code, finished, outcome_of
 from understudy.batch.workers import LOCKS, LOOK_EVERY_S, Workers
-from understudy.console import Console, Tell, duration
+from understudy.console import Console, Tell, duration, printable
 from understudy.exit_codes import DONE, INTERRUPTED, TERMINATED
 from understudy.unfinished import tidy, wait_for_workers
 
@@ -150,6 +151,7 @@ def _settled(job: BatchJob, progress: _Progress) -> bool:
 def _standing(job: BatchJob) -> Outcome | None:
     """What a job has come to before it is begun; none where it is to be begun."""
     if job.spec is None:
+        _log_fault(job)
         return Outcome(job.name, BAD, error=job.fault)
     other = earlier.difference(job)
     if other is None:
@@ -161,6 +163,15 @@ def _standing(job: BatchJob) -> Outcome | None:
     why = other or earlier.BROKEN
     error = f"an output folder must be new: {str(job.out)!r} is there, {why}; remove it, or name another --out"
     return Outcome(job.name, BAD, error=error)
+
+
+def _log_fault(job: BatchJob) -> None:
+    """Write why a job cannot be used into its log, where an earlier start may have left another reason.
+
+    Where there is no room for it the summary says the same.
+    """
+    with suppress(OSError, OutputError), whole_file(job.log) as beside:
+        beside.write_text(f"Error: {printable(job.fault)}.\n", encoding="utf-8")
 
 
 def _run(waiting: deque[BatchJob], progress: _Progress, settings: Settings) -> BaseException | None:

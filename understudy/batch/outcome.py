@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.batch.listing import BatchJob
+from understudy.bundle.manifest import MANIFEST
+from understudy.console import printable
 from understudy.exit_codes import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED
 from understudy.unfinished import requested
 
@@ -33,11 +35,13 @@ class Outcome:
         name: of the job.
         state: one of this module's.
         earlier: whether an earlier start of the batch finished it.
-        epsilon: that its private fits promise together, or have reserved where they are not finished; none: no such.
+        epsilon: of all that the job drew together, private fits and published numbers; where it is not finished, of
+            all that it has reserved in a ledger, added up; none: nothing private, or no ledger knows.
         seconds: that its process took in this start; none where there was no process.
         out: the output's folder; none where there is none.
         error: one sentence without full stop; empty where nothing went wrong.
         exit_status: of its process, minus a signal's number; none where there was no process.
+        signed_by: fingerprint of the key that signs the output; none: nobody does, or there is none.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Outcome:
     out: Path | None = None
     error: str = ""
     exit_status: int | None = None
+    signed_by: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -114,10 +119,13 @@ def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
     if evaluation is None or verdict is None or verdict.get("verdict", "") not in (PASSED, FAIL, OPEN, None):
         return None
     try:
-        epsilon = _promised(evaluation)
+        epsilon = _drawn(evaluation)
     except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
         return None
-    return Outcome(job.name, verdict["verdict"] or NO_VERDICT, earlier=earlier, epsilon=epsilon, out=job.out)
+    signer = (read_content(job.out / MANIFEST) or {}).get("signer")
+    signed_by = signer if isinstance(signer, str) else None
+    state = verdict["verdict"] or NO_VERDICT
+    return Outcome(job.name, state, earlier=earlier, epsilon=epsilon, out=job.out, signed_by=signed_by)
 
 
 def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -170,22 +178,30 @@ def _last_error(log: Path) -> str:
     except OSError:
         return ""
     found = next((line for line in reversed(lines) if line.startswith("Error: ")), "")
-    words = "".join(sign if sign.isprintable() else " " for sign in found.removeprefix("Error: "))
-    return words[:MOST_CHARACTERS].rstrip(". ")
+    return printable(found.removeprefix("Error: "))[:MOST_CHARACTERS].rstrip(". ")
 
 
-def _promised(evaluation: Mapping[str, Any]) -> float | None:
-    """What the private fits of a finished job promise together: composed in a sweep, else added up."""
-    swept = provenance_of(evaluation).get("sweep")
-    if swept and swept.get("composed"):
-        return float(swept["composed"]["epsilon"])
-    stated = [one["statement"]["epsilon"] for one in evaluation.get("candidates", ()) if one.get("statement")]
-    return float(sum(stated)) if stated else None
+def _drawn(evaluation: Mapping[str, Any]) -> float | None:
+    """What all that a finished job drew comes to, as its run composed it; added up where that composed nothing.
+
+    Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
+    """
+    known = provenance_of(evaluation)
+    if known.get("composed"):
+        return float(known["composed"]["epsilon"])
+    stated = [one.get("statement") for one in evaluation.get("candidates", ())]
+    stated.append((known.get("public_report") or {}).get("statement"))
+    drawn = [float(one["epsilon"]) for one in stated if one]
+    return sum(drawn) if drawn else None
 
 
 def _reserved(job: BatchJob) -> float | None:
-    """What the private fits of an unfinished job may have reserved, added up as the job asks for it."""
-    points = {} if job.spec is None else job.spec.points
-    asked = [points[label].epsilon for label in requested(job.out) if label in points]
+    """What an unfinished job has reserved in a ledger, added up as the job asks for it."""
+    if job.spec is None:
+        return None
+    points, labels = job.spec.points, requested(job.out)
+    asked = [points[label].epsilon for label in labels if label in points]
+    if job.spec.public_report is not None and labels - points.keys():  # what is no candidate's is the numbers'
+        asked.append(job.spec.public_report.epsilon)
     known = [float(epsilon) for epsilon in asked if isinstance(epsilon, int | float)]
     return sum(known) if known else None

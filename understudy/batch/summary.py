@@ -14,8 +14,10 @@ from synth.schema_file import read_schema
 from understudy.batch.listing import SUMMARY_CSV, SUMMARY_JSON, BatchJob
 from understudy.batch.outcome import Outcome
 
-FIELDS = ("job", "state", "finished_earlier", "epsilon", "seconds", "out", "error", "exit_code", "exit_status")
-HEADINGS = ("job", "state", "epsilon", "seconds", "output", "error")
+FIELDS = (
+    "job", "state", "finished_earlier", "epsilon", "seconds", "out", "error", "exit_code", "exit_status", "signed_by",
+)  # fmt: skip
+HEADINGS = ("job", "state", "epsilon in all", "seconds", "output", "error")
 MOST_SHOWN = 90
 """Characters of an error in a table on a terminal; the rest is in the files."""
 
@@ -114,6 +116,7 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
         "error": outcome.error or None,
         "exit_code": outcome.exit_code,
         "exit_status": outcome.exit_status,
+        "signed_by": outcome.signed_by,
     }
 
 

@@ -22,6 +22,7 @@ from synth.validation import Frozen, sentence
 from understudy.bundle.errors import BundleError
 from understudy.bundle.folder import read_plain
 from understudy.bundle.keys import Signer, fingerprint
+from understudy.console import printable
 
 DIGEST, SIGNATURE = ".sha256", ".sig"
 LIMIT_BYTES = 16 * 2**20
@@ -83,15 +84,6 @@ class Opened(Generic[D]):
     sha256: str
     problems: tuple[Problem, ...]
     signer: str | None = None
-
-
-def printable(text: str) -> str:
-    """A text as it may be shown: what a hostile file holds rewrites no terminal.
-
-    >>> len(printable(chr(27)))
-    4
-    """
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def canonical(document: BaseModel) -> bytes:

@@ -6,12 +6,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there, open_document, printable
+from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there, open_document
 from understudy.bundle.errors import BundleError
 from understudy.bundle.folder import Contents, contents, digest
 from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
 from understudy.bundle.sign_off import SignOff
 from understudy.bundle.withdrawal import Withdrawal
+from understudy.console import printable
 
 _D = TypeVar("_D", bound=Document)
 _L = TypeVar("_L", bound=Later)

@@ -66,7 +66,7 @@ def _show_events(books: "Books", console: "Console") -> None:
     rows = [
         (
             *(_digits(event.rho), _share(event.rho, rho), _digits(event.delta) if event.delta else "-"),
-            *(str(event.count), f"{_printable(event.what)}: {event.mechanism}, {_noise(event)}"),
+            *(str(event.count), f"{event.what}: {event.mechanism}, {_noise(event)}"),
         )
         for event in books.schedule.events
     ]
@@ -99,9 +99,9 @@ def _show_totals(books: "Books", priced: "Priced", console: "Console") -> None:
 
 
 def _show_verdict(books: "Books", priced: "Priced", console: "Console") -> None:
-    name = _printable(books.name)
+    name = books.name
     for sentence in priced.against:
-        console.say(f"{name}: FAIL: {_printable(sentence)}.")
+        console.say(f"{name}: FAIL: {sentence}.")
     if books.claim is None:
         console.say(
             f"{name}: epsilon={priced.epsilon:.6g} at delta={books.schedule.delta:.3g}; the file claims nothing."
@@ -156,7 +156,3 @@ def _digits(value: float | None) -> str:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else ascii(text)

@@ -10,6 +10,7 @@ from understudy.cli.signing import SignKey, signer_of
 
 if TYPE_CHECKING:
     from understudy.batch.conduct import BatchResult
+    from understudy.bundle.keys import Signer
     from understudy.console import Console
 
 
@@ -49,7 +50,7 @@ def batch(  # noqa: PLR0913 - options of the command line
 
     console, began = console_of(ctx), datetime.now().astimezone()
     found = listed(jobs, out)
-    signer_of(sign_key, console)
+    signer = signer_of(sign_key, console)
     options = [
         *(["--restart"] if restart else []),
         *(["--debug"] if console.debug else []),
@@ -60,6 +61,7 @@ def batch(  # noqa: PLR0913 - options of the command line
     def sum_up(result: "BatchResult") -> None:
         content.update(content_of(result.outcomes, result.exit_code, began), ledgers=accounts(found))
         _show(result, content["ledgers"], console)
+        _warn_of_unsigned(result, signer, console)
         write_summary(content, out)
 
     result = conduct(found, Settings(out.absolute(), workers, timeout_s, fail_fast, options), console, sum_up)
@@ -79,3 +81,12 @@ def _show(result: "BatchResult", ledgers: "list[dict[str, Any]]", console: "Cons
         console.say(account_line(account))
     counts = ", ".join(f"{state} {n}" for state, n in result.states.items())
     console.say(f"Jobs: {counts}; exit code {result.exit_code}")
+
+
+def _warn_of_unsigned(result: "BatchResult", signer: "Signer | None", console: "Console") -> None:
+    """Name the outputs that are there and that the given key does not sign; a seal is not made anew."""
+    if signer is None:
+        return
+    others = [o.name for o in result.outcomes if o.out is not None and o.signed_by != signer.fingerprint]
+    if others:
+        console.warn(f"finished earlier, and not signed by the key of --sign-key: {', '.join(others)}")

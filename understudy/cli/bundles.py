@@ -217,14 +217,12 @@ def _day(text: str | None) -> date | None:
 
 def _show(found: "Verification", console: "Console") -> None:
     """What the bundle is, who stands behind it, what speaks against it, and the conclusion last."""
-    from understudy.bundle.documents import printable
-
     for line in _description(found):
-        console.say(printable(line[:LONGEST]))
+        console.say(line[:LONGEST])
     for sentence in found.notes:
         console.note(f"Note: {sentence}.")
     for problem in found.problems[:N_SHOWN]:
-        console.say(printable(f"{problem.kind.upper()}: {problem.sentence}"[:LONGEST]))
+        console.say(f"{problem.kind.upper()}: {problem.sentence}"[:LONGEST])
     if len(found.problems) > N_SHOWN:
         console.say(f"... and {len(found.problems) - N_SHOWN} more; --json names all")
     n_files = 0 if found.manifest is None else len(found.manifest.files)

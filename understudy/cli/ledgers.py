@@ -78,7 +78,10 @@ def open_total(  # noqa: PLR0913 - options of the command line
 
 
 def show(ctx: typer.Context, url: Url = None) -> int:
-    """Show totals, what was spent of them and what is left."""
+    """Show totals, what was spent of them by now and what is left.
+
+    A card or a report says how a ledger stood after its run; this says how it stands now.
+    """
     console, holdings = console_of(ctx), _ledger(url).holdings()
     headings = ("dataset", "unit", "epsilon", "delta", "spent", "left", "releases")
     rows = [
@@ -89,6 +92,7 @@ def show(ctx: typer.Context, url: Url = None) -> int:
         for held in holdings
     ]
     console.table(headings, rows)
+    console.say("Spent and left are as of now, after every reservation that was made, used or not.")
     console.result({"holdings": [_holding(held) for held in holdings]})
     return DONE
 
@@ -142,7 +146,7 @@ def history(ctx: typer.Context, name: MaybeName = None, url: Url = None) -> int:
     rows = [_row(entry) for entry in entries]
     console.table(("seq", "time (UTC)", "kind", "token", "of what"), rows)
     columns = ("time", "kind", "dataset", "unit", "token", "body", "previous", "hash")
-    plain = [{"seq": entry.seq, **{key: _printable(getattr(entry, key)) for key in columns}} for entry in entries]
+    plain = [{"seq": entry.seq, **{key: str(getattr(entry, key)) for key in columns}} for entry in entries]
     console.result({"entries": plain})
     return DONE
 
@@ -229,7 +233,7 @@ def _row(entry: "Entry") -> tuple[str, ...]:
     said = _words(entry)
     of = f"{entry.dataset} by {entry.unit}" + (f": {said}" if said else "")
     cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], of)
-    return (str(entry.seq), *map(_printable, cells))
+    return (str(entry.seq), *map(str, cells))  # a damaged one may hold anything
 
 
 def _words(entry: "Entry") -> str:
@@ -246,11 +250,6 @@ def _words(entry: "Entry") -> str:
         if isinstance(said, dict)
         else "(cannot be read)"
     )
-
-
-def _printable(value: object) -> str:
-    text = str(value)
-    return text if text.isprintable() else ascii(text)
 
 
 def _number(text: str) -> Any:

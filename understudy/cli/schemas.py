@@ -18,6 +18,11 @@ DECLARE = (
 )
 FROM_SDV = "Example: understudy schema from-sdv metadata.json --data patients.csv --out patients.schema.toml"
 TO_SDV = "Example: understudy schema to-sdv patients.schema.toml --out metadata.json"
+UNCONFIRMED = (
+    "whoever declares what was read off the table says that it is public all the same: confirm each, replace it by "
+    "what is known without the table, or let a private fit measure it (--measure); the same goes for kinds, decimals "
+    "and what may be missing"
+)
 CHECK = "Example: understudy schema check patients.csv --schema patients.schema.toml"
 
 
@@ -52,6 +57,7 @@ def infer(
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
     from synth.infer import infer_schema
+    from synth.read_off import read_off
     from synth.schema_file import write_schema
     from synth.table import read_table
 
@@ -59,7 +65,7 @@ def infer(
     _check_output(out, force)
     with console.stage("infer"):
         schema = infer_schema(read_table(table), target=target, entity=entity, constraints=constraints)
-    write_schema(schema, out)
+    write_schema(schema, out, read_off(schema))
     kinds = {name: column.kind for name, column in schema.columns.items()}
     console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
     personal = [name for name, column in schema.columns.items() if column.kind == "personal" and not column.drop]
@@ -103,22 +109,33 @@ def declare(  # noqa: PLR0913 - options of the command line
     ] = False,
     force: Force = False,
 ) -> int:
-    """Declare a schema public, and show, column by column, what you thereby assert."""
+    """Declare a schema public, and show, column by column, what you thereby assert.
+
+    Warns of every limit that `infer` read off the table and that nobody has changed since.
+    """
     from synth.declare import assertions, declare_schema, measurable
-    from synth.schema_file import read_schema, write_schema
+    from synth.read_off import unconfirmed
+    from synth.schema_file import read_proposal, write_schema
 
     console = console_of(ctx)
     _check_output(out, force)
-    schema = read_schema(inferred)
+    schema, noted = read_proposal(inferred)
     names = [*(measure or ()), *(measurable(schema) if measure_all else ())]
     declared = declare_schema(schema, n_units=n_units, dataset=dataset, measure=names)
     asserted = assertions(declared)
+    taken_over = unconfirmed(schema, declared, noted)
     write_schema(declared, out)
     console.say("By this schema you assert that the following is public, whatever the table holds:")
-    console.table(("column", "public"), asserted)
+    for place, (subject, sentence) in enumerate(asserted):
+        console.say(f"  {f'column {subject!r}' if place < len(declared.columns) else subject}: {sentence}")
+    for name, sentence in taken_over:
+        console.warn(sentence if name is None else f"column {name!r}: {sentence}")
+    if taken_over:
+        console.warn(UNCONFIRMED)
     console.say(f"Schema: {out} (declared)")
     said = [{"column": column, "public": sentence} for column, sentence in asserted]
-    console.result({"schema": str(out), "status": declared.status, "assertions": said})
+    told = [{"column": column, "sentence": sentence} for column, sentence in taken_over]
+    console.result({"schema": str(out), "status": declared.status, "assertions": said, "unconfirmed": told})
     return 0
 
 

@@ -222,6 +222,7 @@ def test_models_are_fitted_once_for_the_same_tables():
     assert study.study_of(given) is study.study_of(given)
 
 
+@pytest.mark.slow
 def test_models_of_real_rows_serve_every_synthetic_table_beside_them():
     given = tables("flag", entity="who")
     real = Real.prepare(given.train, given.holdout, given.schema)

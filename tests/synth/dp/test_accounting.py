@@ -87,7 +87,7 @@ EVENTS = st.one_of(
 
 
 @given(plan=st.lists(EVENTS, min_size=1, max_size=3))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_the_claim_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
     assert_ordered(plan)
 
@@ -125,6 +125,7 @@ def test_a_subsampled_run_costs_what_the_reference_accountants_say() -> None:
     assert accountants[NeighboringRelation.REPLACE_ONE] == pytest.approx(14.14, rel=0.01)
 
 
+@pytest.mark.slow
 def test_opacus_is_a_third_opinion_on_a_subsampled_run() -> None:
     prv = pytest.importorskip("opacus.accountants", reason="opacus is not installed").PRVAccountant()
     prv.history = [(1.0, 500 / 32_561, 6512)]
@@ -263,7 +264,9 @@ def of_entities(n_columns: int, k: int, rounds: int) -> Plan:
 
 @pytest.mark.parametrize("delta", [1e-6, LEAST_DELTA])
 @pytest.mark.parametrize("epsilon", [0.001, 1.0, 50.0, 99.9])
-@pytest.mark.parametrize(("n_columns", "k"), [(1, 1), (1, 1000), (60, 3), (1000, 1)])
+@pytest.mark.parametrize(
+    ("n_columns", "k"), [(1, 1), pytest.param(1, 1000, marks=pytest.mark.slow), (60, 3), (1000, 1)]
+)
 def test_odd_plans_are_calibrated_to_the_target_as_well(n_columns: int, k: int, epsilon: float, delta: float) -> None:
     k = min(k, 20) if epsilon < 0.01 else k  # noise of many millions is a matter of seconds
     schedule = calibrate(of_entities(n_columns, k, 3), epsilon, delta)

@@ -1,5 +1,6 @@
 """`understudy batch` from start to end, and what a second start takes for finished."""
 
+import errno
 import json
 import os
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from understudy.batch.earlier import _rests_on_expired_waiver
+from understudy.bundle.keys import load_signer, make_keys
 
 
 def start(workspace: Any, jobs: Any, *arguments: object) -> Any:
@@ -103,6 +105,72 @@ def test_a_pattern_that_matches_nothing_is_one_sentence_and_leaves_nothing(works
     assert ran.stderr.count("\n") == 1
     assert ran.stderr.startswith("Error: no job file is called so")
     assert not jobs.out.exists()
+
+
+def refused(ran: Any, jobs: Any) -> None:
+    """One clear sentence, exit code 2, and no job begun."""
+    assert ran.exit_code == 2
+    assert ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith("Error: ")
+    assert str(jobs.out) in ran.stderr
+    assert not (jobs.out / "one").exists()
+    assert not (jobs.out / "one.log").exists()
+
+
+def test_a_file_in_the_folder_s_place_is_one_sentence_and_is_left(workspace: Any, jobs: Any) -> None:
+    jobs.write("one")
+    jobs.out.write_text("mine")
+    refused(start(workspace, jobs), jobs)
+    assert jobs.out.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("what", "there"),
+    [("pathlib.Path.mkdir", False), ("filelock.FileLock.acquire", True), ("pathlib.Path.unlink", True)],
+)
+def test_a_folder_that_nobody_may_write_to_is_one_sentence(
+    workspace: Any, jobs: Any, monkeypatch: pytest.MonkeyPatch, what: str, there: bool
+) -> None:
+    """As of a file system that is mounted to be read: to make the folder, to lock it, to remove the older summary."""
+    jobs.write("one")
+    if there:
+        (jobs.out / ".batch" / "locks").mkdir(parents=True)
+
+    def closed(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(jobs.out))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(what, closed)
+        ran = start(workspace, jobs)
+    refused(ran, jobs)
+    assert "Read-only file system" in ran.stderr
+
+
+def test_what_was_finished_earlier_without_the_key_is_said_not_to_be_signed(workspace: Any, jobs: Any) -> None:
+    """The seal of an output is not made anew; what this start makes is signed."""
+    make_keys(jobs.folder / "a.key", {})
+    signer = load_signer(jobs.folder / "a.key", {})
+    jobs.write("one", epsilon=None)
+    assert start(workspace, jobs, "--quiet").exit_code == 0
+    assert [job["signed_by"] for job in jobs.summary["jobs"]] == [None]
+    jobs.write("two", epsilon=None)
+    second = start(workspace, jobs, "--sign-key", jobs.folder / "a.key")
+    assert second.exit_code == 0, second.stderr
+    assert "Warning: finished earlier, and not signed by the key of --sign-key: one." in second.stderr
+    assert {job["job"]: job["signed_by"] for job in jobs.summary["jobs"]} == {"one": None, "two": signer.fingerprint}
+    assert json.loads((jobs.out / "two" / "manifest.json").read_text())["signer"] == signer.fingerprint
+    third = start(workspace, jobs)
+    assert "--sign-key" not in third.stderr
+
+
+def test_published_numbers_count_in_what_a_job_drew(workspace: Any, jobs: Any) -> None:
+    jobs.write("one", epsilon=0.5, release="independent", public_report={"epsilon": 0.2})
+    ran = start(workspace, jobs)
+    (job,) = jobs.summary["jobs"]
+    together = json.loads((jobs.out / "one" / "evaluation.json").read_text())["provenance"]["composed"]
+    assert job["epsilon"] == together["epsilon"]
+    assert 0.5 < job["epsilon"] < 0.7
+    assert "epsilon in all" in ran.stdout
 
 
 @pytest.mark.parametrize("option", [("--workers", 0), ("--timeout-s", 0), ("--timeout-s", "soon")])

@@ -227,6 +227,22 @@ def test_a_job_whose_log_is_a_folder_is_told(run: Conduct, jobs: Any) -> None:
     assert "Is a directory" in run("good").outcomes[0].error
 
 
+def test_a_job_whose_file_cannot_be_read_leaves_a_log_that_says_so_in_place_of_an_older_one(
+    run: Conduct, jobs: Any
+) -> None:
+    assert states(run("good")) == {"good": "PASS"}
+    (jobs.out / "gone.log").write_text("Error: of yesterday.\n")
+    paths = [jobs.folder / "good.toml", jobs.folder / "gone.toml"]
+    result = conduct(listed(paths, jobs.out), Settings(jobs.out), Console(quiet=True))
+    assert states(result)["gone"] == "bad input"
+    log = (jobs.out / "gone.log").read_text()
+    assert log == f"Error: {result.outcomes[1].error}.\n"
+    assert "there is no job at" in log
+    (jobs.out / "gone.log").unlink()
+    (jobs.out / "gone.log").mkdir()  # nothing else can be said where there is no room
+    assert states(conduct(listed(paths, jobs.out), Settings(jobs.out), Console(quiet=True)))["gone"] == "bad input"
+
+
 @pytest.fixture
 def held(jobs: Any) -> Iterator[Path]:
     jobs.out.mkdir()

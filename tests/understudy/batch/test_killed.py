@@ -89,7 +89,7 @@ def test_real_processes_that_are_killed_at_any_time_leave_no_orphan_and_no_unpai
     deaths, status = 0, None
     while deaths < 30 or status != 0:
         if status == 0:
-            jobs.out.rename(jobs.folder / f"done{deaths}")
+            jobs.out.rename(jobs.folder / f"done{len(list(jobs.folder.glob('done*')))}")
         process = subprocess.Popen(command, cwd=jobs.folder, env=environment)
         if deaths < 30:
             # Over all of a batch: loading, the two fits, and what is written at the end.

@@ -87,10 +87,10 @@ def test_an_evaluation_of_another_shape_ends_no_batch(jobs: Any) -> None:
         assert ended(jobs, 0).exit_code == 4
 
 
-def place(jobs: Any, *, verdict: str | None) -> None:
-    (jobs.out / "one").mkdir(parents=True)
+def place(jobs: Any, *, verdict: str | None, **provenance: Any) -> None:
+    (jobs.out / "one").mkdir(parents=True, exist_ok=True)
     statements = [{"epsilon": 0.5}, None, {"epsilon": 0.25}]
-    evaluation = {"provenance": {}, "candidates": [{"statement": stated} for stated in statements]}
+    evaluation = {"provenance": provenance, "candidates": [{"statement": stated} for stated in statements]}
     (jobs.out / "one" / "evaluation.json").write_text(json.dumps(evaluation))
     (jobs.out / "one" / "verdict.json").write_text(json.dumps({"verdict": verdict}))
 
@@ -100,6 +100,25 @@ def test_a_job_that_names_no_table_to_release_has_no_verdict_and_its_epsilons_ad
     found = ended(jobs, 0)
     assert found.state == "no verdict"
     assert found.epsilon == 0.75
+
+
+def test_the_epsilon_of_a_job_is_that_of_all_that_it_drew(jobs: Any) -> None:
+    """As its run composed it; where that composed nothing, the published numbers are added, too."""
+    together = {"composed": {"epsilon": 0.7, "delta": 1e-6, "n_fits": 3}, "sweep": {"composed": {"epsilon": 0.6}}}
+    numbers = {"public_report": {"statement": {"epsilon": 0.1}}}
+    for provenance, epsilon in ((together, 0.7), (numbers, 0.85), ({**numbers, **together}, 0.7)):
+        place(jobs, verdict="PASS", **provenance)
+        assert ended(jobs, 0).epsilon == pytest.approx(epsilon)
+
+
+def test_what_has_been_reserved_for_published_numbers_counts_too(jobs: Any) -> None:
+    reservations = jobs.out / ".one.unfinished" / "reservations"
+    reservations.mkdir(parents=True)
+    for label in ("independent", "_published"):
+        (reservations / f"{label}.json").write_text("{}")
+    path = jobs.write("one", release="independent", public_report={"epsilon": 0.2})
+    (job,) = listed([path], jobs.out)
+    assert outcome_of(Ended(job, -9, 1.5)).epsilon == pytest.approx(0.7)
 
 
 def test_the_last_error_of_a_long_and_hostile_log_is_one_printable_sentence(jobs: Any) -> None:

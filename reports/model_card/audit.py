@@ -1,0 +1,52 @@
+"""What an audit made of a claim, as a card says."""
+
+import math
+
+from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
+from evaluate.result import Candidate
+from reports.audits import audit_note
+from reports.limits import AUDIT_FAILED, NOT_AUDITED, audit_failed
+from reports.model_card import words
+from reports.model_card.shape import AuditOutcome, AuditSummary, Form
+
+STAND_IN = "public stand-in"
+
+
+def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
+    """What an audit found of the mechanism that a table was made by.
+
+    Args:
+        candidate: its audit may come from anyone and hold anything.
+        form: a public card holds no audit that ran on anything but a public stand-in.
+    """
+    note = audit_note(candidate)
+    if candidate.audit is None or note is None:
+        failed = audit_failed(candidate)
+        return _no_audit("no result" if failed else "not audited", AUDIT_FAILED if failed else NOT_AUDITED)
+    try:
+        found = Audit.from_dict(candidate.audit)
+    except AuditError:
+        return _no_audit("no result", note.sentence)
+    if form == "public" and not on_stand_in(found):
+        return _no_audit("not audited", "No audit ran on a public stand-in.")
+    return AuditSummary(
+        outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(found.verdict, WITHIN),
+        lower_bound=math.floor(100 * found.bound) / 100,
+        strongest=found.strongest,
+        confidence=found.confidence,
+        n_trials=found.n_trials,
+        in_words=tuple(said for said in (note.sentence, note.reading, note.evidence) if said),
+        cannot_see=words.NOT_SEEN,
+    )
+
+
+def on_stand_in(found: Audit) -> bool:
+    """Whether all of an audit ran on a public stand-in: what else it may have run on is not for the public."""
+    return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
+
+
+def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:
+    return AuditSummary(
+        outcome=outcome, lower_bound=None, strongest=None, confidence=None, n_trials=None, in_words=(sentence,),
+        cannot_see=words.NOT_SEEN,
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""What a table is judged and quoted by: a table of truth, what is damage, and that no claim is ever made smaller."""
+
+from typing import Any
+
+import pytest
+
+from evaluate.result import Candidate, Evaluation, EvaluationError
+from reports.claims import Claims, Composition
+
+OWN = {"epsilon": 1.0, "delta": 1e-6, "private": True}
+SWEEP = {"releasable": True, "composed": {"epsilon": 4.0, "delta": 1e-6, "n_fits": 3}}
+WIDER = {"epsilon": 4.5, "delta": 2e-6, "private": True}
+RUN = {"epsilon": 1.5, "delta": 2e-6, "n_fits": 2}
+PUBLISHED = {
+    "table": "m", "together": {"epsilon": 1.1, "delta": 1e-6, "private": True}, "n_fits": 1,
+    "statement": {"epsilon": 0.3, "delta": 1e-6, "private": True},
+}  # fmt: skip
+THREE = {"epsilon": 1.6, "delta": 2e-6, "n_fits": 3}
+
+
+def claims(
+    provenance: dict[str, Any], *others: dict[str, Any] | None, own: Any = OWN, name: str = "m"
+) -> Claims | None:
+    tables = [Candidate(f"other{i}", (), statement=one) for i, one in enumerate(others)]
+    first = Candidate("m", (), statement=own)
+    evaluation = Evaluation((first, *tables), {}, {}, provenance)
+    chosen = next(one for one in evaluation.candidates if one.name == name)
+    return Composition.of(evaluation).claims(chosen)
+
+
+def known(found: Claims | None) -> Claims:
+    assert found is not None
+    return found
+
+
+CASES = [
+    # Of one fit: its own claim, named for release or not.
+    ("one fit, named", {"release": "m", "composed": None}, (), ("fit", 1.0), None),
+    ("one fit, not named", {"release": None, "composed": None}, (), ("fit", 1.0), None),
+    ("one fit beside tables without a promise", {"release": None, "composed": None}, (None, None), ("fit", 1.0), None),
+    # Of several: the one that was named before anything was drawn was not picked.
+    ("two fits, this one named", {"release": "m", "composed": RUN}, (OWN,), ("fit", 1.0), ("run", 1.5)),
+    ("two fits, the other named", {"release": "other0", "composed": RUN}, (OWN,), ("run", 1.5), None),
+    ("two fits, none named", {"release": None, "composed": RUN}, (OWN,), ("run", 1.5), None),
+    # With published numbers.
+    ("numbers about it", {"release": "m", "composed": {**RUN, "epsilon": 1.1}, "public_report": PUBLISHED}, (),
+     ("published", 1.1), None),
+    ("numbers about it, and another fit", {"release": "m", "composed": THREE, "public_report": PUBLISHED}, (OWN,),
+     ("published", 1.1), ("run", 1.6)),
+    ("numbers about another", {"release": "other0", "composed": THREE,
+     "public_report": {**PUBLISHED, "table": "other0"}}, (OWN,), ("run", 1.6), None),
+    # Of a sweep, all of it, named or not.
+    ("a sweep, named", {"release": "m", "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
+     ("sweep", 4.0), None),
+    ("a sweep, none named", {"release": None, "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
+     ("sweep", 4.0), None),
+    ("a sweep with numbers", {"release": "m", "sweep": SWEEP, "composed": {"epsilon": 4.5, "delta": 2e-6, "n_fits": 4},
+     "public_report": {**PUBLISHED, "together": WIDER, "n_fits": 3}}, (OWN, OWN), ("published", 4.5), None),
+    ("a sweep with numbers about another", {"release": "other0", "sweep": SWEEP,
+     "composed": {"epsilon": 4.5, "delta": 2e-6, "n_fits": 4},
+     "public_report": {**PUBLISHED, "table": "other0", "together": WIDER, "n_fits": 3}}, (OWN, OWN),
+     ("run", 4.5), None),
+    ("a sweep whose run is not composed", {"release": None, "sweep": SWEEP}, (OWN, OWN), ("sweep", 4.0), None),
+    # From elsewhere, where nobody composed them: they add up.
+    ("offered alone", {"release": None}, (), ("fit", 1.0), None),
+    ("offered together", {"release": None}, (OWN, None), ("sum", 2.0), None),
+    ("not composed, named", {"release": "m"}, (OWN,), ("fit", 1.0), ("sum", 2.0)),
+    ("not composed, with numbers", {"release": None, "public_report": {**PUBLISHED, "every": None}}, (OWN,),
+     ("sum", 2.3), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("provenance", "others", "counted", "drawn"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with_it(
+    provenance: dict[str, Any], others: tuple[Any, ...], counted: tuple[str, float], drawn: tuple[str, float] | None
+) -> None:
+    found = known(claims(provenance, *others))
+    assert (found.alone.of, found.alone.epsilon) == ("fit", 1.0)
+    assert (found.counted.of, found.counted.epsilon) == (counted[0], pytest.approx(counted[1]))
+    assert (found.drawn is None) == (drawn is None)
+    if drawn is not None and found.drawn is not None:
+        assert (found.drawn.of, found.drawn.epsilon) == drawn
+        assert ("stays inside" in found.price_of_choice) == (drawn[0] == "run")
+    assert bool(found.reading) == (counted[0] != "fit")
+    assert found.counted in found.all
+    epsilons = [one.epsilon for one in found.all]
+    assert epsilons == sorted(epsilons)
+
+
+def test_a_table_without_a_claim_that_can_be_read_has_none() -> None:
+    assert claims({}, OWN, own=None) is None
+    for damage in ({"epsilon": 0}, {"epsilon": "1"}, {"delta": None}, {"delta": 1.0}):
+        assert claims({}, own={**OWN, **damage}) is None
+
+
+def test_no_claim_of_several_releases_is_smaller_than_that_of_one() -> None:
+    small = {"epsilon": 0.1, "delta": 1e-9, "n_fits": 2}
+    for provenance in (
+        {"composed": small},
+        {"sweep": {"releasable": True, "composed": small}},
+        {"public_report": {**PUBLISHED, "together": {**small, "private": True}}, "release": "m"},
+    ):
+        found = known(claims(provenance, OWN))
+        assert (found.counted.epsilon, found.counted.delta) >= (1.0, 1e-6)
+        assert found.counted.n_releases == 2
+        assert found.reading
+
+
+def test_what_was_picked_from_a_fit_without_secure_noise_is_not_private() -> None:
+    void = {**OWN, "private": False}
+    assert not known(claims({"composed": RUN}, void)).counted.private
+    assert known(claims({"composed": RUN, "release": "m"}, void)).counted.private
+    published = {**PUBLISHED, "together": {**PUBLISHED["together"], "private": False}}
+    assert not known(claims({"public_report": published, "release": "m"})).counted.private
+    assert not known(claims({}, own=void)).counted.private
+
+
+def test_a_statement_that_cannot_be_read_bounds_nothing_that_it_is_added_to() -> None:
+    assert not known(claims({}, {**OWN, "epsilon": "x"})).counted.private
+
+
+@pytest.mark.parametrize(
+    "provenance",
+    [
+        {"composed": []},
+        {"composed": "1.5"},
+        {"composed": {**RUN, "epsilon": True}},
+        {"composed": {**RUN, "delta": 1}},
+        {"composed": {**RUN, "n_fits": 0}},
+        {"composed": {"epsilon": 1.5, "delta": 1e-6}},
+        {"sweep": []},
+        {"sweep": {}},
+        {"sweep": {"composed": {"epsilon": 1.5, "delta": 1e-6}}},
+        {"public_report": []},
+        {"public_report": {**PUBLISHED, "table": "nobody"}},
+        {"public_report": {**PUBLISHED, "n_fits": "1"}},
+        {"public_report": {**PUBLISHED, "together": {**OWN, "private": 1}}},
+        {"public_report": {**PUBLISHED, "every": 3}},
+    ],
+)
+def test_what_no_run_writes_is_damage_and_never_the_claim_of_one_fit(provenance: dict[str, Any]) -> None:
+    with pytest.raises(EvaluationError, match="the evaluation is damaged"):
+        claims(provenance, OWN)

@@ -1,0 +1,90 @@
+"""What would decide a rule: which rows are counted, and whether this real table can have so many."""
+
+from dataclasses import replace
+
+import pytest
+
+from evaluate.catalog import GATEABLE
+from evaluate.fidelity import joint_samples, samples
+from evaluate.finding import Finding
+from evaluate.policy import Policy, Rule
+from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.utility import task
+from evaluate.verdict import judge
+from reports import render_html
+from reports.deciding import COUNTED, counted_in, deciding
+
+REAL = {"train_rows": 4_265, "holdout_rows": 2_101}
+NEVER = "no larger split"
+ALL, MOST = f"in all: {NEVER}", f"them at most: {NEVER}"
+
+
+def found(measure: str, n: int, n_needed: int | None) -> Finding:
+    rule = Rule(measure=measure, limit=0.1, why="because")
+    estimate = Estimate(measure, 0.1, n, rule.direction, low=0.0, high=0.2)
+    return Finding(rule, "INCONCLUSIVE", "The limit lies within the interval.", estimate, n_needed)
+
+
+def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
+    without = {AUDITED, "statement.epsilon", "statement.delta"}
+    assert {name for name in GATEABLE if counted_in(name) is None} == without
+    assert all(any(name.startswith(beginning) for name in GATEABLE) for beginning in COUNTED)
+
+
+@pytest.mark.parametrize(
+    ("measure", "n", "n_needed", "rows", "answer"),
+    [
+        ("columns.tvd.excess", 2_101, 4_000, "rows of the holdout", "The real table has 6,366 rows in all, so that"),
+        ("columns.tvd.excess", 2_101, 6_366, "rows of the holdout", f"But the real table has 6,366 rows {ALL}"),
+        ("columns.tvd.excess", 500, 2_000, "rows of the holdout", "sampling more synthetic rows is enough"),
+        ("columns.tvd.excess", 2_101, 60_000, "rows of the holdout", f"the measure takes 50,000 of {MOST}"),
+        ("utility.gap.linear", 1_051, 3_000, "test rows, which are half of the holdout", "so that another split"),
+        ("utility.gap.linear", 1_051, 3_200, "test rows, which are half of the holdout", f"6,366 rows {ALL}"),
+        ("joint.c2st.excess", 2_101, 5_100, "rows of each of three tables", f"takes 5,000 of {MOST}"),
+        ("joint.c2st.excess", 2_101, 3_200, "rows of each of three tables", f"6,366 rows {ALL}"),
+        ("validity.rows", 4_265, 10**6, "synthetic rows.", "Sampling more of them is enough."),
+        ("privacy.copies.excess", 4_265, 20_000, "synthetic rows, beside which the holdout", NEVER),
+        ("privacy.copies.excess", 4_265, 8_000, "synthetic rows, beside which the holdout", "another split"),
+        ("privacy.multiset", 4_265, 8_000, "synthetic rows, beside which the training rows", NEVER),
+        ("privacy.membership.auc", 5_317, 6_000, "training rows and held-out rows", "another split"),
+        ("privacy.membership.auc", 5_317, 160_000, "training rows and held-out rows", NEVER),
+        ("privacy.singling_out.multivariate", 5_745, 9_000, "attempts of the attack, not rows", ""),
+        ("columns.tvd.released.mean", 3_000, 9_000, "a larger epsilon narrows it too", ""),
+    ],
+)  # fmt: skip
+def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
+    measure: str, n: int, n_needed: int, rows: str, answer: str
+) -> None:
+    said = deciding(found(measure, n, n_needed), REAL)
+    assert said.startswith("Counted are ")
+    assert said.endswith(".")
+    assert rows in said
+    assert answer in said
+    assert (NEVER in said) == (NEVER in answer)
+
+
+def test_nothing_is_said_where_no_number_of_rows_is_named_or_the_real_table_is_unknown() -> None:
+    assert deciding(found("columns.tvd.excess", 2_101, None), REAL) == ""
+    assert deciding(replace(found("validity.rows", 9, 10), estimate=None), REAL) == ""
+    assert deciding(found("utility.gap.linear", 9, 10), {}) == "Counted are test rows, which are half of the holdout."
+
+
+def test_what_measures_take_at_most_is_what_they_take() -> None:
+    most = {
+        beginning: COUNTED[beginning].most for beginning in ("columns.", "pairs.association.kept", "joint.", "utility.")
+    }
+    assert most == {
+        "columns.": samples.MAX_ROWS, "pairs.association.kept": samples.MAX_ROWS, "joint.": joint_samples.MAX_ROWS,
+        "utility.": task.MAX_ROWS,
+    }  # fmt: skip
+
+
+def test_it_stands_on_the_cover_among_the_reasons_and_beside_the_rule() -> None:
+    table = Candidate("t", (Estimate("utility.gap.linear", 0.19, 1_050, "lower", low=0.1, high=0.28),))
+    rule = Rule(measure="utility.gap.linear", limit=0.2, why="because")
+    verdict = judge(table, Policy(name="p", version=1, audience="partners", rules=(rule,)))
+    page = render_html(Evaluation((table,), REAL, {"columns": {}}), verdicts=[verdict])
+    cover, rest = page.split('id="policy"')
+    for part in (cover, *rest.split('id="guarantee"')[0].split('id="weakest"')):
+        assert "Counted are test rows, which are half of the holdout." in part
