@@ -42,7 +42,7 @@ def read_given(path: Path, what: str, error: type[BadInput]) -> GivenFile:
     try:
         content = _content(path)
     except FileNotFoundError:
-        raise error(f"the {what} cannot be read: there is no {what} at {place}; check the name") from None
+        raise error(f"the {what} cannot be read: no file is at {place}; check the name") from None
     except IsADirectoryError:
         raise error(f"the {what} cannot be read: {place} is a folder; name a file in it") from None
     except ValueError:  # a NUL character

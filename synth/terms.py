@@ -17,8 +17,8 @@ def _as_list(value: Any) -> Any:
 
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_as_list)]
-Names = Annotated[tuple[Name, ...], BeforeValidator(_as_list)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_as_list, json_schema_input_type=Text | tuple[Text, ...])]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_as_list, json_schema_input_type=Name | tuple[Name, ...])]
 
 
 class Terms(Frozen):

@@ -51,9 +51,9 @@ def _as_list(value: Any) -> Any:
 class EvaluationSpec(Frozen):
     """What to measure, and for how long."""
 
-    measures: Annotated[tuple[str, ...], BeforeValidator(_as_list)] | None = Field(
-        default=None, description="Names of measures; none: all."
-    )
+    measures: (
+        Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])] | None
+    ) = Field(default=None, description="Names of measures; none: all.")
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
     audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
     target: str | None = Field(default=None, description="Column that models predict; none: the schema's target.")

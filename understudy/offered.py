@@ -179,9 +179,10 @@ def read_evaluation(path: Path) -> Evaluation:
     Raises:
         EvaluationError: the file cannot be read, or is not an evaluation.
     """
+    given = read_given(path, "evaluation", EvaluationError)
     try:
-        return evaluation_from(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+        return evaluation_from(given.content.decode("utf-8"))
+    except UnicodeDecodeError:
         raise EvaluationError(
             f"the evaluation cannot be read: path={str(path)!r}; pass a file that `understudy evaluate` wrote"
         ) from None

@@ -42,7 +42,7 @@ def find_policy(name_or_path: str, beside: Path) -> Path:
         return path
     if path.suffix == ".toml":
         raise JobError(f"the policy is not there: policy={name_or_path!r}; name a TOML file, or {_or(names())}")
-    raise JobError(f"policy={name_or_path!r} does not ship; {nearest(name_or_path, names())}, or name a TOML file")
+    raise JobError(f"policy={name_or_path!r} is no file and does not ship; {nearest(name_or_path, names())}")
 
 
 def given_policy(name_or_path: str, beside: Path) -> GivenFile:
