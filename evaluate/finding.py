@@ -26,6 +26,7 @@ HOPELESS = 10_000.0
 
 NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy statement."
 CLAIMED = "A claim, not measured."
+DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
 VOID = "The statement is void: its noise was not drawn from a secure source."
 
 NEVER_WAIVED: Mapping[str, str] = {
@@ -45,7 +46,7 @@ class Finding:
         outcome: PASS, FAIL or INCONCLUSIVE.
         reason: one sentence or more that say why.
         estimate: the number it rests on; none where there is none.
-        n_needed: INCONCLUSIVE: rows that would roughly decide, as the interval narrows with the root of n; else none.
+        n_needed: INCONCLUSIVE: the n that would roughly decide, as the interval narrows with its root; else none.
         waiver: the waiver of this rule for this table, in force or not; none where there is none, or the rule passes.
         waived: whether that waiver is in force, so that the outcome does not count.
     """
@@ -165,7 +166,7 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     n_needed = _n_needed(estimate, rule.limit)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:
-        remedy = f"about {n_needed:,} rows instead of {estimate.n:,} would decide"
+        remedy = f"about n = {n_needed:,} instead of {estimate.n:,} would decide"
     return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {remedy}.", estimate, n_needed)
 
 
@@ -193,6 +194,8 @@ def _of_statement(candidate: Candidate, rule: Rule) -> Finding:
         return Finding(rule, "INCONCLUSIVE", f"The privacy statement names no {field} that a fit with noise can claim.")
     assert isinstance(claim, int | float)
     estimate = Estimate(measure=rule.measure, value=float(claim), n=0, direction="lower", note=CLAIMED)
+    if candidate.statement.get("disputed") is True and claim <= rule.limit:
+        return Finding(rule, "INCONCLUSIVE", DISPUTED, estimate)
     if claim <= rule.limit:
         return Finding(rule, "PASS", f"The claimed {field} keeps the limit.", estimate)
     return Finding(rule, "FAIL", f"The claimed {field} is above the limit.", estimate)

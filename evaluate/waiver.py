@@ -1,7 +1,7 @@
 """Waivers: a named person answers, until a date, for one rule that a table does not keep."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,8 @@ from synth.errors import JobError
 from synth.validation import Frozen, read_toml, sentence
 
 DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+LONG_DAYS = 2 * 366
+"""A waiver for longer is warned about, where the policy says nothing of how long evidence counts."""
 
 
 class Waiver(Frozen):
@@ -67,6 +69,25 @@ class Waivers(Frozen):
                 )
             seen.add(waiver.key)
         return self
+
+
+def lasting(waivers: Iterable[Waiver], policy: str, valid_days: int | None, today: date) -> tuple[str, ...]:
+    """A warning about each waiver that counts for longer than anybody looks ahead: whoever wrote it may have erred.
+
+    Args:
+        waivers: of any policies.
+        policy: name of the one that is judged by.
+        valid_days: for how many days evidence made under it may be relied on; none: it does not say.
+        today: the day on which it is judged.
+    """
+    n_days, whose = (LONG_DAYS, "two years") if valid_days is None else (valid_days, f"the valid_days={valid_days}")
+    beyond = "that evidence under this policy counts" if valid_days is not None else "in which reasons may change"
+    return tuple(
+        f"the waiver of {waiver.measure} for {waiver.candidate} counts until {waiver.until}, longer than {whose} "
+        f"{beyond}; check the year, or name an earlier day"
+        for waiver in waivers
+        if waiver.policy == policy and (waiver.until - today).days > n_days
+    )
 
 
 def load_waivers(path: Path | str) -> tuple[Waiver, ...]:

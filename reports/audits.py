@@ -1,12 +1,11 @@
 """What an audit says of a claim, in the words of the report."""
 
-import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, Audit, AuditError, AuditPart
 from evaluate.result import Candidate
-from reports.books import exact
-from reports.text import percent, plain
+from reports.text import loss, percent, plain
 
 DISPROVED = "The noise protects less than was claimed: the privacy statement is false and must not be relied on."
 NOT_DISPROVED = (
@@ -24,6 +23,9 @@ IN_PARTS = (
 )
 LONGEST, MOST_PARTS = 240, 4
 """Of what an audit says that it ran on, and of its parts: an evaluation may come from anyone."""
+STAND_IN = "public stand-in"
+DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
+"""Of bounds, and the digits of claims: as many as `reports.text.loss` has, more where they would hide a difference."""
 UNREADABLE = "The audit of this table cannot be read, so nothing is known of its claim; evaluate again."
 
 
@@ -32,8 +34,9 @@ class AuditNote:
     """One audit as the report shows it.
 
     Attributes:
-        bound: lower bound on epsilon, to two digits after the point, cut off; a dash where it cannot be read.
-        sentence: bound, claim, confidence, and on what.
+        bound: lower bound on epsilon, cut off; a dash where it cannot be read.
+        excess: that bound less the claim, both as they are shown; a dash where they cannot be read.
+        sentence: bound, claim, by how much the one exceeds the other where it does, confidence, and on what.
         reading: what follows from that.
         evidence: error rates of the attacker, trials, and the bound that assumes nothing of the noise; part by part
             where there are several.
@@ -41,6 +44,7 @@ class AuditNote:
     """
 
     bound: str
+    excess: str
     sentence: str
     reading: str
     evidence: str
@@ -54,15 +58,54 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
     try:
         found = Audit.from_dict(candidate.audit)
     except AuditError:
-        return AuditNote("\u2014", UNREADABLE, "", "", alarms=True)
+        return AuditNote("\u2014", "\u2014", UNREADABLE, "", "", alarms=True)
     what = "one training run and the counts before it" if found.parts else "the measurement log"
     ran_on = "a public stand-in" if found.parts else plain(found.ran_on, LONGEST)
+    alarms = found.verdict == EXCEEDS
+    bound, claimed, excess = _compared(found)
+    claim = claimed if alarms else loss(found.epsilon)
     sentence = (
-        f"Audit of {what}: lower bound {cut(found.bound)}, claim {exact(found.epsilon)} at delta "
-        f"{exact(found.delta)}, {100 * found.confidence:g}% confidence, on {ran_on}."
+        f"Audit of {what}: lower bound {bound}, claim {claim} at delta {loss(found.delta)}"
+        f"{f', exceeded by {excess}' if alarms else ''}, {100 * found.confidence:g}% confidence, on {ran_on}."
     )
     reading = READINGS.get(found.verdict, NOT_DISPROVED)
-    return AuditNote(cut(found.bound), sentence, reading, _parts(found) or _evidence(found), found.verdict == EXCEEDS)
+    return AuditNote(bound, excess, sentence, reading, _parts(found) or _evidence(found), alarms)
+
+
+def disproved(candidate: Candidate) -> bool:
+    """Whether an audit on a public stand-in disproves what a candidate claims; one that cannot be read does not."""
+    if candidate.audit is None or not candidate.statement:
+        return False
+    try:
+        found = Audit.from_dict(candidate.audit)
+    except AuditError:
+        return False
+    return found.verdict == EXCEEDS and on_stand_in(found)
+
+
+def on_stand_in(found: Audit) -> bool:
+    """Whether all of an audit ran on a public stand-in: what else it may have run on is not for the public."""
+    return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
+
+
+def _compared(found: Audit) -> tuple[str, str, str]:
+    """Bound, claim and bound less claim, which add up: the bound is cut off and the claim rounded up, as everywhere.
+
+    Both have more digits where those would hide that the bound is above the claim.
+    """
+    for digits in range(CLAIMED_DIGITS, MOST_DIGITS):
+        claim = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(_decimal(found.epsilon))
+        decimals = max(DECIMALS + digits - CLAIMED_DIGITS, -int(claim.normalize().as_tuple().exponent))
+        bound = _decimal(found.bound).quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR)
+        if found.verdict != EXCEEDS or bound > claim:
+            break
+    shown, claimed, excess = (f"{one:.{decimals}f}".replace("-", "\u2212") for one in (bound, claim, bound - claim))
+    return shown, claimed, excess
+
+
+def _decimal(value: float) -> Decimal:
+    """Without the last digits, which belong to floating point."""
+    return Context(prec=14).create_decimal(Decimal(value))
 
 
 def _parts(found: Audit) -> str:
@@ -93,9 +136,9 @@ def _evidence(found: Audit | AuditPart) -> str:
 
 
 def cut(bound: float) -> str:
-    """A lower bound with two digits after the point: cut off, since rounding up would claim too much.
+    """A lower bound with three digits after the point: cut off, since rounding up would claim too much.
 
-    >>> cut(2.999), cut(0.0)
-    ('2.99', '0.00')
+    >>> cut(2.9999), cut(0.0)
+    ('2.999', '0.000')
     """
-    return f"{math.floor(bound * 100) / 100:.2f}"
+    return f"{_decimal(bound).quantize(Decimal(1).scaleb(-DECIMALS), rounding=ROUND_FLOOR)}"

@@ -9,103 +9,19 @@ real table, and composes with it:
   looked at all. A table that was named before anything was drawn was not picked, and stands alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from evaluate.result import Candidate, Evaluation, EvaluationError
+from reports.audits import disproved
+from reports.claim import Claim, Claims, Of
 from reports.plain_data import mapping, whole
-from reports.text import count, loss
 from synth.dp.statement import is_claim
 
-Of = Literal["fit", "published", "sweep", "run", "sum"]
+__all__ = ["Claim", "Composition", "damaged", "stated_as_counted"]
+
 FIELDS = ("epsilon", "delta")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What some releases of one real table come to together.
-
-    Attributes:
-        of: "fit": this one alone; "published": the table with the numbers about it, and with its sweep; "sweep": all
-            private fits of it; "run": all that the run drew; "sum": likewise, added up where no run composed it.
-        epsilon: of all of them.
-        delta: of all of them.
-        n_releases: how many they are; published numbers are one.
-        private: whether all noise was drawn from a secure source.
-    """
-
-    of: Of
-    epsilon: float
-    delta: float
-    n_releases: int = 1
-    private: bool = True
-
-    @property
-    def what(self) -> str:
-        """The releases in words, such as a table's row names them."""
-        return {
-            "fit": "this fit alone",
-            "published": "the table and the numbers published about it"
-            + (f", with {_all(self.n_releases - 1)} private fits of its sweep" if self.n_releases > 2 else ""),
-            "sweep": f"all private fits of the sweep that the table is from, {count(self.n_releases)} in number",
-            "run": f"{_all(self.n_releases)} private releases that its run drew",
-            "sum": f"{_all(self.n_releases)} private releases of this evaluation, added up",
-        }[self.of]
-
-    @property
-    def why(self) -> str:
-        """Why the table counts with them; nothing for the fit alone."""
-        unnamed = "No job named it for release before anything was drawn, and"
-        return {
-            "fit": "",
-            "published": "Whoever has the table and the numbers has both.",
-            "sweep": "Whoever picks one of several fits has looked at all.",
-            "run": f"{unnamed} whoever picks one of several has looked at all.",
-            "sum": f"{unnamed} whoever picks one of several has looked at all.",
-        }[self.of]
-
-
-@dataclass(frozen=True)
-class Claims:
-    """What one table claims.
-
-    Attributes:
-        alone: its fit's own claim.
-        counted: what the table is judged and quoted by; `alone` where nothing counts with it.
-        drawn: all that its run drew, where that is more than what counts; none otherwise.
-    """
-
-    alone: Claim
-    counted: Claim
-    drawn: Claim | None
-
-    @property
-    def all(self) -> tuple[Claim, ...]:
-        """From the fit alone to all that was drawn, each once."""
-        rest = () if self.drawn is None else (self.drawn,)
-        return (self.alone, *(() if self.counted == self.alone else (self.counted,)), *rest)
-
-    @property
-    def reading(self) -> str:
-        """Why the table is judged by another claim than its fit's own; nothing where it is not."""
-        if self.counted == self.alone:
-            return ""
-        return (
-            f"Epsilon {loss(self.counted.epsilon)} at delta {loss(self.counted.delta)} is that of {self.counted.what}; "
-            f"this fit alone claims {loss(self.alone.epsilon)} at delta {loss(self.alone.delta)}. {self.counted.why}"
-        )
-
-    @property
-    def price_of_choice(self) -> str:
-        """What choosing among all that was drawn would come to; nothing where nothing else was drawn."""
-        if self.drawn is None:
-            return ""
-        beside = "Others were measured beside it" if self.drawn.of == "sum" else "The job drew more, which stays inside"
-        return (
-            f"{beside}: {self.drawn.what} come to epsilon {loss(self.drawn.epsilon)} at delta "
-            f"{loss(self.drawn.delta)}. That is the claim where the best of them was chosen."
-        )
 
 
 @dataclass(frozen=True)
@@ -141,13 +57,17 @@ class Composition:
         if swept is not None and not isinstance(swept, Mapping):
             raise damaged("does not say what its sweep is")
         content = None if swept is None else swept.get("composed")
+        disputed = tuple(one.name for one in evaluation.candidates if disproved(one))
         table, published = _published(evaluation)
+        if published is not None:
+            of_table = len(disputed) if swept is not None else int(table in disputed)
+            published = replace(published, disputed=of_table)
         return cls(
             release=release if isinstance(release, str) else None,
-            sweep=None if content is None else _claim("sweep", content, content, private=private),
+            sweep=None if content is None else _disputed(_claim("sweep", content, content, private=private), disputed),
             table=table,
             published=published,
-            run=_run(evaluation, private=private, swept=content is not None),
+            run=_disputed(_run(evaluation, private=private, swept=content is not None), disputed),
             is_sweep=swept is not None,
         )
 
@@ -167,7 +87,10 @@ class Composition:
         if not found:
             return None
         most = max(found, key=lambda one: one.epsilon)
-        return replace(most, delta=max(one.delta for one in found), private=all(one.private for one in found))
+        return replace(
+            most, delta=max(one.delta for one in found), private=all(one.private for one in found),
+            disputed=max(one.disputed for one in found),
+        )  # fmt: skip
 
     def claims(self, candidate: Candidate) -> Claims | None:
         """All that a table claims; none where its statement names no claim that can be read.
@@ -178,16 +101,17 @@ class Composition:
         stated, counted = candidate.statement or {}, self.counted(candidate)
         if not all(is_claim(name, stated.get(name)) for name in FIELDS):
             return None
-        alone = Claim("fit", float(stated["epsilon"]), float(stated["delta"]), 1, stated.get("private") is True)
+        private = stated.get("private") is True
+        alone = Claim("fit", float(stated["epsilon"]), float(stated["delta"]), 1, private, int(disproved(candidate)))
         both = alone if counted is None else _no_less(counted, alone)
         both = alone if replace(both, of="fit") == alone else both  # a sweep of one fit
         more = self.run is not None and self.run.n_releases > both.n_releases
         return Claims(alone, both, _no_less(self.run, both) if more and self.run is not None else None)
 
 
-def _all(n: int) -> str:
-    """A number of things as all of them."""
-    return "both" if n == 2 else f"all {count(n)}"
+def _disputed(claim: Claim | None, names: Sequence[str]) -> Claim | None:
+    """The claim of all private fits, of which audits disprove some."""
+    return None if claim is None else replace(claim, disputed=len(names))
 
 
 def damaged(what: str) -> EvaluationError:
@@ -247,10 +171,14 @@ def _claim(of: Of, claimed: object, counted: object, *, private: bool) -> Claim:
 def _no_less(claim: Claim, part: Claim) -> Claim:
     """A claim that is no smaller than that of a part of it, as no composition is."""
     return replace(claim, epsilon=max(claim.epsilon, part.epsilon), delta=max(claim.delta, part.delta),
-                   private=claim.private and part.private)  # fmt: skip
+                   private=claim.private and part.private, disputed=max(claim.disputed, part.disputed))  # fmt: skip
 
 
 def stated_as_counted(stated: Mapping[str, Any], counted: Claim) -> dict[str, Any]:
-    """A statement whose claim is that of all that counts with it; what it does not claim stays unclaimed."""
+    """A statement whose claim is that of all that counts with it; what it does not claim stays unclaimed.
+
+    It says that it is void, or disputed, where anything that counts is.
+    """
     larger = {name: max(stated[name], getattr(counted, name)) for name in FIELDS if is_claim(name, stated.get(name))}
-    return {**stated, **larger, **({} if counted.private else {"private": False})}
+    doubts = {**({} if counted.private else {"private": False}), **({"disputed": True} if counted.disputed else {})}
+    return {**stated, **larger, **doubts}

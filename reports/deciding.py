@@ -5,10 +5,11 @@ matter. A holdout cannot be larger than the table that it is cut from, and some 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from evaluate.finding import Finding
+from evaluate.verdict import Verdict
 from reports.text import amount, count
 
 Growing = Literal["", "train", "holdout"]
@@ -83,7 +84,8 @@ def counted_in(measure: str) -> Counted | None:
 
 
 def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
-    """What the rows are that would decide, and whether the real table has them; empty where no number of rows is named.
+    """What the rows are that would decide, and whether the real table has them; empty where no number of rows is named,
+    and where the finding says so itself.
 
     Args:
         finding: of a rule.
@@ -92,7 +94,20 @@ def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
     counted = counted_in(finding.rule.measure)
     if finding.n_needed is None or finding.estimate is None or counted is None:
         return ""
-    return f"Counted are {counted.what}. {_had(counted, finding.estimate.n, finding.n_needed, real)}".strip()
+    said = f"Counted are {counted.what}. {_had(counted, finding.estimate.n, finding.n_needed, real)}".strip()
+    return "" if said in finding.reason else said
+
+
+def settled(verdict: Verdict, real: Mapping[str, Any]) -> Verdict:
+    """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report.
+
+    Args:
+        verdict: of any policy.
+        real: as in `deciding`. *Sensitive*: so is the verdict.
+    """
+    said = ((finding, deciding(finding, real)) for finding in verdict.findings)
+    findings = tuple(replace(one, reason=f"{one.reason} {more}") if more else one for one, more in said)
+    return replace(verdict, findings=findings)
 
 
 def _had(counted: Counted, n: int, n_needed: int, real: Mapping[str, Any]) -> str:

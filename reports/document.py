@@ -1,15 +1,16 @@
 """The report as data, before any rendering: what is said, in which order, about which synthetic table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from evaluate.result import Candidate, Evaluation
+from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of, warned
-from reports.claims import Claims, Composition
+from reports.claim import Claims
+from reports.claims import Composition
 from reports.criteria import Row, criteria_rows
 from reports.evidence import (
     AssociationSet,
@@ -26,8 +27,9 @@ from reports.glossary import GLOSSARY, Entry
 from reports.key_figures import Comparison, comparisons
 from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins
 from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, made_here, schema_rows, versions_of
+from reports.ranked_intervals import intervals_of
 from reports.ranking import ranking_of
-from reports.ranking_shape import Ranking
+from reports.ranking_shape import Ranking, VendorRow
 from reports.rulings import WORDS, Ruling, SelfCheck, ruling_of, self_checks
 from reports.sweep import Sweep, shown_in_full, sweep_of
 from reports.weakest import Weakest, weakest_of
@@ -61,6 +63,14 @@ class Section:
     audit: AuditNote | None
     expectations: tuple[Expectation, ...]
 
+    @property
+    def void(self) -> bool:
+        """Whether noise of its fit, or of what counts with it, was not drawn from a secure source."""
+        statement = self.candidate.statement
+        if not statement:
+            return False
+        return statement.get("private") is not True or (self.claims is not None and not self.claims.counted.private)
+
 
 @dataclass(frozen=True)
 class Document:
@@ -92,6 +102,7 @@ class Document:
     glossary: tuple[tuple[str, Entry], ...]
     sweep: Sweep | None = None
     ranking: Ranking | None = None
+    intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     verified: bool = True
 
     @property
@@ -113,8 +124,18 @@ class Document:
 
     @property
     def by_weight(self) -> tuple[Section, ...]:
-        """The sections with the one that is named for release first."""
-        return tuple(sorted(self.sections, key=lambda section: not section.named_for_release))
+        """The sections with the one that is named for release first; of a comparison, as they are ranked."""
+        places = {row.name: place for place, row in enumerate(self.ranking.rows)} if self.ranking else {}
+
+        def weight(section: Section) -> tuple[bool, int]:
+            return not section.named_for_release, places.get(section.candidate.name, len(places))
+
+        return tuple(sorted(self.sections, key=weight))
+
+    @property
+    def vendors(self) -> Mapping[str, VendorRow]:
+        """How each vendor came out; empty where nothing was compared."""
+        return {row.name: row for row in self.ranking.rows} if self.ranking else {}
 
 
 def compose(
@@ -161,6 +182,7 @@ def compose(
         glossary=_glossary(candidates, ruled),
         sweep=sweep_of(evaluation, candidates),
         ranking=ranking_of(evaluation),
+        intervals=intervals_of(evaluation),
         verified=made_here(evaluation),
     )
 
@@ -173,7 +195,7 @@ def _section(
         index=index,
         candidate=candidate,
         named_for_release=candidate.name == release,
-        rulings=tuple(ruling_of(v) for v in verdicts if v.candidate == candidate.name),
+        rulings=tuple(ruling_of(v, evaluation.ranking) for v in verdicts if v.candidate == candidate.name),
         weakest=weakest_of(candidate),
         associations=associations(candidate),
         worst_pairs=worst_cliques(candidate, "pairs"),

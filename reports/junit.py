@@ -18,9 +18,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
 from evaluate.checks import BROKEN, NOT_APPLICABLE, Check
-from evaluate.finding import Finding
+from evaluate.finding import STATEMENT, Finding
 from evaluate.result import NOTICE
 from evaluate.verdict import Verdict
+from reports.text import loss
 
 FAILURE, ERROR, SKIPPED = "failure", "error", "skipped"
 
@@ -134,6 +135,8 @@ def _estimate(finding: Finding) -> str:
     found = finding.estimate
     if found is None:
         return "none"
+    if finding.rule.measure.startswith(STATEMENT):
+        return loss(found.value)  # Never understated.
     interval = "" if found.low is None or found.high is None else f" [{found.low:.4g}, {found.high:.4g}]"
     return f"{found.value:.4g}{interval}, n = {found.n:,}"
 

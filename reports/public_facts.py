@@ -16,9 +16,10 @@ from evaluate.privacy.audit.result import Audit, AuditError
 from evaluate.released.numbers import Released
 from evaluate.result import Estimate, Evaluation
 from reports.attempts import evaluations_of
+from reports.audits import on_stand_in
 from reports.books import position_of
-from reports.claims import Claim, Claims, Composition
-from reports.model_card.audit import on_stand_in
+from reports.claim import Claim, Claims
+from reports.claims import Composition
 from reports.provenance import made_here
 from reports.public_table import PublicColumn, columns_of
 from synth.errors import BudgetError, JobError
@@ -97,6 +98,16 @@ class PublicFacts:
         """Whether noise of what is published was not drawn from a secure source."""
         stated = self.statement is not None and self.statement.get("private") is not True
         return stated or (self.claims is not None and not self.claims.counted.private)
+
+    @property
+    def disputed(self) -> bool:
+        """Whether an audit on a public stand-in disproves a claim that is published, or that of a fit it counts."""
+        return self.claims is not None and self.claims.counted.disputed > 0
+
+    @property
+    def disproved(self) -> bool:
+        """Whether an audit on a public stand-in disproves what the fit of this very table claims."""
+        return self.claims is not None and self.claims.alone.disputed > 0
 
     @property
     def guaranteed(self) -> bool:

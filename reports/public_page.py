@@ -149,7 +149,7 @@ def page_of(facts: PublicFacts) -> PublicPage:
 def _lacks(facts: PublicFacts) -> str:
     """What is in place of a guarantee that holds; empty where one does."""
     if facts.claim is not None:
-        return ""
+        return "a disputed guarantee" if facts.disproved else ""
     return "no verified guarantee" if facts.unverified and not facts.void else "no formal guarantee"
 
 
@@ -175,7 +175,7 @@ def _symbol(facts: PublicFacts, verdict: PublicVerdict) -> str:
 
 
 def _answer(facts: PublicFacts, criterion: str) -> str:
-    if facts.claim is None and criterion in WITHOUT:
+    if criterion in WITHOUT and _lacks(facts):
         return WITHOUT[criterion]
     if facts.publication is None and criterion == "Utility and bias":
         return NOT_SHOWN

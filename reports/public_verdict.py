@@ -80,10 +80,10 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
 
 
 def _without_guarantee(facts: PublicFacts, outcome: Outcome) -> Outcome:
-    """A claim that is void or that nobody verified passes nothing, whatever the rules are about."""
-    if outcome != "PASS" or facts.statement is None or facts.guaranteed:
+    """A claim that is void, disputed or not verified passes nothing, whatever the rules are about."""
+    if outcome != "PASS" or facts.statement is None or (facts.guaranteed and not facts.disputed):
         return outcome
-    return "FAIL" if facts.void else "INCONCLUSIVE"
+    return "FAIL" if facts.void or facts.disproved else "INCONCLUSIVE"
 
 
 def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
@@ -93,7 +93,7 @@ def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
 def _public_candidate(facts: PublicFacts) -> Candidate:
     statement = None if facts.statement is None else dict(facts.statement)
     if statement is not None:
-        statement["private"] = not facts.void
+        statement["private"], statement["disputed"] = not facts.void, facts.disputed
         # What nobody verified is no number to judge by.
         statement["epsilon"], statement["delta"] = facts.claim or (None, None)
     found = [] if facts.valid is None else [facts.valid]

@@ -70,10 +70,11 @@ def _row(vendor: Mapping[str, Any], place: Mapping[str, Any]) -> VendorRow:
         missing=texts(vendor.get("missing_columns")),
         extra=texts(vendor.get("extra_columns"))[:MOST_NAMES],
         n_extra=whole(vendor.get("n_extra_columns")) or 0,
+        formulas=whole(vendor.get("formula_cells")) or 0,
         claim=tuple(_claims(mapping(vendor.get("claim")))),
         same_as=str(vendor.get("same_as") or ""),
         evidence=tuple(_evidence(one) for one in mappings(vendor.get("evidence"))),
-        open=tuple(_title(measure) for measure in texts(vendor.get("open"))),
+        open=tuple(_named(name, name) for name in texts(vendor.get("open"))),
     )
 
 
@@ -87,8 +88,8 @@ def _evidence(one: Mapping[str, Any]) -> Evidence:
     rule = mapping(one.get("rule"))
     measure = str(rule.get("measure", ""))
     return Evidence(
-        measure, _title(measure), str(rule.get("why", "")), finite(rule.get("limit")), str(one.get("reason", "")),
-        _estimate(one.get("estimate")), one.get("beyond_policy") is True,
+        measure, _named(one.get("name"), measure), str(rule.get("why", "")), finite(rule.get("limit")),
+        str(one.get("reason", "")), _estimate(one.get("estimate")), one.get("beyond_policy") is True,
     )  # fmt: skip
 
 
@@ -125,6 +126,11 @@ def _mark(point: Mapping[str, Any]) -> Mark:
     low, high = (utility if end is None else end for end in ends)
     exposure, barred = finite(point.get("exposure")), point.get("standing") == "disqualified"
     return Mark(str(point.get("name")), utility, low, high, exposure, point.get("best") is True and not barred, barred)
+
+
+def _named(name: Any, measure: str) -> str:
+    """The title of a measure, or what a comparison calls what it measures for itself alone."""
+    return f"{name[:1].upper()}{name[1:]}" if isinstance(name, str) and " " in name else _title(measure)
 
 
 def _title(measure: Any) -> str:

@@ -29,10 +29,16 @@ class Evidence:
     estimate: Estimate | None
     own: bool
 
+    @property
+    def note(self) -> str:
+        """What the number is, as a sentence without its full stop; empty where the reason says it, or nothing does."""
+        said = "" if self.estimate is None else self.estimate.note.strip().rstrip(".")
+        return "" if said in self.reason else f"{said[:1].upper()}{said[1:]}"
+
 
 @dataclass(frozen=True)
 class VendorRow:
-    """One vendor."""
+    """One vendor; `formulas` counts cells that a spreadsheet would run."""
 
     name: str
     file: str
@@ -47,6 +53,7 @@ class VendorRow:
     missing: tuple[str, ...]
     extra: tuple[str, ...]
     n_extra: int
+    formulas: int
     claim: tuple[tuple[str, str], ...]
     same_as: str
     evidence: tuple[Evidence, ...]

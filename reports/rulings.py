@@ -10,10 +10,16 @@ from evaluate.finding import Finding, Outcome
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Case, Evaluation
 from evaluate.verdict import Verdict
+from reports.plain_data import mapping, mappings
 
 WORDS: Mapping[Outcome, str] = {
     "PASS": "RELEASE", "FAIL": "DO NOT RELEASE", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
 }  # fmt: skip
+COMPARED: Mapping[Outcome, str] = {
+    "PASS": "KEEPS THE POLICY", "FAIL": "BREAKS THE POLICY", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
+}  # fmt: skip
+"""The same of a comparison, which ranks tables and releases none."""
+DISQUALIFIED = "DISQUALIFIED"
 CASES: Mapping[Case, str] = {
     "honest": "Half of the holdout must not fail",
     "copy": "A copy of the training table must fail on privacy",
@@ -71,16 +77,29 @@ class SelfCheck:
     absent: str
 
 
-def ruling_of(verdict: Verdict) -> Ruling:
-    """A verdict with what an officer reads first."""
+def ruling_of(verdict: Verdict, ranking: object = None) -> Ruling:
+    """A verdict with what an officer reads first.
+
+    Args:
+        verdict: of a policy.
+        ranking: of the evaluation, which may hold anything; none where nothing was compared.
+    """
     return Ruling(
         verdict=verdict,
-        words=WORDS[verdict.verdict],
+        words=_words(verdict, ranking),
         reasons=_reasons(verdict),
         waived=tuple(f for f in verdict.findings if f.waived),
         lapsed=tuple(f for f in verdict.findings if f.waiver is not None and not f.waived),
         broken=tuple(check for check in verdict.checks if check.outcome == "did not come out"),
     )
+
+
+def _words(verdict: Verdict, ranking: object) -> str:
+    vendors = mappings(mapping(ranking).get("vendors"))
+    if not vendors:
+        return WORDS[verdict.verdict]
+    barred = any(one.get("name") == verdict.candidate and one.get("standing") == "disqualified" for one in vendors)
+    return DISQUALIFIED if barred else COMPARED[verdict.verdict]
 
 
 def bound_of(finding: Finding) -> Bound | None:

@@ -40,4 +40,23 @@ def safe(value: Any) -> Any:
         return value
     # Not all text is UTF-8: what is not is shown by its code.
     shown = value.replace("\0", "").encode("utf-8", "backslashreplace").decode("utf-8")
-    return f"'{shown}" if shown.startswith(FORMULA) or shown.lstrip().startswith(FORMULA) else shown
+    return f"'{shown}" if _begins(shown) else shown
+
+
+def runs(text: str) -> bool:
+    """Whether some spreadsheet would run a cell: it begins like a formula, and is no number.
+
+    >>> runs("=HYPERLINK(1)"), runs("@SUM(A1)"), runs("-1.5"), runs("-"), runs("acme")
+    (True, True, False, False, False)
+    """
+    if not _begins(text) or len(text.strip()) < 2:
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
+def _begins(text: str) -> bool:
+    return text.startswith(FORMULA) or text.lstrip().startswith(FORMULA)

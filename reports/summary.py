@@ -4,14 +4,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evaluate.finding import STATEMENT
 from evaluate.policy import Rule
+from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Finding, Verdict
+from reports.audits import audit_note
+from reports.books import warned
 from reports.document import TITLE
 from reports.glossary import entry
 from reports.markdown import bullets, document, name, table, text
 from reports.model_card.privacy import privacy_of
 from reports.model_card.shape import Promise
 from reports.model_card.words import NO_GUARANTEE
+from reports.ranking import ranking_of
+from reports.ranking_shape import VendorRow
 from reports.rulings import Ruling, ruling_of
 from reports.text import compact, loss, number, room
 
@@ -40,7 +45,9 @@ def to_summary(
         release: the candidate that is named for release; it comes first.
         report: where the whole report is, relative to the summary.
     """
-    found = sorted((ruling_of(v) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release)
+    found = sorted(
+        (ruling_of(v, evaluation.ranking) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release
+    )
     return document(_lines(evaluation, found, title, release, report))
 
 
@@ -53,12 +60,36 @@ def _lines(
     yield from (
         table(("verdict", "synthetic table", "for", "policy", "privacy"), rows) if rows else _unjudged(evaluation)
     )
+    yield from _ranked(evaluation)
+    yield from _warnings(evaluation)
     for ruling in rulings[:MOST_TABLES]:
         yield from _of(evaluation, ruling, release)
     if len(rulings) > MOST_TABLES:
         yield f"\nThe rules of {len(rulings) - MOST_TABLES} more are in the report.\n"
     linked = "".join(character for character in report if character.isalnum() or character in "._-/")
     yield f"\nEverything else, with pictures and limits: [{text(linked)}]({linked})"
+
+
+def _ranked(evaluation: Evaluation) -> Iterator[str]:
+    """How each vendor came out, those without a verdict included."""
+    ranking = ranking_of(evaluation)
+    if ranking is not None:
+        yield "\n## Ranking\n"
+        yield from table(("vendor", "standing", "place", "group", "why"), (_standing(row) for row in ranking.rows))
+
+
+def _standing(row: VendorRow) -> tuple[str, ...]:
+    words = f"**{row.words}**" if row.standing != "ranked" else row.words
+    place = "\u2014" if row.place is None else str(row.place)
+    return name(row.name), words, place, text(row.letters), text(row.reason, 300)
+
+
+def _warnings(evaluation: Evaluation) -> Iterator[str]:
+    """What was said before and during the work."""
+    said = evaluation.provenance.get("warnings")
+    if said and isinstance(said, list | tuple):
+        yield "\n## Warnings\n"
+        yield from bullets(warned(sentence) for sentence in said)
 
 
 def _unjudged(evaluation: Evaluation) -> Iterator[str]:
@@ -94,7 +125,7 @@ def _of(evaluation: Evaluation, ruling: Ruling, release: str | None) -> Iterator
     yield f"\n<details{'' if release not in (None, verdict.candidate) else ' open'}>"
     yield f"<summary>Rules: {summed or 'none'}</summary>"
     head_row = ("rule", "limit", "estimate", "95% interval", "verdict", "waiver")
-    yield from table(head_row, (_row(finding) for finding in _ordered(verdict.findings)))
+    yield from table(head_row, (_row(finding, candidate) for finding in _ordered(verdict.findings)))
     yield "</details>\n"
 
 
@@ -102,13 +133,16 @@ def _ordered(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda f: (_OUTCOMES.index(f.outcome), f.rule.severity != "fail"))
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
+def _row(finding: Finding, candidate: Candidate | None) -> tuple[str, ...]:
     rule, found = finding.rule, finding.estimate
     sign = "\u2264" if rule.direction == "lower" else "\u2265"
     warns = "" if rule.severity == "fail" else " (warning)"
     claimed = rule.measure.startswith(STATEMENT)  # A privacy loss is never understated.
     value = "none" if found is None else loss(found.value) if claimed else number(found.value)
     ends = "\u2014" if found is None or found.low is None else f"{number(found.low)} to {number(found.high)}"
+    note = audit_note(candidate) if candidate is not None and rule.measure == AUDITED else None
+    if note is not None and found is not None:  # It is what the bound has beyond the claim, as both are shown.
+        value, ends = note.excess, "a bound"
     outcome = f"{MARKS[finding.outcome]} {finding.outcome}{warns}"
     return _rule(rule), f"{sign} {compact(rule.limit)}", value, ends, outcome, _waiver(finding)
 
@@ -174,4 +208,4 @@ def _audit(said: Promise) -> str:
     audit = said.audit
     if audit.lower_bound is None:
         return f"Audit: {audit.outcome}."
-    return f"Audit: lower bound {audit.lower_bound:.2f}, {audit.outcome}."
+    return f"Audit: lower bound {audit.lower_bound:.3f}, {audit.outcome}."

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from evaluate.catalog import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Verdict
+from reports.audits import disproved
 from reports.model_card.mechanisms import noise_multiplier
 from reports.plain_data import mapping
 from reports.provenance import made_here
@@ -45,7 +46,7 @@ class Family:
 
 EPSILON = Family(
     "dp_training_epsilon_consumed",
-    "Epsilon of one release, as its privacy statement claims it.",
+    "Epsilon of one release, as its privacy statement claims it; exact, where pages round it up to three digits.",
     ("model", "dataset", "run_id"),
 )
 REMAINING = Family(
@@ -61,7 +62,8 @@ NOISE = Family(
 )
 RECORDED = Family(
     "dp_training_ledger_entry",
-    "1 where a ledger holds this model's fit to a protected dataset, 0 where none does.",
+    "1 where a ledger holds this model's fit to a protected dataset, 0 where none does. Its guarantee is formal, none, "
+    "or disputed: an audit disproves it.",
     ("model", "dataset", "run_id", "guarantee"),
 )
 WHEN = Family("understudy_run_timestamp_seconds", "When the evidence of a run was written.", ("dataset", "run_id"))
@@ -87,24 +89,26 @@ INTERNAL = (CLIP_FRACTION, AUC, DELTA, VERDICT)
 
 
 def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistry":
-    """What may be known outside: of an evaluation, statements, schema and run alone are read.
+    """What may be known outside: of an evaluation, statements, audits on a stand-in, schema and run alone are read.
 
     Args:
-        evaluation: of a run, or of tables from elsewhere.
+        evaluation: of a run; of tables from elsewhere, which nothing was fitted for, there are no samples.
         when: it was written.
     """
     registry, gauges = _empty(PUBLIC)
+    if not made_here(evaluation):
+        return registry
     run_id, protected = _label(evaluation.provenance.get("run_id")), _protected(evaluation.schema)
-    verified = made_here(evaluation)
-    for model, stated in _releases(evaluation):
+    for model, stated, disputed in _releases(evaluation):
         held = mapping(stated.get("ledger"))
         dataset = _label(held.get("dataset")) or protected
-        # A void statement has neither an epsilon nor noise, and of a table from elsewhere no statement is verified.
-        formal = stated.get("private") is True and verified
+        # Of a void statement and of one that an audit disproves, neither the epsilon nor the noise is known.
+        guarantee = "none" if stated.get("private") is not True else "disputed" if disputed else "formal"
+        formal = guarantee == "formal"
         _set(gauges[EPSILON], amount(stated.get("epsilon")) if formal else None, model, dataset, run_id)
         _set(gauges[NOISE], noise_multiplier(stated) if formal else None, model)
         if dataset:
-            _set(gauges[RECORDED], float(bool(held)), model, dataset, run_id, "formal" if formal else "none")
+            _set(gauges[RECORDED], float(bool(held)), model, dataset, run_id, guarantee)
     _set_ledger(gauges, mapping(evaluation.provenance.get("ledger")))
     _set(gauges[WHEN], float(int(when.timestamp())), protected, run_id)
     return registry
@@ -178,15 +182,17 @@ def _free(name: str, taken: Collection[str]) -> str:
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
-def _releases(evaluation: Evaluation) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """The statement of every candidate, empty where it has none, and that of numbers published beside a table."""
+def _releases(evaluation: Evaluation) -> Iterable[tuple[str, Mapping[str, Any], bool]]:
+    """The statement of every candidate, empty where it has none, and whether an audit disproves it; and that of numbers
+    published beside a table.
+    """
     taken = []
     for model, candidate in _by_label(evaluation):
         taken.append(model)
-        yield model, candidate.statement or {}
+        yield model, candidate.statement or {}, disproved(candidate)
     published = mapping(evaluation.provenance.get("public_report"))
     if published:
-        yield _free(NUMBERS, taken), mapping(published.get("statement"))
+        yield _free(NUMBERS, taken), mapping(published.get("statement")), False
 
 
 def _set_ledger(gauges: Mapping[Family, "Gauge"], ledger: Mapping[str, Any]) -> None:

@@ -108,6 +108,15 @@ def loss(value: object) -> str:
     return _rounded(value, ROUND_CEILING)
 
 
+def typed_loss(value: object) -> str:
+    """A privacy loss as `loss` has it, with the hyphen that a job or a command line takes for a minus.
+
+    >>> typed_loss(1.0724), typed_loss(1e-6)
+    ('1.08', '1e-6')
+    """
+    return loss(value).replace("\u2212", "-")
+
+
 def room(value: object) -> str:
     """What is left of a privacy loss with at most three digits, rounded down, so that it is never overstated.
 

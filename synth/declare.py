@@ -26,6 +26,12 @@ from synth.validation import sentence
 
 _NOT_READ_OFF = "public knowledge, not read off this table"
 _SHOWN = 8
+_ROLES = {
+    "sensitive": "are the columns that attackers want to learn",
+    "quasi_identifiers": "are the columns that attackers may know of a person",
+    "parties": "are the columns that different parties hold of the same people",
+}
+"""What a schema says of columns beside their domains; it goes into the public bundle with it."""
 _READ_OFF = frozenset({"bounds", "bins", "scale", "categories", "ordered"})
 """What a proposed column holds that was read off the values of a table."""
 
@@ -240,6 +246,10 @@ def _of_table(schema: Schema) -> list[str]:
         )
     if schema.target is not None:
         texts.append(f"target={schema.target!r} is what a model of this table would predict, and that is no secret")
+    for role, words in _ROLES.items():
+        named = getattr(schema, role)
+        if named:
+            texts.append(f"{role}={list(named)} {words}, and that is no secret")
     texts.append("the names, the order and the kinds of the columns are public knowledge")
     texts += [_of_constraint(constraint) for constraint in schema.constraints]
     return texts

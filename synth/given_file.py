@@ -42,7 +42,7 @@ def read_given(path: Path, what: str, error: type[BadInput]) -> GivenFile:
     try:
         content = _content(path)
     except FileNotFoundError:
-        raise error(f"the {what} cannot be read: no file is at {place}; check the name") from None
+        raise error(f"the {what} cannot be read: there {be(what)} no {what} at {place}; check the name") from None
     except IsADirectoryError:
         raise error(f"the {what} cannot be read: {place} is a folder; name a file in it") from None
     except ValueError:  # a NUL character
@@ -52,6 +52,15 @@ def read_given(path: Path, what: str, error: type[BadInput]) -> GivenFile:
     if content is None:
         raise error(f"the {what} must be a file on a disk: {place} is a pipe or a device; save it as a file")
     return GivenFile(path, content)
+
+
+def be(what: str) -> str:
+    """The verb of what is read: some files hold several of what they are named after.
+
+    >>> be("job"), be("waivers")
+    ('is', 'are')
+    """
+    return "are" if what.endswith("s") else "is"
 
 
 def _content(path: Path) -> bytes | None:

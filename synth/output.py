@@ -87,6 +87,21 @@ def check_writable(path: Path) -> None:
     _check_parent(path)
 
 
+def check_new_file(path: Path, *, force: bool) -> None:
+    """Refuse a file path that cannot be written, or that is taken, before any work is done.
+
+    Args:
+        path: of an output.
+        force: whether whoever asks for it says that a file there may be replaced.
+
+    Raises:
+        OutputError: it cannot be written, or it exists and may not be replaced; what is there stays as it is.
+    """
+    check_writable(path)
+    if not force and (path.exists() or path.is_symlink()):
+        raise OutputError(f"an output file must be new: {str(path)!r} exists; name another, or replace it with --force")
+
+
 def remove_older(path: Path) -> None:
     """Remove a file of an earlier start, so that nobody takes it for this one's; nothing but a plain file is touched.
 

@@ -10,7 +10,22 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
-from synth.given_file import GivenFile, read_given
+from synth.given_file import GivenFile, be, read_given
+
+_REMEDIES: Mapping[str, str] = {
+    **dict.fromkeys(("less_than", "less_than_equal"), "choose a smaller number"),
+    **dict.fromkeys(("greater_than", "greater_than_equal"), "choose a larger number"),
+    **dict.fromkeys(("string_too_short", "too_short"), "write more, or leave the key out"),
+    **dict.fromkeys(("string_too_long", "too_long"), "write less"),
+    "literal_error": "write one of these",
+    "string_type": "write a text in quotes",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "write a whole number without quotes"),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "write a number without quotes"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "write true or false"),
+    "tuple_type": "write a list, as [1, 2]",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "write a table of TOML, with keys"),
+}
+"""What to do about what pydantic finds, by the type of its error."""
 
 
 class Frozen(BaseModel):
@@ -44,18 +59,18 @@ def parse_toml(given: GivenFile, what: str, error: type[BadInput]) -> dict[str, 
     Raises:
         BadInput: of the given class; it is not TOML.
     """
-    place = f"path={str(given.path)!r}"
+    place, none = f"path={str(given.path)!r}", f"the {what} {be(what)} not TOML"
     try:
         # As files of text are read: TOML itself takes no lone carriage return.
         text = given.content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         return tomllib.loads(text)
     except UnicodeDecodeError:
-        raise error(f"the {what} is not TOML, which is UTF-8 text: {place}; save it as UTF-8") from None
+        raise error(f"{none}, which is UTF-8 text: {place}; save it as UTF-8") from None
     except RecursionError:
-        raise error(f"the {what} is not TOML: {place}: lists or tables are nested too deep; write fewer") from None
+        raise error(f"{none}: {place}: lists or tables are nested too deep; write fewer") from None
     except tomllib.TOMLDecodeError as fault:
         message = str(fault)
-        raise error(f"the {what} is not TOML: {place}: {message[:1].lower()}{message[1:]}; correct it there") from None
+        raise error(f"{none}: {place}: {message[:1].lower()}{message[1:]}; correct it there") from None
 
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
@@ -85,7 +100,21 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return f"{where}: {message}{more}" if where != "the file" else f"{message}{more}"
-    return f"{where}={_shown(first.get('input'))}: {message[:1].lower()}{message[1:]}{more}"
+    remedy = _REMEDIES.get(first["type"], "correct it")
+    return f"{where}={_shown(first.get('input'))}: {_in_words(message)}; {remedy}{more}"
+
+
+def _in_words(message: str) -> str:
+    """What pydantic says in the words of TOML.
+
+    >>> _in_words("Tuple should have at least 1 item after validation, not 0")
+    'list should have at least 1 item, not 0'
+    """
+    said = message[:1].lower() + message[1:]
+    words = {"tuple": "list", "dictionary": "table", "string": "text", " after validation": ""}
+    for theirs, ours in words.items():
+        said = said.replace(theirs, ours)
+    return said.partition(" or instance of")[0]
 
 
 def _unknown_tag(where: str, context: Mapping[str, Any]) -> str:

@@ -19,6 +19,10 @@ from synth.schema import Schema
 
 SECONDS = "privacy.audit"
 """What the time of an audit goes by among a candidate's seconds."""
+FALSE_ALARMS = (
+    "about one audit in 10,000 of a true claim disproves it by chance (by its 99% confidence, at most one in 100)"
+)
+"""As `evaluate.privacy.audit.white_box` has it, with the confidence of 99% of every audit in a run."""
 CALIBRATED = 0.05
 """How far below its target a claim may lie, as a share of it: noise is calibrated to the target from below."""
 
@@ -85,13 +89,17 @@ def audit_model(
     return audit_trial(candidate, trial, progress)
 
 
-def disproved(candidate: Candidate) -> str | None:
-    """A warning where an audit disproves the claim; else none."""
+def disproved(candidate: Candidate) -> tuple[str, ...]:
+    """Warnings where an audit disproves the claim: what it means for this table, for others, and how to go on."""
     if candidate.audit is None or candidate.audit.get("verdict") != EXCEEDS:
-        return None
+        return ()
     return (
         f"the audit disproves the privacy statement of {candidate.name}: the noise protects less than its epsilon "
-        "promises; do not release anything that this version fitted under a budget"
+        "promises, so release neither its table nor its model",
+        "a disproved statement does not disprove those of other generators, but all take their noise from the same "
+        "code, and what counts with a disputed fit is disputed, too: audit them again before a release",
+        f"{FALSE_ALARMS}: `understudy audit --model DIR` audits the same model again, without a new fit, and "
+        "`understudy evaluate --model DIR` measures its table beside it, for the gate to judge",
     )
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from reports.text import typed_loss
 from synth.dp.calibration import resolve_delta
 from synth.dp.curve import RdpCurve
 from synth.dp.events import GaussianEvent
@@ -77,7 +78,7 @@ def of_publication(release: str, together: Composed) -> str:
     """
     return (
         f"public_report: whoever gets the table of generators.{release} and the numbers published about it has both: "
-        f"together they come to epsilon={together.epsilon:.3g} at delta={together.delta:.2g}"
+        f"together they come to epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}"
     )
 
 
@@ -159,12 +160,12 @@ def _together(intent: Intent, schedules: Mapping[str, Schedule]) -> str:
     in_ledger = ""
     if intent.fund is not None:
         curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
-        in_ledger = f" ({intent.fund.filter.spent(curve):.3g} in the ledger)"
+        in_ledger = f" ({typed_loss(intent.fund.filter.spent(curve))} in the ledger)"
     named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
     return (
         f"{len(schedules)} private fits of one table compose, {named}: "
-        f"together they come to epsilon={found.epsilon:.3g} at delta={found.delta:.2g}{in_ledger}, which is the price "
-        "of choosing the best of them too"
+        f"together they come to epsilon={typed_loss(found.epsilon)} at delta={typed_loss(found.delta)}{in_ledger}, "
+        "which is the price of choosing the best of them too"
     )
 
 

@@ -209,7 +209,7 @@ class _Payment:
             )
         fund = open_fund(url, asked.schema)
         n_fits = paired(asked.black_box_fits)
-        fund.check([schedule.curve] * n_fits)
+        fund.check({f"fit {i + 1}": schedule.curve for i in range(n_fits)})
         return cls(fund, schedule, n_fits)
 
     def reserved(self, asked: Inquiry, table: pd.DataFrame) -> tuple[Budgets, tuple[str, ...]]:

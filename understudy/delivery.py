@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluate.finding import Outcome
 from evaluate.policy import Policy
 from evaluate.result import NOTICE, Evaluation
 from evaluate.verdict import Verdict
@@ -52,8 +53,12 @@ class Delivery:
         """Whether the candidates are points of a sweep."""
         return self.evaluation.provenance.get("sweep") is not None
 
-    def verdict_content(self) -> dict[str, Any]:
-        """The verdicts as plain data."""
+    def verdict_content(self, public: Outcome | None = None) -> dict[str, Any]:
+        """The verdicts as plain data.
+
+        Args:
+            public: the verdict that the public report shows; none where there is no such report, or it shows none.
+        """
         swept = {"sweep": self.evaluation.provenance["sweep"]} if self.is_sweep else {}
         return {
             "notice": NOTICE,
@@ -61,6 +66,7 @@ class Delivery:
             "release": self.release,
             **swept,
             "verdict": None if self.released is None else self.released.verdict,
+            "public_verdict": public,
             "candidates": [verdict.to_dict() for verdict in self.verdicts],
         }
 
@@ -76,7 +82,7 @@ def deliver(delivery: Delivery, folder: Path) -> None:
         OutputError: a file cannot be written.
     """
     _write(folder / EVALUATION, delivery.evaluation.to_json())
-    _write(folder / VERDICT, json.dumps(delivery.verdict_content(), indent=1, ensure_ascii=False))
+    write_verdict(delivery, folder)
     _write(folder / JUNIT, render_junit(delivery.verdicts))
     write_html(
         delivery.evaluation,
@@ -91,6 +97,20 @@ def deliver(delivery: Delivery, folder: Path) -> None:
     write_telemetry(delivery.evaluation, delivery.verdicts, folder, datetime.now(UTC))
     if delivery.is_sweep:
         write_sweep(delivery.evaluation, folder)
+
+
+def write_verdict(delivery: Delivery, folder: Path, public: Outcome | None = None) -> None:
+    """The verdicts, those that stay inside and the public one.
+
+    Args:
+        delivery: what is known.
+        folder: one that is there is replaced in it.
+        public: as in `Delivery.verdict_content`.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    _write(folder / VERDICT, json.dumps(delivery.verdict_content(public), indent=1, ensure_ascii=False))
 
 
 def _write(path: Path, text: str) -> None:

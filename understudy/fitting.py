@@ -79,7 +79,7 @@ def plan_fit(
         fund = None if url is None else open_fund(url, schema)
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None:
-        fund.check([schedule.curve])
+        fund.check({chosen.name: schedule.curve})
     return SingleFit(chosen, schema, schedule, fund, outside, out, place)
 
 

@@ -1,7 +1,7 @@
 """Where private fits are paid from: which ledger, for which dataset, and what it has left."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from synth.dp.curve import RdpCurve, RdpFilter
 from synth.dp.ledger import Holding, Ledger, open_ledger
 from synth.dp.ledger.address import Address, parsed
 from synth.dp.ledger.books import Account
-from synth.dp.ledger.decisions import check_total, unknown
+from synth.dp.ledger.decisions import check_total, releases_of, unknown
 from synth.dp.ledger.request import named
 from synth.errors import LedgerError
 from synth.schema import Schema
@@ -38,8 +38,11 @@ class Fund:
         """What the total admits."""
         return RdpFilter(self.holding.epsilon, self.holding.delta)
 
-    def check(self, curves: Sequence[RdpCurve]) -> None:
+    def check(self, curves: Mapping[str, RdpCurve]) -> None:
         """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides.
+
+        Args:
+            curves: by what is paid for, in words.
 
         Raises:
             LedgerError: the total does not admit them all.
@@ -48,7 +51,7 @@ class Fund:
             return
         held = self.holding
         account = Account(held.dataset, held.unit, self.filter, held.n_units, held.curve, held.n_releases)
-        check_total(account, curves, "this release" if len(curves) == 1 else f"these {len(curves)} releases")
+        check_total(account, list(curves.values()), releases_of(len(curves)), names=list(curves))
 
 
 def ledger_url(
@@ -143,10 +146,13 @@ def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, An
 
 def release_line(noted: Mapping[str, Any]) -> str:
     """What `releases` says, in one line."""
-    made = ", ".join(f"{label} {epsilon:.3g}" for label, epsilon in noted["reserved_epsilon"].items())
+    from reports.text import room, typed_loss
+
+    made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted["reserved_epsilon"].items())
     return (
         f"Ledger: dataset {noted['dataset']!r}, unit {noted['unit']}: epsilon reserved for {made}; "
-        f"{noted['left_epsilon']:.3g} of {noted['total_epsilon']:g} is left, at delta {noted['total_delta']:.3g}"
+        f"{room(noted['left_epsilon'])} of {typed_loss(noted['total_epsilon'])} is left, at delta "
+        f"{typed_loss(noted['total_delta'])}"
     )
 
 

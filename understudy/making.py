@@ -64,8 +64,7 @@ class Tally:
         if rejected is not None:
             self.console.say(f"{label}: {rejections(rejected)}")
         for candidate in evaluation_of(self.work, label).candidates:
-            warning = disproved(candidate)
-            if warning is not None:
+            for warning in disproved(candidate):
                 self.console.warn(warning)
 
     def _progress(self) -> str:

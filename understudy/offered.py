@@ -107,13 +107,6 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     )
     prints = provenance.fingerprints(train, holdout, schema, key)
     attempts = count_attempt(prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names))
-    known = provenance.record(
-        offer.seed,
-        prints,
-        given,
-        {f"synthetic/{table.path.name}": table.sha256 for table in tables.values()},
-        provenance.Said(warnings=unverified(offer), attempts=attempts, evaluated_at=started),
-    )
     candidates = evaluation.candidates
     if shadowed is not None:
         real = Real.prepare(train, holdout, _aimed(offer, schema), seed=offer.seed, n_targets=offer.n_targets)
@@ -122,7 +115,15 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         )  # fmt: skip
     if model is not None and offer.audit:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
-    return replace(evaluation, candidates=candidates, provenance=known)
+    evaluation = replace(evaluation, candidates=candidates)
+    known = provenance.record(
+        offer.seed,
+        prints,
+        given,
+        {f"synthetic/{table.path.name}": table.sha256 for table in tables.values()},
+        provenance.Said(warnings=(*unverified(offer), *disputed(evaluation)), attempts=attempts, evaluated_at=started),
+    )
+    return replace(evaluation, provenance=known)
 
 
 def parsed_targets(text: str) -> int | None:
@@ -139,9 +140,8 @@ def parsed_targets(text: str) -> int | None:
 
 
 def disputed(evaluation: Evaluation) -> tuple[str, ...]:
-    """A warning for each claim that its audit disproves."""
-    found = (disproved(candidate) for candidate in evaluation.candidates)
-    return tuple(sentence for sentence in found if sentence is not None)
+    """Warnings for each claim that its audit disproves."""
+    return tuple(dict.fromkeys(sentence for one in evaluation.candidates for sentence in disproved(one)))
 
 
 def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progress) -> Candidate:

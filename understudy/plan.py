@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from evaluate.engine import MEASURES, aimed
 from evaluate.policy import Policy
-from evaluate.waiver import Waiver, build_waivers
+from evaluate.waiver import Waiver, build_waivers, lasting
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, LedgerError, SchemaError, TableError, nearest
 from synth.generators.base import Generator
@@ -31,6 +32,7 @@ from understudy.verdicts import check_waivers
 
 PUBLICATION = "_published"
 """What the numbers of the public report go by among the fits; no candidate's label begins like that."""
+PUBLISHED = "numbers of the public report"
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ class Plan:
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
         )
         published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
-        return (*cautions(intent), *published)
+        long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
+        return (*cautions(intent), *published, *long)
 
     @property
     def suffix(self) -> str:
@@ -196,7 +199,8 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     )
     if fund is not None:
         asked = frozenset() if restart else requested(out)
-        fund.check([schedule.curve for label, schedule in plan.reserved.items() if label not in asked])
+        left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in asked}
+        fund.check({PUBLISHED if label == PUBLICATION else label: curve for label, curve in left.items()})
     return plan
 
 

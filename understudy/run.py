@@ -14,6 +14,7 @@ from synth.output import whole_file
 from synth.split import Split
 from understudy import candidates, provenance, publishing, reservations, stages
 from understudy.attempts import count_attempt
+from understudy.auditing import disproved
 from understudy.bundle.evidence import Evidence, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.cards import Handing
@@ -129,7 +130,7 @@ def _join(plan: Plan, work: Work, sides: Split, began_at: str) -> None:
     evaluation = candidates.joined(plan, work)
     if plan.unpaid:
         _remove_releasable(work.result)
-    evaluation = replace(evaluation, provenance=_provenance(plan, work, sides, began_at))
+    evaluation = replace(evaluation, provenance=_provenance(plan, work, sides, began_at, evaluation))
     evaluation = publishing.with_numbers(evaluation, publishing.publication(plan, work))
     with whole_file(_whole(work)) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
@@ -142,7 +143,9 @@ def _remove_releasable(folder: Path) -> None:
             shutil.rmtree(folder / kept)
 
 
-def _provenance(plan: Plan, work: Work, sides: Split, began_at: str) -> dict[str, Any]:
+def _provenance(plan: Plan, work: Work, sides: Split, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
+    audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
+    disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
     outputs = sorted(path for path in work.result.rglob("*") if path.is_file())
     stated = {label: work.stage(label)["statement"] for label in plan.points}
     if plan.publication is not None:
@@ -152,7 +155,7 @@ def _provenance(plan: Plan, work: Work, sides: Split, began_at: str) -> dict[str
         job=plan.title,
         release=plan.job.release,
         split=f"{KEYED if sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
-        warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings))),
+        warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed))),
         ledger=releases(stated),
         sweep=_swept(plan),
         composed=None if plan.everything is None else asdict(plan.everything),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_SEEDS = 100
 
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1, max_length=MOST_SEEDS)]
+Count = Annotated[int, Field(ge=1, le=MOST_SEEDS, strict=True)]
 
 
 def _counted(value: Any) -> Any:
@@ -33,8 +35,8 @@ def _counted(value: Any) -> Any:
 class SweepSpec(Frozen):
     """How often each generator is fitted at each epsilon, and whether its tables may ever be released."""
 
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_counted, json_schema_input_type=int | tuple[int, ...])] = Field(
-        default=(0,), min_length=1, max_length=MOST_SEEDS, description="How many, or a list; 3 is [0, 1, 2]."
+    seeds: Annotated[Seeds, BeforeValidator(_counted, json_schema_input_type=Count | Seeds)] = Field(
+        default=(0,), description="How many, or a list; 3 is [0, 1, 2]."
     )
     releasable: bool | None = Field(
         default=None, description="false: nothing is reserved or kept; none: true where there is a ledger."

@@ -11,6 +11,7 @@ from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Finding, Verdict, judge
 from evaluate.waiver import Waiver
 from reports.claims import Claim, Composition, damaged, stated_as_counted
+from reports.deciding import settled
 from synth.errors import JobError, nearest
 from understudy.vendors.rules import convicted
 
@@ -76,7 +77,10 @@ def verdicts_on(
     tests, unpaid, together = evaluation.self_tests, _unpaid(evaluation.provenance), Composition.of(evaluation)
     claiming = [_Claiming.of(candidate, together) for candidate in chosen]
     judged = (
-        _explained(judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests), one.reading)
+        settled(
+            _explained(judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests), one.reading),
+            evaluation.real,
+        )
         for policy in policies
         for one in claiming
     )

@@ -4,12 +4,10 @@ import math
 
 from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
 from evaluate.result import Candidate
-from reports.audits import audit_note
+from reports.audits import DECIMALS, audit_note, on_stand_in
 from reports.limits import AUDIT_FAILED, NOT_AUDITED, audit_failed
 from reports.model_card import words
 from reports.model_card.shape import AuditOutcome, AuditSummary, Form
-
-STAND_IN = "public stand-in"
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
@@ -31,18 +29,13 @@ def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
         return _no_audit("not audited", "No audit ran on a public stand-in.")
     return AuditSummary(
         outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(found.verdict, WITHIN),
-        lower_bound=math.floor(100 * found.bound) / 100,
+        lower_bound=math.floor(10**DECIMALS * found.bound) / 10**DECIMALS,
         strongest=found.strongest,
         confidence=found.confidence,
         n_trials=found.n_trials,
         in_words=tuple(said for said in (note.sentence, note.reading, note.evidence) if said),
         cannot_see=words.NOT_SEEN,
     )
-
-
-def on_stand_in(found: Audit) -> bool:
-    """Whether all of an audit ran on a public stand-in: what else it may have run on is not for the public."""
-    return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
 
 
 def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:

@@ -13,7 +13,7 @@ from reports.text import compact, count, loss, number, percent, room
 DASH = "\u2014"
 _FLAGS = {
     "void": "**VOID: this statement must not be relied on.**",
-    "disputed": "**DISPUTED: an audit disproves this statement.**",
+    "disputed": "**DISPUTED: an audit disproves this statement, or that of a fit that counts with it.**",
     "unverified": "**UNVERIFIED: nobody saw this table come from the model that the statement is of.**",
 }
 

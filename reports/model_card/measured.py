@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Verdict
 from reports.books import warned
-from reports.document import WORDS
 from reports.glossary import KEY_FIGURES, entry
 from reports.limits import limits_of
 from reports.model_card.shape import Figure, Measured, Ruled
+from reports.rulings import ruling_of
 
 
 def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
@@ -28,7 +28,8 @@ def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable
         warnings=tuple(warned(one) for one in said) if isinstance(said, list | tuple) else (),
         verdicts=tuple(
             Ruled(
-                policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict, words=WORDS[v.verdict]
+                policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict,
+                words=ruling_of(v, evaluation.ranking).words,
             )
             for v in verdicts
             if v.candidate == candidate.name

@@ -10,11 +10,12 @@ from typing import Any
 from evaluate.privacy.audit.result import EXCEEDS
 from evaluate.result import Candidate, Evaluation
 from reports.books import Books, books_of
-from reports.claims import Claims, Composition
+from reports.claim import Claims
+from reports.claims import Composition
 from reports.model_card import words
 from reports.model_card.audit import audit_of
 from reports.model_card.mechanisms import dp_sgd_of, mechanisms_of, spending_of
-from reports.model_card.shape import Composed, Form, LedgerPosition, NoPromise, Promise, Standing
+from reports.model_card.shape import AuditSummary, Composed, Form, LedgerPosition, NoPromise, Promise, Standing
 from reports.plain_data import mapping, texts
 from reports.provenance import UNVERIFIED, made_here
 from reports.text import amount
@@ -45,7 +46,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         return _no_promise(words.UNREADABLE, words.NOTHING_BOUNDS)
     audit, counted = audit_of(candidate, form), claims.counted
     unit, k = str(stated.get("unit", "row")), max(1, int(amount(stated.get("max_rows_per_unit")) or 1))
-    status = _standing(void=not counted.private, disputed=audit.outcome == EXCEEDS, verified=made_here(evaluation))
+    status = _standing(void=not counted.private, disputed=_disputed(audit, claims), verified=made_here(evaluation))
     books = books_of(candidate.name, stated, evaluation.provenance.get("ledger"))
     return Promise(
         status=status,
@@ -79,6 +80,10 @@ def _no_promise(*in_words: str) -> NoPromise:
     return NoPromise(status="none", in_words=in_words, not_covered=words.NOT_COVERED_BY_NONE)
 
 
+def _disputed(audit: AuditSummary, claims: Claims) -> bool:
+    return audit.outcome == EXCEEDS or claims.counted.disputed > 0
+
+
 def _standing(*, void: bool, disputed: bool, verified: bool) -> Standing:
     if void or disputed:
         return "void" if void else "disputed"
@@ -93,7 +98,8 @@ def _in_words(status: Standing, claims: Claims, unit: str) -> tuple[str, ...]:
     said = words.in_odds(counted.epsilon, counted.delta, unit, words.SEEN[counted.of])
     made_of = tuple(one for one in (claims.reading, claims.price_of_choice) if one)
     if status in DOUBTS:
-        return (DOUBTS[status], *(f"Claimed: {one}" for one in said), *made_of)
+        of_others = status == "disputed" and counted != claims.alone and not claims.alone.disputed
+        return (counted.doubt if of_others else DOUBTS[status], *(f"Claimed: {one}" for one in said), *made_of)
     return (*said, *made_of)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from reports.claims import Of
+from reports.claim import Of
 from synth.validation import Frozen
 
 CARD_VERSION = 2
@@ -84,7 +84,8 @@ class Promise(Frozen):
     """A privacy statement, as an officer quotes it."""
 
     status: Standing = Field(
-        description="void: noise was not secure; disputed: the audit disproves the claim; unverified: it is that "
+        description="void: noise was not secure; disputed: an audit disproves the claim, or that of a "
+        "fit that counts with it; unverified: it is that "
         "of a model, and nobody saw the table come from it."
     )
     in_words: tuple[str, ...]

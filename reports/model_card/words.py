@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 
-from reports.claims import Of
+from reports.claim import Of
 from reports.model_card.shape import Form
 from reports.text import loss, one_in
 

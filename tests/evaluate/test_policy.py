@@ -116,7 +116,7 @@ def test_no_binding_rule_is_no_pass() -> None:
 def test_the_sample_size_that_would_decide_goes_as_the_square_of_the_interval() -> None:
     finding = judge(candidate(estimate(0.50, 0.55, 0.65, n=1000)), policy_of(rule())).findings[0]
     assert finding.n_needed == 4000  # the upper half-width of 0.10 has to shrink to 0.05
-    assert "4,000 rows instead of 1,000" in finding.reason
+    assert "n = 4,000 instead of 1,000" in finding.reason
 
 
 def test_no_sample_size_decides_an_estimate_on_the_limit() -> None:

@@ -74,10 +74,10 @@ def test_attacks_that_run_on_request_are_shown_where_they_were_asked_for() -> No
 def test_a_bound_seen_from_outside_is_cut_off_and_stands_apart() -> None:
     bound = Estimate("privacy.black_box.epsilon", 0.478, 30, "lower", note="0 proves nothing")
     note = note_of(bound)
-    assert note.black_box == "at least 0.47: 0 proves nothing"
+    assert note.black_box == "at least 0.478: 0 proves nothing"
     assert bound.measure not in {line.measure for line in note.lines}
     page = render_html(Evaluation((Candidate("a", (bound,)),), {}, {"columns": {}}))
-    assert "Epsilon as seen from outside: at least 0.47: 0 proves nothing." in page
+    assert "Epsilon as seen from outside: at least 0.478: 0 proves nothing." in page
 
 
 def test_rates_and_columns_come_from_the_figure_of_the_same_number() -> None:

@@ -51,10 +51,10 @@ def test_an_audit_in_parts_says_what_each_found(evaluation: Evaluation) -> None:
     page = render_html(with_audit(evaluation, IN_PARTS))
     note = audit_note(with_audit(evaluation, IN_PARTS).candidates[0])
     assert note is not None
-    assert note.bound == "0.62"
-    assert "Audit of one training run and the counts before it: lower bound 0.62, claim 1 at delta 1e\u22126" in page
-    assert "Steps of DP-SGD: lower bound 0.62, on 1,000 steps. In 20,000 trials" in page
-    assert "One-way histograms: lower bound 0.10, on 160 fits. In 5,120 trials" in page
+    assert note.bound == "0.620"
+    assert "Audit of one training run and the counts before it: lower bound 0.620, claim 1 at delta 1e\u22126" in page
+    assert "Steps of DP-SGD: lower bound 0.620, on 1,000 steps. In 20,000 trials" in page
+    assert "One-way histograms: lower bound 0.100, on 160 fits. In 5,120 trials" in page
     assert "Each part had its share of the error" in page
     beyond = Audit.of_parts((0.5, 1e-6), (STEPS, COUNTS), 0.99)
     assert "The audit speaks against" in cover(render_html(with_audit(evaluation, beyond)))

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from evaluate.result import Candidate, Evaluation, EvaluationError
-from reports.claims import Claims, Composition
+from reports.claim import Claims
+from reports.claims import Composition
 
 OWN = {"epsilon": 1.0, "delta": 1e-6, "private": True}
 SWEEP = {"releasable": True, "composed": {"epsilon": 4.0, "delta": 1e-6, "n_fits": 3}}
@@ -143,3 +144,32 @@ def test_a_statement_that_cannot_be_read_bounds_nothing_that_it_is_added_to() ->
 def test_what_no_run_writes_is_damage_and_never_the_claim_of_one_fit(provenance: dict[str, Any]) -> None:
     with pytest.raises(EvaluationError, match="the evaluation is damaged"):
         claims(provenance, OWN)
+
+
+EXCEEDING = {
+    "epsilon": 1.0, "delta": 1e-6, "bound": 1.4, "distribution_free": 0.9, "strongest": 36.0, "confidence": 0.99,
+    "n_trials": 900, "false_positives": [0.3, 0.2, 0.4], "false_negatives": [0.3, 0.2, 0.4],
+    "ran_on": "a public stand-in of 5 columns",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("audit", "doubted"),
+    [(EXCEEDING, 1), ({**EXCEEDING, "bound": 0.9}, 0), ({**EXCEEDING, "ran_on": "real rows"}, 0), ({"bound": 1}, 0)],
+)
+def test_what_counts_a_fit_that_an_audit_disproves_says_so(audit: dict[str, Any], doubted: int) -> None:
+    tables = (Candidate("m", (), statement=OWN), Candidate("bad", (), statement=OWN, audit=audit))
+    picked, named = (
+        known(Composition.of(one).claims(tables[0]))
+        for one in (
+            Evaluation(tables, {}, {}, {"release": None, "composed": RUN}),
+            Evaluation(tables, {}, {}, {"release": "m", "composed": RUN}),
+        )
+    )
+    assert (picked.alone.disputed, picked.counted.disputed) == (0, doubted)
+    assert ("DISPUTED: an audit disproves what one of these releases claims" in picked.reading) == bool(doubted)
+    # The one that was named counts without the other; the price of having chosen does not.
+    assert named.counted.disputed == 0
+    assert ("DISPUTED" in named.price_of_choice) == bool(doubted)
+    bad = known(Composition.of(Evaluation(tables[1:], {}, {}, {})).claims(tables[1]))
+    assert bad.counted.disputed == doubted

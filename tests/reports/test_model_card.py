@@ -236,7 +236,7 @@ def test_a_claim_that_its_audit_disproves_is_said_to_be_disputed(evaluation: Eva
     content = validate(card)["privacy"]
     assert content["status"] == "disputed"
     assert content["audit"]["lower_bound"] <= found.bound
-    assert "**DISPUTED: an audit disproves this statement.**" in to_markdown(card)
+    assert "**DISPUTED: an audit disproves this statement, or that of a fit that counts with it.**" in to_markdown(card)
 
 
 @pytest.mark.parametrize("damage", [{"epsilon": None}, {"delta": "x"}, {"n_units": float("nan")}, {"epsilon": -1}])

@@ -343,7 +343,9 @@ def stated(name: str, statement: Any) -> set[str]:
 
 def audited(facts: PublicFacts) -> set[str]:
     note = audit_note(Candidate("", (), audit=facts.audit))
-    return set() if note is None else tokens(f"{note.bound} {note.sentence} {note.reading} {note.evidence}")
+    return (
+        set() if note is None else tokens(f"{note.bound} {note.excess} {note.sentence} {note.reading} {note.evidence}")
+    )
 
 
 def drawn(svg: str) -> set[str]:
@@ -615,6 +617,46 @@ def test_a_void_statement_has_no_epsilon_on_the_cover_and_never_passes(
     assert public_verdict(replace(told, policy=LENIENT)).outcome == "FAIL"
 
 
+AGAINST = conclude((1.0, 1e-6), (4, 4), 960, 0.99, ran_on="a public stand-in of 936 rows")
+
+
+def test_a_claim_that_its_audit_disproves_is_disputed_beside_its_number_and_never_passes(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    for changed in (evaluation, with_provenance(evaluation)):
+        told = facts(with_candidate(changed, audit=AGAINST.to_dict()), synthetic)
+        page = render_public(told)
+        cover, rest = page.partition("<main>")[2].split("</section>", 1)
+        assert "(disputed)" in cover.partition("&epsilon; = ")[2].partition("</p>")[0]
+        assert "false and must not be relied on" in cover
+        assert "<small>disputed: see the audit</small>" in rest
+        assert not any(said in page for said in NOT_READ)
+        assert public_verdict(replace(told, policy=LENIENT)).outcome == "FAIL"
+        assert unexplained(page, told) == {}
+
+
+def test_a_number_that_counts_a_disputed_fit_of_another_table_says_so(
+    evaluation: Evaluation, synthetic: pd.DataFrame
+) -> None:
+    first, other = evaluation.candidates
+    everything = {"epsilon": 3.25, "delta": 2e-6, "n_fits": 2}
+    run = replace(evaluation, candidates=(first, replace(other, audit=AGAINST.to_dict())))
+    doubt = "DISPUTED: an audit disproves what one of these releases claims alone"
+    named = facts(with_provenance(run, composed=everything), synthetic)
+    page = render_public(named)
+    assert doubt in page.partition("come to epsilon 3.25")[2].partition("</p>")[0]
+    assert "disputed" not in page.partition("<main>")[2].partition("</section>")[0].lower()
+    assert public_verdict(replace(named, policy=LENIENT)).outcome == "PASS"
+    picked = facts(with_provenance(run, composed=everything, release=None), synthetic)
+    page = render_public(picked)
+    assert "= 3.25</b> <b>(disputed)</b>" in page
+    assert doubt in page
+    assert public_verdict(replace(picked, policy=LENIENT)).outcome == "INCONCLUSIVE"
+    assert unexplained(page, picked) == {}
+    quiet = replace(run, candidates=(first, replace(other, audit={**AGAINST.to_dict(), "ran_on": "real rows"})))
+    assert "disputed" not in render_public(facts(with_provenance(quiet, composed=everything), synthetic)).lower()
+
+
 def test_a_table_that_was_picked_counts_with_all_that_it_was_picked_from(
     evaluation: Evaluation, synthetic: pd.DataFrame
 ) -> None:
@@ -711,7 +753,12 @@ def test_the_ledger_is_shown_as_it_stood_after_all_that_the_run_drew(
         assert unexplained(page, told) == {}
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+STRIPS = """() => [...document.querySelectorAll("svg.strip")].map(one => one.getBoundingClientRect().width)"""
+CUT = """() => [...document.querySelectorAll(".scroll")].filter(one => one.scrollWidth > one.clientWidth)
+  .map(one => `${one.ariaLabel}: ${one.scrollWidth} in ${one.clientWidth}`)"""
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 390])
 def test_the_page_is_quiet_readable_and_fits(browser: Any, page: str, tmp_path: Path, width: int) -> None:
     path = tmp_path / "report.public.html"
     path.write_text(page, encoding="utf-8")
@@ -719,6 +766,8 @@ def test_the_page_is_quiet_readable_and_fits(browser: Any, page: str, tmp_path: 
         assert visit.told == []
         assert visit.asked == [path.as_uri()]
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert min(visit.page.evaluate(STRIPS)) >= 140
+        assert visit.page.evaluate(CUT) == []
         assert visit.page.evaluate(UNREADABLE)["found"] == []
         assert visit.page.evaluate(NAMELESS) == []
 

@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from evaluate.result import Evaluation
+from evaluate.result import Estimate, Evaluation
 from reports import render_html
 from reports.charts.pareto import Mark, pareto, round_values
 from reports.ranking import ranking_of
+from reports.summary import to_summary
+from reports.text import alike
+from tests.reports.browsing import visiting
 from tests.reports.conftest import sample_evaluation
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -166,3 +170,60 @@ def test_one_mark_alone_is_drawn_within_the_picture() -> None:
 
 def test_axes_have_a_few_round_values() -> None:
     assert round_values(0.4, 0.95) == [0.4, 0.6, 0.8]
+
+
+WIDTHS = """() => {
+  const one = document.querySelector("#ranking").closest("section").querySelector(".scroll");
+  return [one.scrollWidth, one.clientWidth];
+}"""
+
+
+def compared() -> Evaluation:
+    """The three tables of the sample as vendors: one ranked, one disqualified, one that lacks columns."""
+    found = sample_evaluation()
+    first, second, third = (one.name for one in found.candidates)
+    terms = ranking(first)
+    terms["vendors"] = [
+        vendor(first, "ranked", claim={"epsilon": 1.0, "says": "word " * 60}), vendor(second, "disqualified"),
+        vendor(third, "incomplete", missing_columns=["income"], reason="it lacks columns"),
+        vendor("delta", "not evaluated", rows_offered=None, rows_compared=None, reason="a table is a file"),
+    ]  # fmt: skip
+    terms["order"] = [{"name": first, "place": 1, "behind": [], "letters": "a"}]
+    terms["figures"][0].update(values={first: 0.021}, letters={first: "a"})
+    return replace(found, ranking=terms, provenance={**found.provenance, "split": None})
+
+
+def test_a_comparison_releases_nothing_and_says_who_is_disqualified_first(verdicts_of: Any) -> None:
+    found = compared()
+    verdicts = verdicts_of(found)
+    first, second, _ = (one.name for one in found.candidates)
+    cover = render_html(found, verdicts=verdicts).split('id="ranking"')[0].partition("<main>")[2]
+    assert "RELEASE" not in cover
+    assert "Place 1 of 1, group a" in cover.partition(f"<bdi>{first}</bdi>")[2].partition("</li>")[0]
+    barred = cover.partition(f"<bdi>{second}</bdi>")[2].partition("</li>")[0]
+    assert "<span>DISQUALIFIED</span>" in barred
+    assert "Not ranked: disqualified" in barred
+    assert "<bdi>delta</bdi></b> could not be evaluated" in cover
+    head = to_summary(found, verdicts).split("\n## ")
+    assert f"**DISQUALIFIED** | `{second}`" in head[0]
+    assert "RELEASE" not in head[0]
+    assert f"| `{second}` | **disqualified** |" in head[1]
+    assert "| `delta` | **not evaluated** |" in head[1]
+
+
+def test_a_figure_stands_with_the_interval_that_its_letter_is_understood_by() -> None:
+    found = compared()
+    own = found.candidates[0].find("columns.tvd.mean")
+    assert isinstance(own, Estimate)
+    _, low, high = alike(own.value, own.low, own.high)
+    table = render_html(found).split("Figure by figure")[1].split("</table>")[0]
+    assert f"{low} to {high}</small>" in table
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1024, 390])
+def test_the_vendors_fit_the_page(browser: Any, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render_html(compared()), encoding="utf-8")
+    with visiting(browser, path, width) as visit:
+        needed, given = visit.page.evaluate(WIDTHS)
+        assert needed <= given

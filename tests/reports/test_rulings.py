@@ -98,7 +98,8 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
 ) -> None:
     first = evaluation.candidates[0]
     void = replace(first, name="void", statement={**(first.statement or {}), "private": False})
-    several = replace(evaluation, candidates=(*evaluation.candidates, void))
+    known = {**evaluation.provenance, "release": first.name}
+    several = replace(evaluation, candidates=(*evaluation.candidates, void), provenance=known)
     verdicts = verdicts_of(several)
     page = render_html(several, verdicts=verdicts, release=first.name)
     cover, policy = page.split('id="policy"')[0], page.split('id="policy"')[1].split('id="weakest"')[0]
@@ -112,6 +113,10 @@ def test_every_verdict_names_its_audience_its_policy_and_the_lack_of_a_guarantee
     for listed in (lines, summaries):
         assert ["no formal guarantee" in said for said in listed] == [False, True, True, True]
         assert "its privacy statement is void" in listed[3]
+    # A table that was picked from what holds a void fit is void with it.
+    picked = replace(several, provenance={**known, "release": None})
+    cover = render_html(picked, verdicts=verdicts_of(picked)).split('id="policy"')[0]
+    assert cover.count("its privacy statement is void") == cover.count("<b>void</b>") == 2
     unverified = replace(evaluation, provenance={**evaluation.provenance, "split": None})
     assert "its privacy statement is unverified" in render_html(unverified, verdicts=verdicts_of(unverified))
 

@@ -107,14 +107,30 @@ def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Ev
     assert value(found, "dp_training_ledger_entry", model="published numbers#2", guarantee="formal", **labels) == 1.0
 
 
-def test_a_table_that_was_not_made_in_the_run_has_no_epsilon(evaluation: Evaluation) -> None:
+def test_tables_from_elsewhere_are_no_run_that_fitted_anything(evaluation: Evaluation) -> None:
     run = named(evaluation, ledger=note(2.0))
     offered = replace(run, provenance={**run.provenance, "split": None, "ledger": None})
-    found = samples(public_registry(offered, EPOCH))
-    absent = ("dp_training_epsilon_consumed", "dp_noise_multiplier", "dp_training_budget_remaining")
-    assert not [name for name, _ in found if name in absent]
-    labels = {"dataset": "patients", "run_id": "ab" * 8}
-    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="none", **labels) == 1.0
+    assert samples(public_registry(run, EPOCH))
+    assert not samples(public_registry(offered, EPOCH))
+
+
+def disputed(evaluation: Evaluation, ran_on: str = "a public stand-in of 5 columns") -> Evaluation:
+    """The same with an audit of the first table that disproves its claim."""
+    audit = {
+        "epsilon": 1.0, "delta": 1e-6, "bound": 1.4, "distribution_free": 0.9, "strongest": 36.0, "confidence": 0.99,
+        "n_trials": 900, "false_positives": [0.3, 0.2, 0.4], "false_negatives": [0.3, 0.2, 0.4], "ran_on": ran_on,
+    }  # fmt: skip
+    return replace(evaluation, candidates=(replace(evaluation.candidates[0], audit=audit), *evaluation.candidates[1:]))
+
+
+def test_a_guarantee_that_an_audit_disproves_is_disputed_and_has_no_epsilon(evaluation: Evaluation) -> None:
+    run = {"dataset": "patients", "run_id": "ab" * 8}
+    found = samples(public_registry(disputed(named(evaluation, ledger=note(2.0))), EPOCH))
+    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
+    assert not [labels for name, labels in found if ("guarantee", "formal") in labels]
+    assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
+    inside = samples(public_registry(disputed(named(evaluation, ledger=note(2.0)), "real rows"), EPOCH))
+    assert value(inside, "dp_training_ledger_entry", model="mst", guarantee="formal", **run) == 1.0
 
 
 def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Evaluation) -> None:
@@ -150,7 +166,7 @@ def test_the_internal_registry_tells_what_was_measured(
 
 
 def test_what_is_not_known_has_no_sample() -> None:
-    bare = Evaluation((Candidate("t", ()),), {}, {"status": "inferred", "dataset": "d"}, {})
+    bare = Evaluation((Candidate("t", ()),), {}, {"status": "inferred", "dataset": "d"}, {"split": "keyed hash"})
     found = samples(public_registry(bare, EPOCH))
     assert found == {("understudy_run_timestamp_seconds", frozenset({("dataset", ""), ("run_id", "")})): 0.0}
     assert not samples(internal_registry(bare, ()))
@@ -316,6 +332,7 @@ def test_the_budget_alerts_fire_on_what_is_left_of_the_total(
         (lambda e: measured(e, "privacy.membership.auc", 0.601), "MembershipInferenceSucceeds"),
         (lambda e: measured(e, CLIPPED, 0.91), "GradientClipFractionHigh"),
         (lambda e: named(e, ledger=None), "ProtectedRunWithoutLedgerEntry"),
+        (lambda e: disputed(named(e, ledger=note(1.0))), "GuaranteeDisputed"),
         (lambda e: replace(e, candidates=(replace(e.candidates[0], statement=None),)), "ProtectedRunWithoutGuarantee"),
     ],
 )

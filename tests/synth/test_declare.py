@@ -144,3 +144,6 @@ def test_the_table_gets_its_sentences() -> None:
     assert "no person or other unit has more than one row" in table(_schema())
     assert "max_rows_per_unit=4" in table(_schema(entity="id", max_rows_per_unit=4))
     assert "target='age'" in table(_schema(target="age"))
+    assert "sensitive=['age'] are the columns that attackers want to learn" in table(_schema(sensitive=["age"]))
+    assert "quasi_identifiers=['age'] are the columns" in table(_schema(quasi_identifiers=["age"]))
+    assert "sensitive" not in table(_schema())

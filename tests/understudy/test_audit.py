@@ -31,6 +31,7 @@ def run(workspace: Any, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[s
     )
     out: Path = workspace.folder / "out"
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
+    assert ran.exit_code in (0, 1, 3), ran.stderr
     judged = json.loads((out / "verdict.json").read_text())["candidates"]
     outcomes = {c["candidate"]: {f["rule"]["measure"]: f["outcome"] for f in c["findings"]} for c in judged}
     return ran, evaluation_from((out / "evaluation.json").read_text()), (out / "report.html").read_text(), outcomes
@@ -70,6 +71,15 @@ def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Any, monkeypa
     assert "The audit speaks against the privacy statement." in cover
     assert "disputed by its audit" in cover
     assert "DO NOT RELEASE" in cover
+    # What was said while it ran stays with the evidence.
+    said = "The audit disproves the privacy statement of independent"
+    warned = " ".join(evaluation.provenance["warnings"])
+    assert said[1:] in warned
+    assert "understudy audit --model DIR" in warned
+    card = (workspace.folder / "out" / "cards" / "independent.md").read_text()
+    for shown in (report, (workspace.folder / "out" / "summary.md").read_text(), card):
+        assert said in shown
+        assert "evaluate" in shown
 
 
 def test_a_job_can_do_without_and_then_its_claims_never_pass(workspace: Any) -> None:
@@ -197,3 +207,23 @@ def test_a_model_from_before_parameters_were_saved_is_loaded_and_has_none(fitted
     path.write_text(json.dumps({**content, "parameters": [3.0]}))
     with pytest.raises(ModelError, match="damaged"):
         load_model(fitted.folder / "model")
+
+
+def test_the_claim_of_a_run_is_audited_again_without_a_new_fit(workspace: Any) -> None:
+    _, before, _, _ = run(workspace, audit=True)
+    folder = workspace.folder
+    again = workspace.run("audit", "--model", folder / "out" / "models" / "independent", "--seed", 5)
+    assert again.exit_code == 0, again.stderr
+    schema, sides = ("--schema", folder / "schema.toml"), folder / "sides"
+    split = ("split", folder / "table.csv", *schema, "--holdout-share", 0.4, "--seed", 0, "--out", sides)
+    assert workspace.run(*split).exit_code == 0
+    ran = workspace.run(
+        "evaluate", "--train", sides / "train.csv", "--holdout", sides / "holdout.csv", *schema,
+        "--measure", "validity", "--synthetic", folder / "out" / "synthetic" / "independent.csv", "--seed", 5,
+        "--model", folder / "out" / "models" / "independent", "--out", folder / "again.json",
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.stderr
+    after = evaluation_from((folder / "again.json").read_text())
+    assert after.provenance["fingerprints"] == before.provenance["fingerprints"]
+    assert after.candidates[0].audit is not None
+    assert after.candidates[0].statement == before.candidates[0].statement

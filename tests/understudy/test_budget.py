@@ -419,7 +419,8 @@ def test_a_statement_that_was_offered_with_a_table_is_said_to_be_unverified(work
     assert workspace.run("split", folder / "table.csv", "--schema", schema, "--out", sides).exit_code == 0
     evaluate = [
         "evaluate", "--train", sides / "train.csv", "--holdout", sides / "holdout.csv", "--synthetic",
-        folder / "table.csv", "--schema", schema, "--measure", "validity", "--out", folder / "e.json", "--json",
+        folder / "table.csv", "--schema", schema, "--measure", "validity", "--out", folder / "e.json", "--force",
+            "--json",
     ]  # fmt: skip
     plain = workspace.run(*evaluate)
     assert plain.json["warnings"] == []

@@ -5,6 +5,7 @@ import re
 import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -278,3 +279,35 @@ def test_waivers_are_checked_against_every_policy_that_is_judged_by() -> None:
     check_waivers(waivers, [other, policy()], ["c"])
     with pytest.raises(JobError, match="by which nothing is judged here; known are: other"):
         check_waivers(waivers, [other], ["c"])
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("nofile.json", "there is no evaluation at path="),
+        (".", "is a folder; name a file in it"),
+    ],
+)
+def test_an_evaluation_that_is_not_there_or_is_a_folder_is_told_apart(desk: Desk, place: str, said: str) -> None:
+    for command in (("gate",), ("report", "--out", desk.folder / "report.html")):
+        ran = desk.workspace.run(command[0], desk.folder / place, *command[1:])
+        assert ran.exit_code == 2
+        assert said in ran.stderr
+
+
+def test_a_waiver_for_longer_than_evidence_counts_is_warned_about(desk: Desk) -> None:
+    today = datetime.now(UTC).date()
+    soon, late = (str(today + timedelta(days=n)) for n in (700, 800))
+    assert "check the year" in desk.gate(evaluation(LEAKY), *desk.waivers({"until": late})).stderr
+    ran = desk.gate(evaluation(LEAKY), *desk.waivers({"until": late}), "--json")
+    assert "longer than two years in which reasons may change; check the year" in ran.json["warnings"][0]
+    assert desk.gate(evaluation(LEAKY), *desk.waivers({"until": soon})).stderr == ""
+    (desk.folder / "house.toml").write_text(tomli_w.dumps({**POLICY, "valid_days": 30}))
+    assert "longer than the valid_days=30" in desk.gate(evaluation(LEAKY), *desk.waivers({"until": soon})).stderr
+
+
+def test_a_file_of_waivers_that_is_not_there_is_told_in_good_grammar(desk: Desk) -> None:
+    ran = desk.gate(evaluation(QUIET), "--waivers", desk.folder / "none.toml")
+    assert "there are no waivers at path=" in ran.stderr
+    ran = desk.workspace.run("gate", desk.folder / "evaluation.json", "--policy", "publc")
+    assert "policy='publc' is no file and does not ship; did you mean 'public'?" in ran.stderr

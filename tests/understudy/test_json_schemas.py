@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+import typing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,24 +11,28 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import BeforeValidator
+from pydantic_core import PydanticUndefined
 
 from evaluate.engine import evaluate
-from evaluate.policy import build_policy
+from evaluate.policy import Policy, Rule, build_policy
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.result_reading import evaluation_from
-from evaluate.waiver import build_waivers
+from evaluate.waiver import Waiver, Waivers, build_waivers
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
 from synth.schema import build_schema
+from synth.terms import Terms
 from tests.understudy.bundle.small_bundle import fill, seal_both
 from understudy.bundle.documents import canonical, parsed
 from understudy.bundle.errors import BundleError
 from understudy.bundle.keys import load_signer, make_keys
 from understudy.bundle.sign_off import SignOff
 from understudy.bundle.withdrawal import Withdrawal
-from understudy.job import build_job
+from understudy.job import EvaluationSpec, Job, build_job
 from understudy.json_schemas import KINDS, json_schema
 from understudy.policies import find_policy, names
+from understudy.sweep import SweepSpec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULE = {"measure": "privacy.copies", "limit": 0.1, "why": "because"}
@@ -266,3 +271,37 @@ def test_the_command_prints_the_json_schema_and_knows_no_other(workspace: Any) -
     wrong = workspace.run("json-schema", "polcy")
     assert wrong.exit_code == 2
     assert "did you mean 'policy'?" in wrong.stderr
+
+
+ONE_OR_SEVERAL = (
+    *(("card", key) for key in ("intended_use", "prohibited_use", "language", "tags")), ("evaluation", "measures"),
+)  # fmt: skip
+"""Keys of a job that take a text or a list of texts."""
+
+
+@pytest.mark.parametrize(("section", "key"), ONE_OR_SEVERAL)
+@pytest.mark.parametrize(("value", "valid"), [("en", True), (["en"], True), (["en", "de"], True), (7, False),
+                                              ([7], False), ({"a": 1}, False)])  # fmt: skip
+def test_a_text_may_stand_where_a_list_of_texts_may(section: str, key: str, value: Any, valid: bool) -> None:
+    content = {**JOB, section: {key: value}}
+    assert refused_by_the_reader("job", content) != valid
+    assert accepts("job", content) == valid
+
+
+@pytest.mark.parametrize(("seeds", "valid"), [(1, True), (100, True), ([4, 7], True), (0, False), (101, False),
+                                              (True, False), ([], False), ([-1], False), ("3", False)])  # fmt: skip
+def test_seeds_are_a_number_or_a_list(seeds: Any, valid: bool) -> None:
+    content = {**JOB, "sweep": {"seeds": seeds}}
+    assert refused_by_the_reader("job", content) != valid
+    assert accepts("job", content) == valid
+
+
+def test_every_key_that_takes_more_forms_than_it_holds_says_so() -> None:
+    """A validator that turns what is written into what is kept is told to the JSON Schema, too."""
+    for model in (Job, EvaluationSpec, Terms, SweepSpec, Policy, Rule, Waiver, Waivers):
+        for name, field in model.model_fields.items():
+            for part in (field, *typing.get_args(field.annotation)):
+                said = [one for one in getattr(part, "metadata", getattr(part, "__metadata__", ()))
+                        if isinstance(one, BeforeValidator)]  # fmt: skip
+                for one in said:
+                    assert one.json_schema_input_type is not PydanticUndefined, (model, name)

@@ -37,7 +37,7 @@ def gate(workspace: Any, parts: Path, offered: pd.DataFrame, *, policy: str = "i
     done(
         workspace.run(
             "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic",
-            folder / "offered.csv", "--schema", folder / "schema.toml", "--out", folder / "evaluation.json",
+            folder / "offered.csv", "--schema", folder / "schema.toml", "--out", folder / "evaluation.json", "--force",
         )
     )  # fmt: skip
     ran = workspace.run("gate", folder / "evaluation.json", "--policy", policy, "--json")
@@ -205,3 +205,20 @@ def test_the_generators_are_listed_with_their_parameters(workspace: Any) -> None
     assert {"independent", "mst", "sdv.gaussian_copula", "sdv.ctgan", "sdv.tvae"} <= set(listed)
     assert "epsilon" in listed["mst"]["properties"]
     assert "epochs" in shown.stdout
+
+
+def test_an_evaluation_that_is_there_is_replaced_by_force_alone(workspace: Any, parts: Path) -> None:
+    folder = workspace.folder
+    (folder / "evaluation.json").write_text("kept")
+    asked = (
+        "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic",
+        parts / "holdout.csv", "--schema", folder / "schema.toml", "--measure", "validity",
+        "--out", folder / "evaluation.json",
+    )  # fmt: skip
+    ran = workspace.run(*asked)
+    assert ran.exit_code == 2
+    assert "an output file must be new" in ran.stderr
+    assert "evaluate ..." not in ran.stderr
+    assert (folder / "evaluation.json").read_text() == "kept"
+    done(workspace.run(*asked, "--force"))
+    assert (folder / "evaluation.json").read_text() != "kept"

@@ -15,7 +15,7 @@ def test_evaluate_takes_a_target_and_refuses_one_that_is_no_column(workspace: An
     given = (
         "evaluate", "--train", folder / "train.csv", "--holdout", folder / "holdout.csv", "--synthetic",
         folder / "made.csv", "--schema", folder / "schema.toml", "--measure", "utility.tstr",
-        "--out", folder / "evaluation.json", "--target",
+        "--out", folder / "evaluation.json", "--force", "--target",
     )  # fmt: skip
     assert workspace.run(*given, target).exit_code == 0
     found = evaluation_from((folder / "evaluation.json").read_text())

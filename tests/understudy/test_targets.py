@@ -24,7 +24,7 @@ def test_evaluate_attacks_as_many_rows_as_it_is_told(targets: str, n: int, works
     given = (
         "evaluate", "--train", folder / "train.csv", "--holdout", folder / "holdout.csv", "--synthetic",
         folder / "made.csv", "--schema", folder / "schema.toml", "--measure", "privacy.membership",
-        "--out", folder / "evaluation.json", "--targets",
+        "--out", folder / "evaluation.json", "--force", "--targets",
     )  # fmt: skip
     assert workspace.run(*given, targets).exit_code == 0
     found = evaluation_from((folder / "evaluation.json").read_text()).candidates[0].find("privacy.membership.auc")

@@ -1,6 +1,5 @@
 """What two people do to a sealed bundle: sign it off."""
 
-import json
 import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -13,12 +12,11 @@ from understudy.bundle.documents import (
     write_document,
 )
 from understudy.bundle.errors import BundleError
+from understudy.bundle.judged import FAILS, PUBLIC_VERDICT, VERDICT, damaged, verdict_content
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import SIGN_OFF, Manifest, moment
+from understudy.bundle.manifest import PUBLIC, SIGN_OFF, Manifest, moment
 from understudy.bundle.sign_off import Accepted, Person, SignOff
 from understudy.bundle.verification import Demand, Verification, verify
-
-VERDICT = "verdict.json"
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,9 @@ def sign_off(
         The sign-off, and what verification cannot say of the bundle, one sentence each.
 
     Raises:
-        BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, the two people are
-            one, or the last day is past or later than what it rests on; nothing was written.
+        BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, its public verdict
+            is FAIL, the two people are one, or the last day is past or later than what it rests on; nothing was
+            written.
     """
     _check_people(release)
     found = verify(folder, demand)
@@ -61,7 +60,11 @@ def sign_off(
     _check_sound(found)
     assert found.manifest is not None
     about = found.manifest.about
-    waivers = _waivers(folder, _released(found.manifest))
+    released = _released(found.manifest)
+    content = verdict_content(folder)
+    waivers = _waivers(content, released)
+    if found.manifest.holds_public:
+        _check_public(content, released)
     document = SignOff(
         signer=None if signer is None else signer.fingerprint,
         manifest_sha256=found.sha256,
@@ -69,7 +72,7 @@ def sign_off(
         by=release.by,
         second=release.second,
         expires=_expiry(release.expires, [about.valid_until, *(waiver.until for waiver in waivers)], demand.today),
-        release=_released(found.manifest),
+        release=released,
         policy=about.policy,
         waivers=waivers,
     )
@@ -115,14 +118,26 @@ def _released(manifest: Manifest) -> str:
     return about.release
 
 
-def _waivers(folder: Path, release: str) -> tuple[Accepted, ...]:
+def _check_public(content: dict[str, Any], release: str) -> None:
+    """Refuse a table of which the public report says that it must not be released, or that nobody can say it of."""
+    if PUBLIC_VERDICT not in content:
+        raise BundleError(
+            f"{VERDICT} does not say which verdict {PUBLIC}/ shows, as older versions did not; make the bundle again"
+        )
+    if content[PUBLIC_VERDICT] == "FAIL":
+        raise BundleError(
+            f"only what may be released is signed off: release={release!r} passes inside, but {FAILS}, by the rules "
+            f"that can be shown (no waiver counts there); see the report in {PUBLIC}/, mend what fails, make it again"
+        )
+
+
+def _waivers(content: dict[str, Any], release: str) -> tuple[Accepted, ...]:
     """The waivers in force for a table, as the verified file of verdicts names them."""
     try:
-        content = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
         (findings,) = (one["findings"] for one in content["candidates"] if one["candidate"] == release)
         return tuple(_accepted(finding) for finding in findings if finding["waived"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise BundleError(f"{VERDICT} does not say what the verdict rests on; make the bundle again") from None
+    except (ValueError, KeyError, TypeError):
+        raise damaged() from None
 
 
 def _accepted(finding: Any) -> Accepted:

@@ -12,7 +12,7 @@ from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import About, Manifest, last_day, moment
 from understudy.bundle.public_folder import run_id_of, versions_of, write_public_folder
 from understudy.bundle.sealing import rules_of, seal
-from understudy.delivery import Delivery, deliver
+from understudy.delivery import Delivery, deliver, write_verdict
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def write_evidence(evidence: Evidence, folder: Path, signer: Signer | None) -> M
         with whole_file(folder / name) as beside:
             beside.write_bytes(content)
     deliver(delivery, folder)
-    write_public_folder(delivery, folder, made_at, valid_until, signer)
+    write_verdict(delivery, folder, write_public_folder(delivery, folder, made_at, valid_until, signer))
     return seal(folder, _about(evidence, made_at, valid_until), signer)
 
 

@@ -103,7 +103,7 @@ def load_public(path: Path, environment: Mapping[str, str] = os.environ) -> "Ed2
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     content = _read(path)
-    if b"PRIVATE KEY" in content:
+    if _is_private(content):
         return load_signer(path, environment).key.public_key()
     try:
         key = load_pem_public_key(content)
@@ -112,6 +112,24 @@ def load_public(path: Path, environment: Mapping[str, str] = os.environ) -> "Ed2
     if not isinstance(key, Ed25519PublicKey):
         raise BundleError(f"the key in {str(path)!r} is of another kind, and signatures here are Ed25519; {MAKE_ONE}")
     return key
+
+
+def passed_on(path: Path) -> str | None:
+    """A warning about a private key where a public one was asked for; none where it is not private.
+
+    Raises:
+        BundleError: it cannot be read.
+    """
+    if not _is_private(_read(path)):
+        return None
+    return (
+        f"{str(path)!r} is the private key, with which anybody can sign in its owner's name: it must not be passed on; "
+        f"give away and name the public one, the {PUBLIC_SUFFIX} file beside it"
+    )
+
+
+def _is_private(content: bytes) -> bool:
+    return b"PRIVATE KEY" in content
 
 
 def exposed(path: Path) -> str | None:

@@ -13,8 +13,10 @@ import shutil
 from datetime import date
 from pathlib import Path
 
+from evaluate.finding import Outcome
 from evaluate.result import Evaluation
 from reports.public_facts import public_facts
+from reports.public_verdict import public_verdict
 from synth.output import whole_file
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table, write_table
@@ -32,7 +34,7 @@ NOT_SAID = ("platform",)
 
 def write_public_folder(
     delivery: Delivery, folder: Path, made_at: str, valid_until: date | None, signer: Signer | None
-) -> None:  # fmt: skip
+) -> Outcome | None:  # fmt: skip
     """The public bundle in an internal one, sealed; none where no table is named for release, or it may not leave.
 
     Args:
@@ -41,6 +43,9 @@ def write_public_folder(
         made_at: the moment, as manifests write it.
         valid_until: the last day on which it may be relied on; none: there is none.
         signer: signs it; none: nobody does.
+
+    Returns:
+        The verdict that its report shows; none where there is no public bundle, or its report shows none.
 
     Raises:
         BundleError: a file cannot be part of a bundle.
@@ -51,7 +56,7 @@ def write_public_folder(
     if public.exists():
         shutil.rmtree(public)  # of an earlier start
     if delivery.release is None or delivery.release not in delivery.tables:
-        return
+        return None
     public.mkdir()
     schema = build_schema(delivery.evaluation.schema)
     source = folder / delivery.tables[delivery.release]
@@ -71,6 +76,7 @@ def write_public_folder(
     write_public(facts, public)
     write_public_card(delivery.evaluation, delivery.release, delivery.handing, public, table.name)
     seal(public, _about(delivery, schema, made_at, valid_until), signer)
+    return public_verdict(facts).outcome
 
 
 def _about(delivery: Delivery, schema: Schema, made_at: str, valid_until: date | None) -> About:

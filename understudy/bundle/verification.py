@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there, open_document
 from understudy.bundle.errors import BundleError
 from understudy.bundle.folder import Contents, contents, digest
+from understudy.bundle.judged import FAILS, public_fails
 from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
 from understudy.bundle.sign_off import SignOff
 from understudy.bundle.withdrawal import Withdrawal
@@ -128,6 +129,7 @@ def verify(folder: Path, demand: Demand) -> Verification:
         *_file_problems(manifest, contents(folder), _apart(folder, manifest)),
         *sign_off.problems,
         *_sign_off_problems(sign_off, manifest, demand),
+        *_public_problems(folder, sign_off),
         *withdrawn.problems,
         *_end_problems(manifest, withdrawal, demand),
     )
@@ -229,6 +231,11 @@ def _sign_off_problems(opened: Opened[SignOff], manifest: Manifest, demand: Dema
         yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
     if found.expired(demand.today):
         yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {found.expires}")
+
+
+def _public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
+    if opened.document is not None and public_fails(folder):
+        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
 
 
 def _end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import console_of
-from understudy.cli.signing import Key, signer_of
+from understudy.cli.signing import Key, private_ones, signer_of
 from understudy.exit_codes import DONE, FAILED
 
 if TYPE_CHECKING:
@@ -80,11 +80,12 @@ def verify(
     from understudy.bundle.verification import verify as check
 
     console = console_of(ctx)
+    warned = private_ones((*(public_key or ()), *(sign_off_key or ())), console)
     demand = _demand(public_key, signer, register)
     found = check(bundle, replace(demand, signed_off=signed_off, sign_off_keys=_fingerprints(sign_off_key)))
     _show(found, console)
     code = DONE if found.is_sound else FAILED
-    console.result({"bundle": str(bundle), **found.to_dict(), "exit_code": code})
+    console.result({"bundle": str(bundle), **found.to_dict(), "warnings": warned, "exit_code": code})
     return code
 
 
@@ -108,6 +109,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     from understudy.bundle.acts import sign_off as sign
 
     console = console_of(ctx)
+    private_ones(public_key or (), console)
     signer = signer_of(key, console)
     release = Release(_person(name, role), _person(second_name, second_role), _day(expires))
     document, notes = sign(bundle, release, _demand(public_key, signers, register), signer)

@@ -1,6 +1,7 @@
 """`understudy evaluate`, `gate`, `report`: measure a synthetic table, judge it, show it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
 from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
 if TYPE_CHECKING:
+    from evaluate.policy import Policy
     from evaluate.result import Evaluation
     from evaluate.verdict import Finding, Verdict
     from evaluate.waiver import Waiver
@@ -64,13 +66,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
             "--shadow-models", min=4, max=1000, help="Attack with so many models fitted as --model was; none: do not."
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from synth.output import check_writable, whole_file
+    from synth.output import check_new_file, whole_file
     from understudy.offered import Offer, disputed, measure_offer, parsed_targets, unverified
 
     console = console_of(ctx)
-    check_writable(out)
+    check_new_file(out, force=force)
     asked = tuple(measure or ()) or None
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
@@ -127,10 +130,11 @@ def gate(  # noqa: PLR0913 - options of the command line
     offer = None
     if bundle is not None and synthetic is not None:
         offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
-        for sentence in offer.warnings:
-            console.warn(sentence)
         candidate = offer.candidate
     verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
+    warned = [*(() if offer is None else offer.warnings), *_long(answers, [rules])]
+    for sentence in warned:
+        console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
@@ -146,7 +150,8 @@ def gate(  # noqa: PLR0913 - options of the command line
     code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
     made = {} if bundle is None else {"bundle": str(bundle)}
-    console.result({"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said, **made})
+    told = {"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said, "warnings": warned}
+    console.result({**told, **made})
     return code
 
 
@@ -171,9 +176,20 @@ def report(
     with console.stage("report"):
         verdicts = verdicts_on(found, rules, waivers=answers)
         write_html(found, out, verdicts=verdicts, release=_release(found))
+    warned = _long(answers, rules)
+    for sentence in warned:
+        console.warn(sentence)
     console.say(f"Report: {out}")
-    console.result({"report": str(out)})
+    console.result({"report": str(out), "warnings": warned})
     return 0
+
+
+def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
+    """Warnings about waivers that count for longer than anybody looks ahead."""
+    from evaluate.waiver import lasting
+
+    today = datetime.now(UTC).date()
+    return [said for policy in rules for said in lasting(waivers, policy.name, policy.valid_days, today)]
 
 
 def _release(evaluation: "Evaluation") -> str | None:
@@ -223,9 +239,11 @@ def _answer(finding: "Finding") -> str:
 
 
 def _rule(finding: "Finding") -> str:
+    from understudy.vendors.rules import name_of
+
     subject = f" {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
     sign = "<=" if finding.rule.direction == "lower" else ">="
-    return f"{finding.rule.measure}{subject} {sign} {finding.rule.limit:g}"
+    return f"{name_of(finding.rule)}{subject} {sign} {finding.rule.limit:g}"
 
 
 def _estimate(finding: "Finding") -> str:

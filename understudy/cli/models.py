@@ -156,16 +156,13 @@ def sample(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
-    from synth.errors import OutputError
     from synth.generators.lawful import REJECTED, rejections
     from synth.generators.registry import load_model
-    from synth.output import check_writable
+    from synth.output import check_new_file
     from synth.table import write_table
 
     console = console_of(ctx)
-    check_writable(out)
-    if out.exists() and not force:
-        raise OutputError(f"an output file must be new: {str(out)!r} exists; name another or add --force")
+    check_new_file(out, force=force)
     loaded = load_model(model)
     conditions = _conditions(given or [], loaded.schema.columns)
     with console.stage(f"sample {loaded.name}") as progress:

@@ -57,12 +57,13 @@ def infer(
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
     from synth.infer import infer_schema
+    from synth.output import check_new_file
     from synth.read_off import read_off
     from synth.schema_file import write_schema
     from synth.table import read_table
 
     console = console_of(ctx)
-    _check_output(out, force)
+    check_new_file(out, force=force)
     with console.stage("infer"):
         schema = infer_schema(read_table(table), target=target, entity=entity, constraints=constraints)
     write_schema(schema, out, read_off(schema))
@@ -114,11 +115,12 @@ def declare(  # noqa: PLR0913 - options of the command line
     Warns of every limit that `infer` read off the table and that nobody has changed since.
     """
     from synth.declare import assertions, declare_schema, measurable
+    from synth.output import check_new_file
     from synth.read_off import unconfirmed
     from synth.schema_file import read_proposal, write_schema
 
     console = console_of(ctx)
-    _check_output(out, force)
+    check_new_file(out, force=force)
     schema, noted = read_proposal(inferred)
     names = [*(measure or ()), *(measurable(schema) if measure_all else ())]
     declared = declare_schema(schema, n_units=n_units, dataset=dataset, measure=names)
@@ -137,16 +139,6 @@ def declare(  # noqa: PLR0913 - options of the command line
     told = [{"column": column, "sentence": sentence} for column, sentence in taken_over]
     console.result({"schema": str(out), "status": declared.status, "assertions": said, "unconfirmed": told})
     return 0
-
-
-def _check_output(out: Path, force: bool) -> None:
-    """Refuse an output file that cannot be written, or that would replace one, before any work is done."""
-    from synth.errors import OutputError
-    from synth.output import check_writable
-
-    check_writable(out)
-    if not force and (out.exists() or out.is_symlink()):
-        raise OutputError(f"an output file must be new: {str(out)!r} exists; name another, or replace it with --force")
 
 
 def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
@@ -182,12 +174,13 @@ def from_sdv(
     force: Force = False,
 ) -> int:
     """Make a schema of SDV's metadata, and say what of it is lost. Nothing in the schema is public yet."""
+    from synth.output import check_new_file
     from synth.schema_file import write_schema
     from synth.sdv_metadata import from_sdv, read_metadata
     from synth.table import read_table
 
     console = console_of(ctx)
-    _check_output(out, force)
+    check_new_file(out, force=force)
     with console.stage("translate"):
         made = from_sdv(read_metadata(metadata), table=table, data=None if data is None else read_table(data))
     write_schema(made.schema, out)
@@ -209,11 +202,12 @@ def to_sdv(
 ) -> int:
     """Make SDV's metadata of a schema, and say what of it is lost."""
     from synth.errors import JobError, nearest
+    from synth.output import check_new_file
     from synth.schema_file import read_schema
     from synth.sdv_metadata import SPECS, to_sdv, write_metadata
 
     console = console_of(ctx)
-    _check_output(out, force)
+    check_new_file(out, force=force)
     chosen = next((known for known in SPECS if known == spec), None)
     if chosen is None:
         raise JobError(f"spec={spec!r} is no version of SDV's metadata; {nearest(spec, SPECS)}")

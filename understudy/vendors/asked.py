@@ -1,5 +1,6 @@
 """What a comparison is asked for, and what vendors claim of their tables, which nobody has verified."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ class Asked:
         """The tables by the names of their vendors.
 
         Raises:
-            JobError: the names are not as many as the tables, or not different; nothing was read.
+            JobError: the names are not as many as the tables, or not different, or a path leads to nothing, which is a
+                slip of whoever asks and no fault of a vendor's file; nothing was read.
         """
         if not self.tables:
             raise JobError("a comparison needs tables, and none is named; name the files that vendors delivered")
@@ -65,7 +67,18 @@ class Asked:
                 raise JobError(f"label={name!r} does not name one table; give each table a label of its own")
             if self.labels is not None and not (name.isprintable() and not {"/", "\\"} & set(name)):
                 raise JobError(f"label={name!r} holds a slash or a character that does not print; choose another")
+        for path in self.tables:
+            if not _is_there(path):
+                raise JobError(f"there is no table at path={str(path)!r}; check the name")
         return dict(zip(names, self.tables, strict=True))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether anything goes by a path, be it a link that leads nowhere or what nobody may read."""
+    try:
+        return os.path.lexists(path)
+    except ValueError:  # a NUL character
+        return False
 
 
 def names_of(paths: Sequence[Path]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from understudy.policies import given_policy, named_policy
 from understudy.vendors.asked import Asked, read_claims, shown_name
 from understudy.vendors.measuring import Bench, Measured, looked_at, measure
 from understudy.vendors.offers import Offered, compared_rows
+from understudy.vendors.rules import name_of
 from understudy.vendors.standing import Vendor, picture
 from understudy.verdicts import verdicts_on
 
@@ -137,9 +138,9 @@ def _why(barred: list[Finding]) -> str:
 def _said(finding: Finding) -> str:
     rule, found = finding.rule, finding.estimate
     if found is None:
-        return rule.measure
+        return name_of(rule)
     ends = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
-    return f"{rule.measure} {found.value:.3g}{ends} against a limit of {rule.limit:g}"
+    return f"{name_of(rule)} {found.value:.3g}{ends} against a limit of {rule.limit:g}"
 
 
 def _ranking(

@@ -16,9 +16,10 @@ from understudy.vendors.comparing import VendorComparison
 TABLE = "comparison.csv"
 TITLE = "Comparison of vendors"
 NOTICE = "internal: reads real rows"
+FORMULAS = "cells that a spreadsheet runs as formulas"
 COLUMNS = (
     "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
-    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "same_as",
+    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "formula_cells", "same_as",
 )  # fmt: skip
 
 
@@ -56,7 +57,8 @@ def _lines(found: VendorComparison, ranking: Mapping[str, Any]) -> Iterator[dict
             "claimed_epsilon_unverified": claim.get("epsilon"), "claimed_delta_unverified": claim.get("delta"),
             "rows_delivered": content["rows_offered"], "rows_compared": content["rows_compared"],
             "missing_columns": "; ".join(content["missing_columns"]),
-            "extra_columns": "; ".join(content["extra_columns"]), "same_as": vendor.same_as,
+            "extra_columns": "; ".join(content["extra_columns"]), "formula_cells": content["formula_cells"],
+            "same_as": vendor.same_as,
             "reason": vendor.reason, "notice": NOTICE,
         }  # fmt: skip
         for one in ranking["figures"]:
@@ -80,6 +82,12 @@ def sentences(found: VendorComparison) -> tuple[str, ...]:
         if vendor.same_as is not None and vendor.same_as in seen:
             said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
         seen.add(vendor.name)
+        if vendor.offered is not None and vendor.offered.n_formulas:
+            n = vendor.offered.n_formulas
+            said.append(
+                f"{vendor.name} delivered {n:,} {'cell that a spreadsheet runs as a formula' if n == 1 else FORMULAS}; "
+                "open its file with none"
+            )
         if vendor.standing == "ranked" and vendor.open:
             said.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
         if vendor.claim:

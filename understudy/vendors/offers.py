@@ -10,6 +10,7 @@ import pandas as pd
 from evaluate.result import EvaluationError
 from evaluate.sampling import drawn_order, entity_codes
 from evaluate.tables import MIN_TRAIN_ROWS
+from reports.spreadsheet import runs
 from synth.errors import TableError
 from synth.schema import Schema, build_schema
 from synth.split import row_keys
@@ -34,6 +35,7 @@ class Offered:
         lacking: columns that the schema keeps and the table has not.
         extra: columns that the schema does not know.
         schema: with the columns that are lacking dropped.
+        n_formulas: cells, headings among them, that a spreadsheet would run instead of showing them.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Offered:
     lacking: tuple[str, ...]
     extra: tuple[str, ...]
     schema: Schema
+    n_formulas: int = 0
 
     def read(self, limits: Limits) -> pd.DataFrame:
         """The table as it was delivered.
@@ -79,7 +82,27 @@ def look_at(name: str, path: Path, schema: Schema, limits: Limits) -> Offered:
     rows = conform(frame, part, outside="clamp", part=True)
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
-    return Offered(name, path, read.sha256, content.hexdigest(), len(frame), lacking, extra, part)
+    return Offered(
+        name, path, read.sha256, content.hexdigest(), len(frame), lacking, extra, part, formulas(frame, schema)
+    )  # fmt: skip
+
+
+def formulas(frame: pd.DataFrame, schema: Schema) -> int:
+    """How many cells, headings among them, a spreadsheet would run; what the schema lists is not the vendor's doing.
+
+    Args:
+        frame: as it was delivered.
+        schema: of the real table.
+    """
+    n = sum(runs(name) for name in map(str, frame.columns) if name not in schema.columns)
+    for place, name in enumerate(frame.columns):
+        cells = frame.iloc[:, place]
+        if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_datetime64_any_dtype(cells):
+            continue
+        listed = set(map(str, getattr(schema.columns.get(str(name)), "categories", ())))
+        counts = cells.map(str, na_action="ignore").value_counts()
+        n += sum(int(count) for text, count in counts.items() if runs(str(text)) and text not in listed)
+    return n
 
 
 def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:

@@ -45,6 +45,21 @@ LEAKING = Rule(
     "and every figure that is measured on it is void.",
 )
 
+_NAMES = {
+    RETURNING.why: "training rows that stand anywhere in the delivery",
+    LEAKING.why: "rows that stand in the holdout",
+}
+"""What the comparison's own rules are about that no measure is named after, by the reasons of the rules."""
+
+
+def name_of(rule: Rule) -> str:
+    """What a rule is about: its measure, or in words what the comparison measures for itself alone.
+
+    >>> name_of(COPYING), name_of(RETURNING)
+    ('privacy.copies.unique.excess', 'training rows that stand anywhere in the delivery')
+    """
+    return _NAMES.get(rule.why, rule.measure)
+
 
 def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame | None) -> list[Finding]:
     """What the comparison's own rules say of a table.
@@ -63,7 +78,11 @@ def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame 
 
 
 def _finding(estimate: Estimate, rule: Rule) -> Finding:
-    return finding_of(Candidate("", (estimate,)), rule)
+    """The finding, which says what it is about where its measure does not."""
+    found, name = finding_of(Candidate("", (estimate,)), rule), name_of(rule)
+    if name == rule.measure:
+        return found
+    return replace(found, reason=f"{name[:1].upper()}{name[1:]}: {found.reason[:1].lower()}{found.reason[1:]}")
 
 
 def _leaked(tables: Tables) -> Estimate:

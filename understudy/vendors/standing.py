@@ -8,6 +8,7 @@ from evaluate.finding import Finding
 from evaluate.ranking.frontier import Point, frontier
 from evaluate.result import Candidate, Estimate
 from understudy.vendors.offers import Offered
+from understudy.vendors.rules import name_of
 
 Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]
 MOST_NAMED = 50
@@ -62,10 +63,11 @@ class Vendor:
             "missing_columns": [] if offered is None else list(offered.lacking),
             "extra_columns": list(extra[:MOST_NAMED]),
             "n_extra_columns": len(extra),
+            "formula_cells": None if offered is None else offered.n_formulas,
             "claim": None if self.claim is None else dict(self.claim),
             "same_as": self.same_as,
-            "evidence": [{**f.to_dict(), "beyond_policy": id(f) in seen} for f in self.barred],
-            "open": list(dict.fromkeys(f.rule.measure for f in self.open)),
+            "evidence": [{**f.to_dict(), "name": name_of(f.rule), "beyond_policy": id(f) in seen} for f in self.barred],
+            "open": list(dict.fromkeys(name_of(f.rule) for f in self.open)),
         }
 
 

@@ -45,18 +45,30 @@ def check_totals(books: Books, requests: Sequence[Request]) -> None:
     Raises:
         LedgerError: a dataset has no total, or one that does not admit them.
     """
-    by_account: dict[tuple[str, str], list[RdpCurve]] = {}
+    by_account: dict[tuple[str, str], list[Request]] = {}
     for request in requests:
-        by_account.setdefault((request.dataset, request.unit), []).append(request.curve)
-    for (dataset, unit), curves in by_account.items():
+        by_account.setdefault((request.dataset, request.unit), []).append(request)
+    for (dataset, unit), asked in by_account.items():
         account = books.accounts.get((dataset, unit))
         if account is None:
             raise LedgerError(_without_total(books, dataset, unit))
-        check_total(account, curves, "this release" if len(curves) == 1 else f"these {len(curves)} releases")
+        curves, names = [request.curve for request in asked], [request.what for request in asked]
+        check_total(account, curves, releases_of(len(asked)), names=names)
 
 
-def check_total(account: Account, curves: Sequence[RdpCurve], what: str) -> None:
+def releases_of(n: int) -> str:
+    """What is refused, in words."""
+    return "this release" if n == 1 else f"these {n} releases"
+
+
+def check_total(account: Account, curves: Sequence[RdpCurve], what: str, names: Sequence[str] = ()) -> None:
     """Refuse costs that do not fit into what is left.
+
+    Args:
+        account: what is spent of which total.
+        curves: what is to be added, in order.
+        what: it is, in words.
+        names: of the curves, in words; of several the one that costs most is told.
 
     Raises:
         LedgerError: the total does not admit them.
@@ -70,6 +82,9 @@ def check_total(account: Account, curves: Sequence[RdpCurve], what: str) -> None
     share = (1 - CONVERSION_SHARE) * total.delta
     remedy = "ask for a smaller epsilon or fewer releases"
     rise = f"epsilon from {held.spent_epsilon:.6g} to {total.spent(after.curve):.6g}"
+    alone = [total.spent(curve) for curve in curves]
+    if names and max(alone) > min(alone):
+        rise += f", the largest of them {names[alone.index(max(alone))]!r} with {max(alone):.6g} by itself"
     if after.curve.delta > share:
         before, behind = account.curve.delta, after.curve.delta
         rise = f"the deltas of mechanisms from {before:.3g} to {behind:.3g}, where {share:.3g} is the most"

@@ -21,7 +21,7 @@ def about(kind: str = "internal", **changes: object) -> About:
     return About.model_validate({**said, **changes})
 
 
-def fill(folder: Path, *, waiver_until: str | None = None) -> Path:
+def fill(folder: Path, *, waiver_until: str | None = None, public: str | None = "PASS") -> Path:
     waiver = {
         "policy": "internal", "version": 1, "candidate": "mst", "measure": "pairs.tvd.excess", "subject": [],
         "owner": "A. Lind", "reason": "known", "until": waiver_until,
@@ -32,7 +32,8 @@ def fill(folder: Path, *, waiver_until: str | None = None) -> Path:
     (folder / "public").mkdir()
     (folder / "synthetic" / "mst.csv").write_text("a,b\n1,x\n2,y\n")
     (folder / "report.html").write_text("<p>A report</p>\n")
-    (folder / "verdict.json").write_text(json.dumps({"candidates": [{"candidate": "mst", "findings": findings}]}))
+    judged = {"public_verdict": public, "candidates": [{"candidate": "mst", "findings": findings}]}
+    (folder / "verdict.json").write_text(json.dumps(judged))
     (folder / "public" / "mst.csv").write_text("a,b\n1,x\n2,y\n")
     return folder
 

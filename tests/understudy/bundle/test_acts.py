@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.understudy.bundle.small_bundle import about, fill, seal_both
+from understudy.bundle import acts
 from understudy.bundle.acts import Release, sign_off
 from understudy.bundle.errors import BundleError
 from understudy.bundle.keys import Signer, load_signer
@@ -331,3 +332,38 @@ def test_sealing_again_takes_back_what_was_said_of_the_old_bundle(signed_bundle:
     seal(signed_bundle, about(), signer)
     assert not (signed_bundle / "sign-off.json").exists()
     assert verify(signed_bundle, demand()).is_sound
+
+
+def test_what_would_leave_and_says_do_not_release_is_not_signed_off(tmp_path: Path, signer: Signer) -> None:
+    bundle = seal_both(fill(tmp_path / "b", public="FAIL"), signer)
+    before = {path.name for path in bundle.rglob("*")}
+    with pytest.raises(BundleError, match="public verdict is FAIL: the public report says DO NOT RELEASE"):
+        signed_off(bundle, signer)
+    assert {path.name for path in bundle.rglob("*")} == before
+
+
+@pytest.mark.parametrize("public", ["PASS", "INCONCLUSIVE", None])
+def test_a_public_verdict_that_is_not_fail_is_no_obstacle(public: str | None, tmp_path: Path, signer: Signer) -> None:
+    signed_off(seal_both(fill(tmp_path / "b", public=public), signer), signer)
+    assert kinds(tmp_path / "b", signed_off=True) == set()
+
+
+def test_a_bundle_that_does_not_say_what_its_public_report_says_is_made_again(tmp_path: Path, signer: Signer) -> None:
+    folder = fill(tmp_path / "b")
+    said = json.loads((folder / "verdict.json").read_text())
+    del said["public_verdict"]
+    (folder / "verdict.json").write_text(json.dumps(said))
+    with pytest.raises(BundleError, match="make the bundle again"):
+        signed_off(seal_both(folder, signer), signer)
+
+
+def test_a_sign_off_of_what_must_not_leave_does_not_verify(
+    tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = seal_both(fill(tmp_path / "b", public="FAIL"), signer)
+    monkeypatch.setattr(acts, "_check_public", lambda *_: None)  # as an older version signed it off
+    signed_off(bundle, signer)
+    for demanded in (True, False):
+        (problem,) = verify(bundle, demand(signed_off=demanded)).problems
+        assert problem.kind == "not fit"
+        assert "the public report says DO NOT RELEASE" in problem.sentence

@@ -1,6 +1,7 @@
 """Keys: what openssl makes is read, what is made here openssl reads, and what is no key is refused in one sentence."""
 
 import hashlib
+import json
 import shutil
 import stat
 import subprocess
@@ -106,3 +107,19 @@ def test_a_place_that_holds_no_key_is_refused(tmp_path: Path) -> None:
     for place in (tmp_path / "nothing", tmp_path, tmp_path / "large", tmp_path / "circle"):
         with pytest.raises(BundleError, match="the key cannot be"):
             load_signer(place, {})
+
+
+def test_a_private_key_in_place_of_a_public_one_is_warned_about(key: Path, signed_bundle: Path) -> None:
+    from typer.testing import CliRunner
+
+    from understudy.cli import app
+
+    warned = "is the private key, with which anybody can sign in its owner's name: it must not be passed on"
+    for option in ("--public-key", "--sign-off-key"):
+        ran = CliRunner().invoke(app, ["verify", str(signed_bundle), option, str(key)])
+        assert ran.exit_code == 0
+        assert warned in ran.stderr
+    ran = CliRunner().invoke(app, ["verify", str(signed_bundle), "--public-key", str(key), "--json"])
+    assert warned in json.loads(ran.stdout)["warnings"][0]
+    ran = CliRunner().invoke(app, ["verify", str(signed_bundle), "--public-key", f"{key}.pub"])
+    assert warned not in ran.stderr

@@ -298,3 +298,26 @@ def test_what_is_no_bundle_and_what_is_no_fingerprint_is_bad_input(out: Path, tm
     assert command("verify", out, "--signer", "abc").exit_code == 2
     assert command("verify", out, "--signer", "0" * 64).exit_code == 1
     assert command("verify", out, "--register", tmp_path / "nothing").exit_code == 2
+
+
+def test_a_table_that_passes_inside_and_fails_in_public_is_not_signed_off(workspace: Workspace) -> None:
+    folder, rule = workspace.folder, {"measure": "statement.epsilon", "limit": 0.5, "why": "so much and no more"}
+    write(folder / "lenient.toml", {**POLICY, "rules": [rule, *POLICY["rules"]]})  # type: ignore[misc]
+    write(folder / "answers.toml", {"waivers": [{**WAIVER, "measure": "statement.epsilon"}]})
+    workspace.write_job(
+        release="independent", policy="lenient.toml", generators={"independent": {"epsilon": 1.0}},
+        evaluation={"measures": ["validity"]}, waivers="answers.toml",
+    )  # fmt: skip
+    ran = workspace.run("run", folder / "job.toml", "--out", folder / "out")
+    assert ran.exit_code == 0, ran.stderr
+    assert "counts until 2999-01-01, longer than the valid_days=30" in ran.stderr
+    said = json.loads((folder / "out" / "verdict.json").read_text())
+    assert (said["verdict"], said["public_verdict"]) == ("PASS", "FAIL")
+    assert "DO NOT RELEASE" in (folder / "out" / "public" / "report.public.html").read_text()
+    people = ("--name", "A. Lind", "--role", "officer", "--second-name", "B. Ode", "--second-role", "auditor")
+    refused = workspace.run("sign-off", folder / "out", *people)
+    assert refused.exit_code == 2
+    assert "passes inside, but its public verdict is FAIL: the public report says DO NOT RELEASE" in refused.stderr
+    assert not (folder / "out" / "sign-off.json").exists()
+    assert workspace.run("verify", folder / "out").exit_code == 0
+    assert workspace.run("verify", folder / "out", "--require-sign-off").exit_code == 1

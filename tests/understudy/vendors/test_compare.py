@@ -45,6 +45,34 @@ def test_training_rows_cannot_be_hidden_among_ten_times_as_many(market: Compared
     assert any("in all 6,000 delivered rows" in one["estimate"]["note"] for one in diluted["evidence"])
 
 
+def test_two_numbers_never_go_by_one_name(market: Compared) -> None:
+    words = "training rows that stand anywhere in the delivery"
+    diluted = market.vendor("diluted")
+    (evidence,) = [one for one in diluted["evidence"] if one["name"] == words]
+    assert f"{words} 1 [" in diluted["reason"]
+    assert evidence["reason"].startswith("Training rows that stand anywhere in the delivery: even the favorable end")
+    with (market.out / "comparison.csv").open(encoding="utf-8", newline="") as file:
+        reasons = {row["vendor"]: row["reason"] for row in csv.DictReader(file)}
+    assert words in reasons["diluted"]
+    assert "rows that stand in the holdout" in reasons["leaked"]
+    page = (market.out / "report.html").read_text(encoding="utf-8")
+    assert "Training rows that stand anywhere in the delivery" in page
+    assert "Share of training rows that stand in all 6,000 delivered rows, less that of held-out rows." in page
+    assert "Measured is" not in page
+    for vendor in market.ranking["vendors"]:
+        names = [one["name"] for one in vendor["evidence"] if one["beyond_policy"]]
+        assert len(set(names)) == len(names), vendor["name"]
+
+
+def test_cells_that_a_spreadsheet_would_run_are_counted_and_not_shown(market: Compared) -> None:
+    renamed = market.vendor("renamed")
+    assert renamed["formula_cells"] == 1  # the heading: a column of +1 is one of numbers
+    assert market.vendor("mst")["formula_cells"] == 0
+    assert "renamed delivered 1 cell that a spreadsheet runs as a formula; open its file with none" in market.stderr
+    with (market.out / "comparison.csv").open(encoding="utf-8", newline="") as file:
+        assert {row["vendor"]: row["formula_cells"] for row in csv.DictReader(file)}["renamed"] == "1"
+
+
 def test_a_vendor_who_has_seen_the_holdout_is_disqualified(market: Compared) -> None:
     leaked = market.vendor("leaked")
     assert leaked["standing"] == "disqualified"
@@ -205,6 +233,7 @@ def test_5_in_100_jittered_training_rows_are_not_waved_through(desk: Path) -> No
         ([], ("--rows", 100_000), "rows=100000"),
         ([], ("--claims", "missing.toml"), "missing.toml"),
         ([], ("--target", "nobody"), "nobody"),
+        (["mistyped.csv"], (), "there is no table at path="),
     ],
 )
 def test_what_cannot_be_used_is_exit_code_2_and_nothing_is_written(
@@ -227,7 +256,8 @@ def test_claims_of_a_vendor_who_is_not_here_are_refused(desk: Path) -> None:
 
 def test_without_one_table_that_can_be_read_nothing_is_written(desk: Path) -> None:
     (desk / "empty.csv").write_text("")
-    found = run(desk, ["empty.csv", "absent.csv"])
+    (desk / "void.csv").write_text("")
+    found = run(desk, ["empty.csv", "void.csv"])
     assert found.exit_code == 2
     assert "empty.csv" in found.stderr
     assert not (desk / "out").exists()

@@ -23,6 +23,7 @@ def test_one_table_of_each_kind_of_harm_stops_no_honest_one(desk: Path) -> None:
             file.write(b"0" * (1 << 20))
     os.mkfifo(desk / "pipe.csv")
     (desk / "folder.csv").mkdir()
+    (desk / "absent.csv").symlink_to(desk / "nowhere.csv")
     (desk / "wide.csv").write_text(",".join(f"c{i}" for i in range(200_000)) + "\n")
     (desk / "sheet.csv").write_bytes(b"PK\x03\x04")
     people(N_TRAIN, 6).to_csv(desk / "twice.csv.gz", index=False, compression=None)

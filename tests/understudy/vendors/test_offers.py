@@ -12,7 +12,7 @@ from synth.errors import TableError
 from synth.schema import Schema, build_schema
 from synth.table.limits import Limits
 from tests.understudy.vendors.conftest import SCHEMA, people
-from understudy.vendors.offers import Offered, compared_rows, look_at, sampled, without
+from understudy.vendors.offers import Offered, compared_rows, formulas, look_at, sampled, without
 
 VISITS: dict[str, Any] = {
     "format": 1,
@@ -127,3 +127,14 @@ def test_a_file_that_was_exchanged_meanwhile_is_refused(schema: Schema, tmp_path
     people(100, 2).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(TableError, match="changed"):
         found.read(Limits())
+
+
+def test_cells_that_a_spreadsheet_would_run_are_counted_whatever_column_they_stand_in() -> None:
+    names = ["North", "=South", "-"]
+    town = {"kind": "categorical", "categories": names}
+    schema = build_schema({**SCHEMA, "columns": {**SCHEMA["columns"], "town": town}})
+    table = people(6, 1).assign(town="=South", note=["=HYPERLINK(1)", "@SUM(A1)", "-1.5", "+2", "plain", None])
+    assert formulas(table, schema) == 2
+    assert formulas(table.assign(town="=North"), schema) == 2 + 6
+    assert formulas(table.rename(columns={"note": "=note"}), schema) == 2 + 1
+    assert formulas(people(6, 1), schema) == 0

@@ -69,6 +69,11 @@ def test_several_releases_are_reserved_together_or_not_at_all(ledger: Ledger, as
     with pytest.raises(LedgerError, match="these 3 releases would bring epsilon from 0 to") as error:
         ledger.reserve([ask("a", 0.01), ask("b", 0.01), ask("c", 0.01)])
     assert "epsilon=1 " in one_sentence(error) and "1 is left" in str(error.value)
+    assert "the largest" not in str(error.value)
+    with pytest.raises(LedgerError) as error:
+        ledger.reserve([ask("a", 0.01), ask("b", 0.9), ask("c", 0.01)])
+    alone = f"{RdpFilter(1.0, 1e-6).spent(ask('b', 0.9).curve):.6g}"
+    assert f"the largest of them {ask('b', 0.9).what!r} with {alone} by itself" in one_sentence(error)
     assert ledger.holdings()[0].n_releases == 0
     ledger.open("other", unit="row", epsilon=0.5, n_units=1000)
     with pytest.raises(LedgerError, match="'other'"):
