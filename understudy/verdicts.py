@@ -42,6 +42,8 @@ class _Claiming:
     def of(cls, candidate: Candidate, together: Composition) -> "_Claiming":
         """A candidate of an evaluation."""
         counted, claims = together.counted(candidate), together.claims(candidate)
+        if counted is None and claims is not None and claims.counted.disputed:
+            counted = claims.counted
         if counted is not None and candidate.statement is not None:
             candidate = replace(candidate, statement=stated_as_counted(candidate.statement, counted))
         return cls(candidate, "" if claims is None else claims.reading)

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,6 +24,8 @@ from reports.text import loss, typed_loss
 from synth.schema import build_schema
 from synth.terms import Terms
 from tests.reports.conftest import sample_evaluation
+from understudy.batch.outcome import Outcome
+from understudy.batch.summary import account_line, rows_of
 from understudy.cautions import of_publication
 from understudy.funds import release_line
 from understudy.verdicts import verdicts_on
@@ -91,6 +92,10 @@ def test_every_place_quotes_the_claim_with_the_same_digits(evaluation: Evaluatio
         visible = re.sub(r'title="[^"]*"', "", text)
         assert SHOWN in visible, place
         assert not NEAREST.search(visible), place
+    outcome = Outcome("a", "passed", epsilon=EXACT)
+    assert SHOWN in rows_of([outcome])[0]
+    held = {"ledger": "l", "dataset": "d", "unit": "row", "spent_epsilon": EXACT, "total_epsilon": 3.0}
+    assert f"epsilon {SHOWN} of 3 is spent" in account_line({**held, "total_delta": 1e-6})
     assert "1.2 of 3 is left, at delta 1e-6" in quoted(evaluation)["ledger line"]
 
 
@@ -122,8 +127,11 @@ def test_bound_claim_and_excess_add_up_where_a_claim_is_disproved(evaluation: Ev
     assert "| Audited epsilon beyond the claim | \u2264 0 | 0.086 | a bound |" in to_summary(disputed, verdicts)
 
 
-def test_a_claim_that_an_audit_disproves_passes_no_rule(evaluation: Evaluation, tmp_path: Path) -> None:
+def test_a_claim_that_an_audit_disproves_passes_no_rule(evaluation: Evaluation) -> None:
     for bound, outcome in ((0.2, "PASS"), (0.9, "INCONCLUSIVE")):
-        (verdict,) = verdicts_on(audited(evaluation, bound), [POLICY])
-        assert [finding.outcome for finding in verdict.findings] == [outcome]
-        assert ("An audit disproves" in json.dumps(verdict.to_dict())) == (outcome == "INCONCLUSIVE")
+        found = audited(evaluation, bound)
+        alone = replace(found, provenance={**found.provenance, "public_report": None, "composed": None})
+        for one in (found, alone):
+            (verdict,) = verdicts_on(one, [POLICY])
+            assert [finding.outcome for finding in verdict.findings] == [outcome]
+            assert ("An audit disproves" in json.dumps(verdict.to_dict())) == (outcome == "INCONCLUSIVE")

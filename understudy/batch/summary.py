@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.spreadsheet import write_csv
+from reports.text import typed_loss
 from synth.errors import UnderstudyError
 from synth.output import whole_file
 from synth.schema_file import read_schema
@@ -46,7 +47,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
         (
             outcome.name,
             outcome.shown_state,
-            "" if outcome.epsilon is None else f"{outcome.epsilon:.3g}",
+            "" if outcome.epsilon is None else typed_loss(outcome.epsilon),
             "" if outcome.seconds is None else f"{outcome.seconds:.1f}",
             "" if outcome.out is None else shown(outcome.out),
             _brief(outcome.error),
@@ -91,8 +92,8 @@ def account_line(account: dict[str, Any]) -> str:
         return f"Ledger {account['ledger']}: {account['error']}"
     return (
         f"Ledger {account['ledger']!r}: dataset {account['dataset']!r}, unit {account['unit']}: epsilon "
-        f"{account['spent_epsilon']:.3g} of {account['total_epsilon']:g} is spent, at delta "
-        f"{account['total_delta']:.3g}"
+        f"{typed_loss(account['spent_epsilon'])} of {typed_loss(account['total_epsilon'])} is spent, at delta "
+        f"{typed_loss(account['total_delta'])}"
     )
 
 

@@ -24,30 +24,6 @@ UNSIGNED = (
 NO_REGISTER = "no register of withdrawals was asked: a copy from before a withdrawal does not know of it"
 
 
-def today() -> date:
-    """The day it is, in UTC, as manifests count."""
-    return datetime.now(UTC).date()
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What must hold of a bundle beyond that nothing was changed.
-
-    Attributes:
-        keys: fingerprints, of which one must sign the manifest; none: any may.
-        sign_off_keys: fingerprints, of which one must sign the sign-off where there is one; none: one of `keys`.
-        signed_off: whether a sign-off must be there.
-        register: withdrawals by the digest of the manifest; none: no register was asked.
-        today: the day on which it is to be relied on.
-    """
-
-    keys: frozenset[str] = frozenset()
-    signed_off: bool = False
-    register: Mapping[str, Withdrawal] | None = None
-    today: date = field(default_factory=today)
-    sign_off_keys: frozenset[str] = frozenset()
-
-
 @dataclass(frozen=True)
 class Verification:
     """What was found of a bundle.
@@ -125,16 +101,16 @@ def verify(folder: Path, demand: Demand) -> Verification:
     withdrawal = withdrawn.document or (demand.register or {}).get(opened.sha256)
     problems = (
         *opened.problems,
-        *_key_problems(opened, MANIFEST, demand.keys),
-        *_file_problems(manifest, contents(folder), _apart(folder, manifest)),
+        *key_problems(opened, MANIFEST, demand.keys),
+        *file_problems(manifest, contents(folder), apart(folder, manifest)),
         *sign_off.problems,
-        *_sign_off_problems(sign_off, manifest, demand),
-        *_public_problems(folder, sign_off),
+        *sign_off_problems(sign_off, manifest, demand),
+        *public_problems(folder, sign_off),
         *withdrawn.problems,
-        *_end_problems(manifest, withdrawal, demand),
+        *end_problems(manifest, withdrawal, demand),
     )
     if public is not None:
-        problems = (*problems, *_below(public.problems, problems))
+        problems = (*problems, *below(public.problems, problems))
     return Verification(
         manifest=manifest,
         sha256=opened.sha256,
@@ -161,15 +137,6 @@ def _nested(folder: Path, manifest: Manifest, demand: Demand) -> Verification | 
     return replace(found, problems=(*found.problems, other))
 
 
-def _below(inner: tuple[Problem, ...], outer: tuple[Problem, ...]) -> Iterator[Problem]:
-    """What is wrong with the public bundle beyond what the outer manifest has seen of the same files."""
-    seen = {path for problem in outer for path in problem.paths}
-    for problem in inner:
-        paths = tuple(f"{PUBLIC}/{path}" for path in problem.paths)
-        if not seen.issuperset(paths):
-            yield replace(problem, paths=paths, sentence=f"in {PUBLIC}/: {problem.sentence}")
-
-
 def _later(folder: Path, name: str, model: type[_L], sha256: str) -> Opened[_L]:
     """A document that was put into the bundle after it was sealed; one of another bundle says nothing of this one."""
     if not is_there(folder / name):
@@ -179,70 +146,6 @@ def _later(folder: Path, name: str, model: type[_L], sha256: str) -> Opened[_L]:
         return opened
     other = Problem("not fit", (name,), f"{name} is of another bundle: it names another manifest")
     return Opened(None, opened.sha256, (*opened.problems, other))
-
-
-def _key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterator[Problem]:
-    document = opened.document
-    if not keys or document is None:
-        return
-    if document.signer is None:
-        yield Problem("unsigned", (name,), f"{name} is not signed, and a key was named that must sign it")
-    elif opened.signer is not None and opened.signer not in keys:
-        yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {opened.signer}")
-
-
-def _file_problems(manifest: Manifest, found: Contents, apart: frozenset[str]) -> Iterator[Problem]:
-    for path, file in sorted(manifest.files.items()):
-        shown = printable(path)
-        if path in found.files:
-            try:
-                if digest(found.files[path], file.size) != (file.sha256, file.size):
-                    yield Problem("changed", (shown,), f"{shown} was changed")
-            except BundleError as error:
-                yield Problem("damaged", (shown,), f"{shown} cannot be checked: {error}")
-        elif path in found.odd or path in found.folders:
-            yield Problem("changed", (shown,), f"{shown} was replaced: it is {found.odd.get(path, 'a folder')}")
-        else:
-            yield Problem("missing", (shown,), f"{shown} is missing")
-    for path in sorted(found.files.keys() - manifest.files.keys() - apart):
-        yield Problem("added", (printable(path),), f"{printable(path)} was added")
-    for path in sorted(found.odd.keys() - manifest.files.keys() - apart):
-        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is {found.odd[path]}")
-    for path in sorted(found.folders - manifest.folders - manifest.files.keys()):
-        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is a folder")
-
-
-def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
-    """Files that the manifest does not name and that are checked by themselves."""
-    held = [MANIFEST, *(name for name in LATER if is_there(folder / name))]
-    if manifest.about.kind == "internal" and manifest.holds_public:
-        held += [f"{PUBLIC}/{name}" for name in LATER if is_there(folder / PUBLIC / name)]
-    return frozenset(f"{name}{suffix}" for name in held for suffix in SUFFIXES)
-
-
-def _sign_off_problems(opened: Opened[SignOff], manifest: Manifest, demand: Demand) -> Iterator[Problem]:
-    found, about = opened.document, manifest.about
-    if found is None:
-        if demand.signed_off and not opened.sha256:
-            yield Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
-        return
-    yield from _key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
-    if (found.release, found.verdict, found.policy) != (about.release, about.verdict, about.policy):
-        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
-    if found.expired(demand.today):
-        yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {found.expires}")
-
-
-def _public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
-    if opened.document is not None and public_fails(folder):
-        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
-
-
-def _end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
-    if withdrawal is not None:
-        yield Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}")
-    if manifest.expired(demand.today):
-        yield Problem("expired", (MANIFEST,), f"it was valid until {manifest.about.valid_until}")
 
 
 def _notes(opened: Opened[Manifest], demand: Demand) -> Iterator[str]:

@@ -1,0 +1,92 @@
+"""What speaks against relying on a bundle, one problem at a time."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from understudy.bundle.demand import Demand
+from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there
+from understudy.bundle.errors import BundleError
+from understudy.bundle.folder import Contents, digest
+from understudy.bundle.judged import FAILS, public_fails
+from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Manifest
+from understudy.bundle.sign_off import SignOff
+from understudy.bundle.withdrawal import Withdrawal
+from understudy.console import printable
+
+_D = TypeVar("_D", bound=Document)
+SUFFIXES = ("", DIGEST, SIGNATURE)
+
+
+def key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterator[Problem]:
+    document = opened.document
+    if not keys or document is None:
+        return
+    if document.signer is None:
+        yield Problem("unsigned", (name,), f"{name} is not signed, and a key was named that must sign it")
+    elif opened.signer is not None and opened.signer not in keys:
+        yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {opened.signer}")
+
+
+def file_problems(manifest: Manifest, found: Contents, apart: frozenset[str]) -> Iterator[Problem]:
+    for path, file in sorted(manifest.files.items()):
+        shown = printable(path)
+        if path in found.files:
+            try:
+                if digest(found.files[path], file.size) != (file.sha256, file.size):
+                    yield Problem("changed", (shown,), f"{shown} was changed")
+            except BundleError as error:
+                yield Problem("damaged", (shown,), f"{shown} cannot be checked: {error}")
+        elif path in found.odd or path in found.folders:
+            yield Problem("changed", (shown,), f"{shown} was replaced: it is {found.odd.get(path, 'a folder')}")
+        else:
+            yield Problem("missing", (shown,), f"{shown} is missing")
+    for path in sorted(found.files.keys() - manifest.files.keys() - apart):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added")
+    for path in sorted(found.odd.keys() - manifest.files.keys() - apart):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is {found.odd[path]}")
+    for path in sorted(found.folders - manifest.folders - manifest.files.keys()):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is a folder")
+
+
+def apart(folder: Path, manifest: Manifest) -> frozenset[str]:
+    """Files that the manifest does not name and that are checked by themselves."""
+    held = [MANIFEST, *(name for name in LATER if is_there(folder / name))]
+    if manifest.about.kind == "internal" and manifest.holds_public:
+        held += [f"{PUBLIC}/{name}" for name in LATER if is_there(folder / PUBLIC / name)]
+    return frozenset(f"{name}{suffix}" for name in held for suffix in SUFFIXES)
+
+
+def sign_off_problems(opened: Opened[SignOff], manifest: Manifest, demand: Demand) -> Iterator[Problem]:
+    found, about = opened.document, manifest.about
+    if found is None:
+        if demand.signed_off and not opened.sha256:
+            yield Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
+        return
+    yield from key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
+    if (found.release, found.verdict, found.policy) != (about.release, about.verdict, about.policy):
+        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
+    if found.expired(demand.today):
+        yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {found.expires}")
+
+
+def public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
+    if opened.document is not None and public_fails(folder):
+        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
+
+
+def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
+    if withdrawal is not None:
+        yield Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}")
+    if manifest.expired(demand.today):
+        yield Problem("expired", (MANIFEST,), f"it was valid until {manifest.about.valid_until}")
+
+
+def below(inner: tuple[Problem, ...], outer: tuple[Problem, ...]) -> Iterator[Problem]:
+    """What is wrong with the public bundle beyond what the outer manifest has seen of the same files."""
+    seen = {path for problem in outer for path in problem.paths}
+    for problem in inner:
+        paths = tuple(f"{PUBLIC}/{path}" for path in problem.paths)
+        if not seen.issuperset(paths):
+            yield replace(problem, paths=paths, sentence=f"in {PUBLIC}/: {problem.sentence}")
