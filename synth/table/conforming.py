@@ -131,7 +131,8 @@ def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         columns[name] = _check(frame[name], schema.columns[name], missing_texts, clamp=False)
         for fault in UNREADABLE:
             if fault in columns[name].faults:
-                raise TableError(str(Violation(name, *words(fault, schema.columns[name]))))
+                declared = schema.status == "declared"
+                raise TableError(str(Violation(name, *words(fault, schema.columns[name], declared=declared))))
     return _assembled(columns, len(frame))
 
 
@@ -188,7 +189,7 @@ def _all_faults(name: str, checked: _Checked, schema: Schema) -> dict[Fault, np.
 def _of_cells(name: str, checked: _Checked, schema: Schema) -> Iterator[Violation]:
     for fault, flags in _all_faults(name, checked, schema).items():
         if flags.any():
-            yield Violation(name, *words(fault, schema.columns[name]))
+            yield Violation(name, *words(fault, schema.columns[name], declared=schema.status == "declared"))
 
 
 def _of_names(frame: Any, schema: Schema, *, extra: bool) -> Iterator[Violation]:

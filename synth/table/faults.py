@@ -29,14 +29,25 @@ UNREADABLE = (Fault.NUMBER, Fault.INFINITE, Fault.TEXT, Fault.BOOLEAN, Fault.TIM
 """Cells that no value of the column's kind stands for: writing them would lose them."""
 
 
-def words(fault: Fault, column: Column) -> tuple[str, str]:
-    """The rule that a fault breaks and the remedy; neither tells a value."""
-    if fault in _PLAIN:
-        return _PLAIN[fault]
-    return _TELLING[fault](column)
+def words(fault: Fault, column: Column, *, declared: bool) -> tuple[str, str]:
+    """The rule that a fault breaks and the remedy; neither tells a value.
+
+    Args:
+        fault: of a cell.
+        column: of the cell.
+        declared: whether the schema is public: what it lists and bounds is then not to be set by looking at the table.
+    """
+    rule, remedy = _PLAIN[fault] if fault in _PLAIN else _TELLING[fault](column)
+    return rule, _OF_LIMITS if declared and fault in _LIMITS else remedy
 
 
 _OR_MISSING = "correct them, or list their text in missing_values where it stands for missing"
+
+_LIMITS = (Fault.BOUNDS, Fault.CATEGORY)
+_OF_LIMITS = (
+    'correct the table or let it be clamped (outside = "clamp" in the [table] of a job, --clamp of a fit or a split); '
+    "the limits of a declared schema are public, so they must not be set by looking at the table"
+)
 
 _PLAIN: dict[Fault, tuple[str, str]] = {
     Fault.FRACTION: (

@@ -50,7 +50,9 @@ class Document(Frozen):
 
 T = TypeVar("T", bound=BaseModel)
 D = TypeVar("D", bound=Document)
-Kind = Literal["changed", "missing", "added", "damaged", "unsigned", "another key", "withdrawn", "expired", "not fit"]
+Kind = Literal[
+    "changed", "missing", "added", "damaged", "unsigned", "another key", "withdrawn", "expired", "not fit", "not shown"
+]
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,16 @@ class Rules(Frozen):
 
     name: str
     version: int
-    audience: str
+    audience: str = Field(description="Who may have a table that passes.")
+
+    @property
+    def audience_line(self) -> str:
+        """For whom, and by which policy.
+
+        >>> Rules(name="partner", version=2, audience="a partner under contract").audience_line
+        'a partner under contract (policy partner, version 2)'
+        """
+        return f"{self.audience} (policy {self.name}, version {self.version})"
 
 
 class About(Frozen):

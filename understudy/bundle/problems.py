@@ -8,7 +8,7 @@ from typing import TypeVar
 from understudy.bundle.demand import Demand
 from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there
 from understudy.bundle.errors import BundleError
-from understudy.bundle.folder import Contents, digest
+from understudy.bundle.folder import contents, digest
 from understudy.bundle.judged import FAILS, public_fails
 from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Manifest
 from understudy.bundle.sign_off import SignOff
@@ -20,6 +20,7 @@ SUFFIXES = ("", DIGEST, SIGNATURE)
 
 
 def key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterator[Problem]:
+    """A signature that is asked for and is not there, or is another's; no keys: none is asked for."""
     document = opened.document
     if not keys or document is None:
         return
@@ -29,7 +30,9 @@ def key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterato
         yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {opened.signer}")
 
 
-def file_problems(manifest: Manifest, found: Contents, apart: frozenset[str]) -> Iterator[Problem]:
+def file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
+    """Every file and folder that is not as the manifest says, or that it does not name."""
+    found, apart = contents(folder), _apart(folder, manifest)
     for path, file in sorted(manifest.files.items()):
         shown = printable(path)
         if path in found.files:
@@ -50,7 +53,7 @@ def file_problems(manifest: Manifest, found: Contents, apart: frozenset[str]) ->
         yield Problem("added", (printable(path),), f"{printable(path)} was added: it is a folder")
 
 
-def apart(folder: Path, manifest: Manifest) -> frozenset[str]:
+def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
     """Files that the manifest does not name and that are checked by themselves."""
     held = [MANIFEST, *(name for name in LATER if is_there(folder / name))]
     if manifest.about.kind == "internal" and manifest.holds_public:
@@ -58,11 +61,21 @@ def apart(folder: Path, manifest: Manifest) -> frozenset[str]:
     return frozenset(f"{name}{suffix}" for name in held for suffix in SUFFIXES)
 
 
-def sign_off_problems(opened: Opened[SignOff], manifest: Manifest, demand: Demand) -> Iterator[Problem]:
+def sign_off_problems(
+    opened: Opened[SignOff], manifest: Manifest, sha256: str, demand: Demand
+) -> Iterator[Problem]:  # fmt: skip
+    """A sign-off that is asked for and cannot be shown, or that is of something else, by somebody else, or over.
+
+    Args:
+        opened: the sign-off as it was found.
+        manifest: of the bundle.
+        sha256: of the manifest.
+        demand: what must hold.
+    """
     found, about = opened.document, manifest.about
     if found is None:
         if demand.signed_off and not opened.sha256:
-            yield Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
+            yield _without_sign_off(about.kind == "public", sha256)
         return
     yield from key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
     if (found.release, found.verdict, found.policy) != (about.release, about.verdict, about.policy):
@@ -71,12 +84,28 @@ def sign_off_problems(opened: Opened[SignOff], manifest: Manifest, demand: Deman
         yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {found.expires}")
 
 
+def _without_sign_off(is_public: bool, sha256: str) -> Problem:
+    """That a sign-off is asked for and is not there; a public bundle never holds that of its table."""
+    if not is_public:
+        return Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
+    return Problem(
+        "not shown",
+        (SIGN_OFF,),
+        "a public folder holds no sign-off: that is in the internal bundle that it was taken from, and cannot be shown "
+        "here; ask whoever gave it to you to run `understudy verify --require-sign-off` on that bundle, and whether "
+        f"{PUBLIC}/{MANIFEST} there has the sha256={sha256} that it has here; without --require-sign-off all else is "
+        "checked",
+    )
+
+
 def public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
+    """A sign-off of a table of which the public report says that it must not be released."""
     if opened.document is not None and public_fails(folder):
         yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
 
 
 def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
+    """That it was withdrawn, or that its last day is over."""
     if withdrawal is not None:
         yield Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}")
     if manifest.expired(demand.today):

@@ -37,7 +37,7 @@ class SignOff(Later):
     expires: date | None = Field(default=None, description="The last day on which it counts.")
     release: str = Field(description="The candidate whose table may be released.")
     verdict: Literal["PASS"] = "PASS"
-    policy: Rules
+    policy: Rules = Field(description="What it was judged by; its `audience` says for whom it is signed off.")
     waivers: tuple[Accepted, ...] = ()
 
     def expired(self, today: date) -> bool:

@@ -1,23 +1,29 @@
 """Verification: what of a bundle is not as it was sealed, who signed it, and whether it may still be relied on."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there, open_document
+from understudy.bundle.demand import Demand
+from understudy.bundle.documents import Opened, Problem, is_there, open_document
 from understudy.bundle.errors import BundleError
-from understudy.bundle.folder import Contents, contents, digest
-from understudy.bundle.judged import FAILS, public_fails
-from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
+from understudy.bundle.manifest import MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
+from understudy.bundle.problems import (
+    SUFFIXES,
+    below,
+    end_problems,
+    file_problems,
+    key_problems,
+    public_problems,
+    sign_off_problems,
+)
 from understudy.bundle.sign_off import SignOff
 from understudy.bundle.withdrawal import Withdrawal
-from understudy.console import printable
 
-_D = TypeVar("_D", bound=Document)
+__all__ = ["Demand", "Verification", "check_bundle", "verify"]
+
 _L = TypeVar("_L", bound=Later)
-SUFFIXES = ("", DIGEST, SIGNATURE)
 UNSIGNED = (
     "it is not signed: what changed by accident is seen, but whoever changes it on purpose can write the manifest anew"
 )
@@ -102,9 +108,9 @@ def verify(folder: Path, demand: Demand) -> Verification:
     problems = (
         *opened.problems,
         *key_problems(opened, MANIFEST, demand.keys),
-        *file_problems(manifest, contents(folder), apart(folder, manifest)),
+        *file_problems(folder, manifest),
         *sign_off.problems,
-        *sign_off_problems(sign_off, manifest, demand),
+        *sign_off_problems(sign_off, manifest, opened.sha256, demand),
         *public_problems(folder, sign_off),
         *withdrawn.problems,
         *end_problems(manifest, withdrawal, demand),

@@ -156,7 +156,9 @@ def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
 
 
 def _claimed(epsilon: float | None) -> str:
-    return "none" if epsilon is None else f"{epsilon:.4g}"
+    from reports.text import typed_loss
+
+    return "none" if epsilon is None else typed_loss(epsilon)
 
 
 def _on(what: str, found: "Audit | AuditPart | BlackBox", confidence: float, delta: float) -> str:

@@ -26,6 +26,7 @@ WITHDRAW = (
     'Example: understudy withdraw out/fair --name "A. Lind" --role "data release officer" '
     '--reason "a column was misdeclared" --register withdrawn.jsonl'
 )
+SIGNED_OFF_FOR = "Signed off for"
 N_SHOWN, LONGEST = 50, 4000
 """Problems, and characters of a line, that a terminal is shown of what may be hostile."""
 
@@ -117,6 +118,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
         console.warn(sentence)
     until = "" if document.expires is None else f", until {document.expires}"
     console.say(f"{document.release}: signed off by {name!r} with {second_name!r}{until}")
+    console.say(f"{SIGNED_OFF_FOR}: {document.policy.audience_line}")
     if signer is None:
         console.warn("the sign-off is not signed, so that anybody could have written it; pass --key")
     said = document.model_dump(mode="json")
@@ -249,5 +251,6 @@ def _description(found: "Verification") -> Iterator[str]:
         until = "" if signed.expires is None else f", until {signed.expires}"
         by = "not signed" if signed.signer is None else f"signed by {signed.signer}"
         yield f"Signed off by {people} at {signed.signed_at}{until}; the sign-off is {by}"
+        yield f"{SIGNED_OFF_FOR}: {signed.policy.audience_line}"
         for waiver in signed.waivers:
             yield f"Waived until {waiver.until} by {waiver.owner!r}: {waiver.measure}: {waiver.reason!r}"

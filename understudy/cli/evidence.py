@@ -247,9 +247,14 @@ def _rule(finding: "Finding") -> str:
 
 
 def _estimate(finding: "Finding") -> str:
+    from evaluate.finding import STATEMENT
+    from reports.text import typed_loss
+
     found = finding.estimate
     if found is None:
         return "none"
+    if found.measure.startswith(STATEMENT):
+        return typed_loss(found.value)
     ends: Sequence[float] = [end for end in (found.low, found.high) if end is not None]
     interval = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
     return f"{found.value:.4g}{interval}"

@@ -135,6 +135,8 @@ def _mean(cell: "Mean | None") -> str:
 
 
 def _guarantee(statement: object) -> str:
+    from reports.text import typed_loss
+
     if not isinstance(statement, dict):
         return "no formal guarantee"
-    return f"epsilon {statement['epsilon']:.3g}, delta {statement['delta']:.3g}"
+    return f"epsilon {typed_loss(statement['epsilon'])}, delta {statement['delta']:.3g}"

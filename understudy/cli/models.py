@@ -17,6 +17,9 @@ from understudy.cli.options import (
 )
 from understudy.seeds import MAX_SEED
 
+Clamp = Annotated[
+    bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
+]
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
     "Example: understudy fit parts/train.csv --schema patients.schema.toml --generator mst --epsilon 1 "
@@ -43,6 +46,7 @@ def split(
     stratified: Annotated[
         bool, typer.Option("--stratified", help="Stratify on the target; only where no private fit will follow.")
     ] = False,
+    clamp: Clamp = False,
 ) -> int:
     """Split a table into train and holdout, whole entities on one side, by keyed hash."""
     from synth.output import check_new_folder, whole_folder
@@ -54,7 +58,7 @@ def split(
     check_new_folder(out)
     read = read_schema(schema)
     with console.stage("split"):
-        real = read_table(table, read)
+        real = read_table(table, read, outside=_outside(clamp))
         sides = split_table(real, read, holdout_share=holdout_share, seed=seed, private=not stratified)
         suffix = ".parquet" if table.suffix == ".parquet" else ".csv"
         with whole_folder(out) as folder:
@@ -81,9 +85,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
     ] = None,
-    clamp: Annotated[
-        bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
-    ] = False,
+    clamp: Clamp = False,
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -107,8 +109,7 @@ def fit(  # noqa: PLR0913 - options of the command line
 
     console = console_of(ctx)
     chosen = generator(name, **parameters_of(parameters or [], epsilon, delta))
-    outside: Literal["clamp", "refuse"] = "clamp" if clamp else "refuse"
-    planned = plan_fit(chosen, read_schema(schema), out, outside=outside, ledger=ledger, place=training)
+    planned = plan_fit(chosen, read_schema(schema), out, outside=_outside(clamp), ledger=ledger, place=training)
     for sentence in planned.warnings:
         console.warn(sentence)
     with console.stage(f"fit {name}") as progress:
@@ -128,11 +129,17 @@ def fit(  # noqa: PLR0913 - options of the command line
     return 0
 
 
+def _outside(clamp: bool) -> Literal["clamp", "refuse"]:
+    return "clamp" if clamp else "refuse"
+
+
 def _promise(statement: dict[str, Any] | None) -> str:
+    from reports.text import typed_loss
+
     if statement is None:
         return "No formal guarantee: this fit had no epsilon."
     return (
-        f"Guarantee: epsilon={statement['epsilon']:.4g}, delta={statement['delta']:.3g} by {statement['accountant']}, "
+        f"Guarantee: epsilon={typed_loss(statement['epsilon'])}, delta={statement['delta']:.3g} by {statement['accountant']}, "
         f"unit {statement['unit']}, {statement['relation']}"
     )
 
