@@ -17,9 +17,7 @@ from understudy.cli.options import (
 )
 from understudy.seeds import MAX_SEED
 
-Clamp = Annotated[
-    bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
-]
+Clamp = Annotated[bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")]
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
     "Example: understudy fit parts/train.csv --schema patients.schema.toml --generator mst --epsilon 1 "
@@ -36,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("generators", epilog="Example: understudy generators --json")(generators)
 
 
-def split(
+def split(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,
@@ -139,8 +137,8 @@ def _promise(statement: dict[str, Any] | None) -> str:
     if statement is None:
         return "No formal guarantee: this fit had no epsilon."
     return (
-        f"Guarantee: epsilon={typed_loss(statement['epsilon'])}, delta={statement['delta']:.3g} by {statement['accountant']}, "
-        f"unit {statement['unit']}, {statement['relation']}"
+        f"Guarantee: epsilon={typed_loss(statement['epsilon'])}, delta={statement['delta']:.3g} by "
+        f"{statement['accountant']}, unit {statement['unit']}, {statement['relation']}"
     )
 
 
