@@ -27,7 +27,7 @@ from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.auditing import audit_model, disproved
 from understudy.digested import read_digested
-from understudy.plan import check_measures
+from understudy.inputs import check_measures
 from understudy.policies import given_policy, named_policy
 from understudy.seeds import child_seed
 from understudy.shadowing import SHADOW, attacked, shadow_attack, specification_of

@@ -1,34 +1,27 @@
 """A job with everything checked that can be checked before a row of the real table is read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from evaluate.engine import MEASURES, aimed
 from evaluate.policy import Policy
-from evaluate.waiver import Waiver, build_waivers, lasting
+from evaluate.waiver import Waiver, lasting
 from synth.dp.schedule import Schedule
-from synth.errors import JobError, LedgerError, SchemaError, TableError, nearest
+from synth.errors import LedgerError, TableError
 from synth.generators.base import Generator
-from synth.generators.registry import generator
-from synth.given_file import GivenFile, read_given
+from synth.given_file import GivenFile
 from synth.schema import Schema
-from synth.schema_file import schema_of
-from synth.validation import parse_toml
 from understudy.cautions import Intent, Swept, cautions, of_publication
 from understudy.funds import Fund, open_fund
-from understudy.generator_spec import NONE
-from understudy.job import Job, build_job
+from understudy.inputs import read_inputs
+from understudy.job import Job
 from understudy.payment import ledger_of, payment, publication_of
-from understudy.policies import given_policy, named_policy
 from understudy.provenance import fingerprint_key, key_path
 from understudy.sources import embedded_table
 from understudy.sweep import Composed, Point, composed
 from understudy.unfinished import check_free, requested
-from understudy.verdicts import check_waivers
 
 PUBLICATION = "_published"
 """What the numbers of the public report go by among the fits; no candidate's label begins like that."""
@@ -162,32 +155,19 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
             used, or the ledger does not admit what the job needs.
         MissingExtra: the table or a generator needs what is not installed.
     """
-    given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
-    job = build_job(parse_toml(given["job"], "job", JobError))
+    asked, home = read_inputs(job_path), job_path.parent
     check_free(out)
-    given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
-    schema = schema_of(given["schema"])
-    given["policy"] = given_policy(job.policy, home)
-    policy = named_policy(given["policy"])
-    waivers: tuple[Waiver, ...] = ()
-    if job.waivers is not None:
-        given["waivers"] = read_given(home / job.waivers, "waivers", JobError)
-        waivers = build_waivers(parse_toml(given["waivers"], "waivers", JobError))
-    check_waivers(waivers, [policy], list(job.points))
-    check_measures(job.evaluation.measures or ())
-    if job.evaluation.target is not None:
-        aimed(schema, job.evaluation.target)
-    generators = _generators(job, schema)
+    job, schema, generators = asked.job, asked.schema, asked.generators
     schedules, fund = payment(job, home, schema, generators)
     publication = publication_of(job, schema, generators)
     plan = Plan(
         job=job,
         job_path=job_path,
-        given=given,
+        given=asked.given,
         out=out,
         table=_table(job, home),
         schema=schema,
-        policy=policy,
+        policy=asked.policy,
         generators=generators,
         schedules=schedules,
         fund=fund,
@@ -195,11 +175,11 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         restart=restart,
         workers=workers or job.workers,
         publication=publication,
-        waivers=waivers,
+        waivers=asked.waivers,
     )
     if fund is not None:
-        asked = frozenset() if restart else requested(out)
-        left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in asked}
+        paid = frozenset() if restart else requested(out)
+        left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
         fund.check({PUBLISHED if label == PUBLICATION else label: curve for label, curve in left.items()})
     return plan
 
@@ -214,43 +194,6 @@ def with_fund(plan: Plan) -> Plan:
     if url is None:
         raise LedgerError("a private fit of this run is paid for, and no ledger is named any more; name the same again")
     return replace(plan, fund=open_fund(url, plan.schema))
-
-
-def check_measures(measures: Iterable[str]) -> None:
-    """Refuse a measure that does not exist.
-
-    Raises:
-        JobError: a name is unknown; nothing was measured.
-    """
-    for name in measures:
-        if name not in MEASURES:
-            raise JobError(f"measure={name!r} is unknown; {nearest(name, MEASURES)}")
-
-
-def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
-    """The specification of every candidate, checked; the seeds of a sweep share theirs."""
-    found: dict[tuple[str, float | None], Generator] = {}
-    for point in job.points.values():
-        if point.setting not in found:
-            found[point.setting] = _generator(job, point, schema)
-    return {label: found[point.setting] for label, point in job.points.items()}
-
-
-def _generator(job: Job, point: Point, schema: Schema) -> Generator:
-    parameters: dict[str, Any] = point.spec.parameters
-    try:
-        chosen = generator(point.spec.generator or point.family, **parameters)
-    except JobError as error:
-        raise JobError(f"generators.{point.family}{_at(job, point)}: {error}") from None
-    chosen.check(schema)
-    return chosen
-
-
-def _at(job: Job, point: Point) -> str:
-    """Which epsilon of a list an error is about."""
-    if not job.generators[point.family].sweeps:
-        return ""
-    return f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"
 
 
 def _table(job: Job, home: Path) -> Path:

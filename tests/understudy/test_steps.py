@@ -222,3 +222,20 @@ def test_an_evaluation_that_is_there_is_replaced_by_force_alone(workspace: Any, 
     assert (folder / "evaluation.json").read_text() == "kept"
     done(workspace.run(*asked, "--force"))
     assert (folder / "evaluation.json").read_text() != "kept"
+
+
+def test_a_split_clamps_values_outside_the_schema_where_that_is_asked(workspace: Any, table: Any) -> None:
+    frame = table(400)
+    frame.loc[3, "age"] = 200
+    workspace.write_table(frame)
+    folder = workspace.folder
+    given = ("split", folder / "table.csv", "--schema", folder / "schema.toml", "--out", folder / "parts")
+    refused = workspace.run(*given)
+    assert refused.exit_code == 2
+    assert "--clamp" in refused.stderr
+    assert "200" not in refused.stderr
+    assert not (folder / "parts").exists()
+    done(workspace.run(*given, "--clamp"))
+    sides = [pd.read_csv(folder / "parts" / f"{side}.csv") for side in ("train", "holdout")]
+    assert sum(map(len, sides)) == 400
+    assert pd.concat(sides)["age"].max() == 90

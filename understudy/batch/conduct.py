@@ -6,8 +6,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -16,8 +16,9 @@ from synth.errors import OutputError
 from synth.output import whole_file
 from understudy.batch import earlier
 from understudy.batch.listing import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
-from understudy.batch.outcome import BAD, BROKEN, NOT_STARTED, Outcome, exit_code, finished, outcome_of
+from understudy.batch.outcome import BAD, BROKEN, NOT_STARTED, Outcome, exit_code, finished, outcome_of, reserved
 from understudy.batch.workers import LOCKS, LOOK_EVERY_S, Workers
+from understudy.bundle.manifest import moment
 from understudy.console import Console, Tell, duration, printable
 from understudy.exit_codes import DONE, INTERRUPTED, TERMINATED
 from understudy.unfinished import tidy, wait_for_workers
@@ -81,13 +82,15 @@ class _Progress:
         """Keep what a job came to, and say it."""
         self.found[outcome.name] = outcome
         took = "" if outcome.seconds is None else f" after {duration(outcome.seconds)}"
-        why = f": {outcome.error}" if outcome.error else ""
-        self.say(f"{outcome.name}: {outcome.shown_state}{took}{why}")
+        line = f"{outcome.name}: {outcome.shown_state}{took}{f': {outcome.why}' if outcome.why else ''}"
+        self.say(line)
+        if self.console.quiet and outcome.exit_code != DONE:
+            alone = replace(self.console, json=False)  # the one JSON object is the batch's, at its end
+            alone.error(line, outcome.exit_code)
 
     def say(self, text: str) -> None:
-        """A line with how many jobs are done, and when."""
-        now = datetime.now().astimezone().strftime("%H:%M:%S")
-        self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {now} {text}")
+        """A line with how many jobs are done, and when, in UTC."""
+        self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {moment(datetime.now(UTC))} {text}")
 
     def show(self, workers: Workers, tell: Tell) -> None:
         """Move the bar; a job under way counts as far as jobs before it tell how long one takes."""
@@ -150,9 +153,9 @@ def _settled(job: BatchJob, progress: _Progress) -> bool:
 
 def _standing(job: BatchJob) -> Outcome | None:
     """What a job has come to before it is begun; none where it is to be begun."""
-    if job.spec is None:
+    if job.fault:
         _log_fault(job)
-        return Outcome(job.name, BAD, error=job.fault)
+        return Outcome(job.name, BAD, epsilon=reserved(job), error=job.fault)
     other = earlier.difference(job)
     if other is None:
         return None

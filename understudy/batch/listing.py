@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from synth.errors import JobError
+from synth.errors import BadInput, JobError, MissingExtra
+from understudy.inputs import read_inputs
 from understudy.job import Job, read_job
 
 SUMMARY_JSON, SUMMARY_CSV = "summary.json", "summary.csv"
@@ -22,7 +23,7 @@ class BatchJob:
         name: its file's, without the ending.
         path: absolute, of its file.
         folder: absolute, of the batch.
-        spec: what the file says; none where it cannot be used.
+        spec: what the file says; none where it cannot be read.
         fault: why it cannot be used; empty where it can.
     """
 
@@ -49,7 +50,9 @@ class BatchJob:
 
 
 def listed(paths: Sequence[Path], folder: Path) -> list[BatchJob]:
-    """The jobs of a batch in the order given, a file that is named twice once; nothing but job files is read.
+    """The jobs of a batch in the order given, a file that is named twice once, each checked with all that it names.
+
+    Neither a row of a table nor a ledger is read.
 
     Args:
         paths: of job files.
@@ -70,9 +73,21 @@ def _job(path: Path, folder: Path) -> BatchJob:
     if path.exists() and not path.is_file():  # a pipe would be waited for
         return BatchJob(path.stem, path, folder, None, f"the job is no file: path={str(path)!r}; name a TOML file")
     try:
-        return BatchJob(path.stem, path, folder, read_job(path))
+        spec = read_job(path)
     except JobError as error:
         return BatchJob(path.stem, path, folder, None, str(error).rstrip("."))
+    return BatchJob(path.stem, path, folder, spec, _fault(path))
+
+
+def _fault(path: Path) -> str:
+    """Why a job that can be read cannot be used; empty where nothing is known to speak against it."""
+    try:
+        read_inputs(path)
+    except (BadInput, MissingExtra) as error:
+        return str(error).rstrip(".")
+    except Exception:  # noqa: BLE001 - the job's own process meets the same, and tells it without harm to the others
+        return ""
+    return ""
 
 
 def _check_there(path: Path) -> None:

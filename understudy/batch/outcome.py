@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.batch.listing import BatchJob
+from understudy.batch.reasons import reason_of
 from understudy.bundle.manifest import MANIFEST
 from understudy.console import printable
 from understudy.exit_codes import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED
@@ -42,6 +43,7 @@ class Outcome:
         error: one sentence without full stop; empty where nothing went wrong.
         exit_status: of its process, minus a signal's number; none where there was no process.
         signed_by: fingerprint of the key that signs the output; none: nobody does, or there is none.
+        reason: of a verdict that is no PASS: the first rule that decides it; else empty.
     """
 
     name: str
@@ -53,6 +55,12 @@ class Outcome:
     error: str = ""
     exit_status: int | None = None
     signed_by: str | None = None
+    reason: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why it is neither done nor a PASS; empty where it is."""
+        return self.error or self.reason
 
     @property
     def exit_code(self) -> int:
@@ -106,7 +114,7 @@ def outcome_of(ended: Ended) -> Outcome:
     return Outcome(
         job.name,
         state,
-        epsilon=_reserved(job),
+        epsilon=reserved(job),
         seconds=ended.seconds,
         error=error,
         exit_status=status,
@@ -125,7 +133,8 @@ def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
     signer = (read_content(job.out / MANIFEST) or {}).get("signer")
     signed_by = signer if isinstance(signer, str) else None
     state = verdict["verdict"] or NO_VERDICT
-    return Outcome(job.name, state, earlier=earlier, epsilon=epsilon, out=job.out, signed_by=signed_by)
+    reason = printable(reason_of(verdict))[:MOST_CHARACTERS]
+    return Outcome(job.name, state, earlier=earlier, epsilon=epsilon, out=job.out, signed_by=signed_by, reason=reason)
 
 
 def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -195,7 +204,7 @@ def _drawn(evaluation: Mapping[str, Any]) -> float | None:
     return sum(drawn) if drawn else None
 
 
-def _reserved(job: BatchJob) -> float | None:
+def reserved(job: BatchJob) -> float | None:
     """What an unfinished job has reserved in a ledger, added up as the job asks for it."""
     if job.spec is None:
         return None

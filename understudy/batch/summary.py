@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,15 @@ from synth.output import whole_file
 from synth.schema_file import read_schema
 from understudy.batch.listing import SUMMARY_CSV, SUMMARY_JSON, BatchJob
 from understudy.batch.outcome import Outcome
+from understudy.bundle.manifest import moment
 
 FIELDS = (
     "job", "state", "finished_earlier", "epsilon", "seconds", "out", "error", "exit_code", "exit_status", "signed_by",
+    "reason",
 )  # fmt: skip
-HEADINGS = ("job", "state", "epsilon in all", "seconds", "output", "error")
+HEADINGS = ("job", "state", "epsilon in all", "seconds", "output", "why")
 MOST_SHOWN = 90
-"""Characters of an error in a table on a terminal; the rest is in the files."""
+"""Characters of an error or a reason in a table on a terminal; the rest is in the files."""
 
 
 def content_of(outcomes: Sequence[Outcome], code: int, began: datetime) -> dict[str, Any]:
@@ -31,11 +33,10 @@ def content_of(outcomes: Sequence[Outcome], code: int, began: datetime) -> dict[
         code: that the command ends with.
         began: when it was started, with its time zone.
     """
-    now = datetime.now().astimezone()
     return {
         "exit_code": code,
-        "began": began.isoformat(timespec="seconds"),
-        "ended": now.isoformat(timespec="seconds"),
+        "began": moment(began),
+        "ended": moment(datetime.now(UTC)),
         "states": dict(Counter(outcome.state for outcome in outcomes)),
         "jobs": [_entry(outcome) for outcome in outcomes],
     }
@@ -50,7 +51,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
             "" if outcome.epsilon is None else typed_loss(outcome.epsilon),
             "" if outcome.seconds is None else f"{outcome.seconds:.1f}",
             "" if outcome.out is None else shown(outcome.out),
-            _brief(outcome.error),
+            _brief(outcome.why),
         )
         for outcome in outcomes
     ]
@@ -102,8 +103,8 @@ def shown(path: Path) -> str:
     return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _brief(error: str) -> str:
-    return error if len(error) <= MOST_SHOWN else f"{error[: MOST_SHOWN - 1].rstrip()}…"
+def _brief(why: str) -> str:
+    return why if len(why) <= MOST_SHOWN else f"{why[: MOST_SHOWN - 1].rstrip()}…"
 
 
 def _entry(outcome: Outcome) -> dict[str, Any]:
@@ -118,6 +119,7 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
         "exit_code": outcome.exit_code,
         "exit_status": outcome.exit_status,
         "signed_by": outcome.signed_by,
+        "reason": outcome.reason or None,
     }
 
 

@@ -42,15 +42,19 @@ def batch(  # noqa: PLR0913 - options of the command line
     again that failed. Exit code: 4 if a job was killed, timed out or met an internal error; else 2 if one was bad
     input, 1 if one FAILs, 3 if one is INCONCLUSIVE; 0 if all are done and none of these (docs/batch.md).
     """
-    from datetime import datetime
+    from datetime import UTC, datetime
 
     from understudy.batch.conduct import Settings, conduct
     from understudy.batch.listing import listed
-    from understudy.batch.summary import accounts, content_of, write_summary
+    from understudy.batch.summary import account_line, accounts, content_of, write_summary
+    from understudy.batch.uncounted import uncounted
 
-    console, began = console_of(ctx), datetime.now().astimezone()
+    console, began = console_of(ctx), datetime.now(UTC)
     found = listed(jobs, out)
     signer = signer_of(sign_key, console)
+    outside = uncounted(found)
+    for one in outside:
+        console.warn(one.warning)
     options = [
         *(["--restart"] if restart else []),
         *(["--debug"] if console.debug else []),
@@ -60,7 +64,8 @@ def batch(  # noqa: PLR0913 - options of the command line
 
     def sum_up(result: "BatchResult") -> None:
         content.update(content_of(result.outcomes, result.exit_code, began), ledgers=accounts(found))
-        _show(result, content["ledgers"], console)
+        content.update(outside_ledgers=[one.content() for one in outside])
+        _show(result, [*map(account_line, content["ledgers"]), *(one.line for one in outside)], console)
         _warn_of_unsigned(result, signer, console)
         write_summary(content, out)
 
@@ -72,13 +77,13 @@ def batch(  # noqa: PLR0913 - options of the command line
     return result.exit_code
 
 
-def _show(result: "BatchResult", ledgers: "list[dict[str, Any]]", console: "Console") -> None:
+def _show(result: "BatchResult", totals: list[str], console: "Console") -> None:
     """What became of every job, what was spent in all, and where that is written."""
-    from understudy.batch.summary import HEADINGS, account_line, rows_of
+    from understudy.batch.summary import HEADINGS, rows_of
 
     console.table(HEADINGS, rows_of(result.outcomes))
-    for account in ledgers:
-        console.say(account_line(account))
+    for line in totals:
+        console.say(line)
     counts = ", ".join(f"{state} {n}" for state, n in result.states.items())
     console.say(f"Jobs: {counts}; exit code {result.exit_code}")
 

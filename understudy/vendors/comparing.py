@@ -22,7 +22,7 @@ from synth.table import conform, read_table
 from synth.table.limits import Limits
 from understudy import provenance
 from understudy.attempts import count_attempt
-from understudy.plan import check_measures
+from understudy.inputs import check_measures
 from understudy.policies import given_policy, named_policy
 from understudy.vendors.asked import Asked, read_claims, shown_name
 from understudy.vendors.measuring import Bench, Measured, looked_at, measure

@@ -318,3 +318,13 @@ def test_presented_dtypes_are_the_declared_ones() -> None:
 def test_a_missing_value_makes_a_presented_dtype_nullable() -> None:
     schema = _schema(AGE | {"dtype": "int8", "missing": True})
     assert str(present(conform(_frame(20, None), schema), schema)["x"].dtype) == "Int8"
+
+
+@pytest.mark.parametrize(("column", "value"), [(AGE, 91), (WAGE, 101.0), (DAY, "2021-01-01"), (CITY, "Köln")])
+def test_limits_that_are_public_are_not_to_be_set_by_looking_at_the_table(column: dict[str, Any], value: Any) -> None:
+    (declared,) = violations(_frame(value), _schema(column))
+    assert "clamp" in declared.remedy
+    assert "widen" not in declared.remedy
+    assert "add them" not in declared.remedy
+    (inferred,) = violations(_frame(value), _schema(column, status="inferred"))
+    assert "in the schema" in inferred.remedy

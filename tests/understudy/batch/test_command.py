@@ -178,3 +178,37 @@ def test_an_option_out_of_range_is_refused(workspace: Any, jobs: Any, option: tu
     jobs.write("one")
     assert start(workspace, jobs, *option).exit_code == 2
     assert not jobs.out.exists()
+
+
+def test_a_batch_that_says_nothing_but_errors_says_those(workspace: Any, jobs: Any) -> None:
+    """One line for each job that failed, whatever its answer; none for one that is done."""
+    (jobs.folder / "policy.toml").write_text(POLICY)  # of a measure that these jobs do not take
+    jobs.write("good", epsilon=None)
+    jobs.write("open", epsilon=None, release="independent", policy="policy.toml")
+    jobs.write("typo", epsilon=None, generators={"independent": {"epsilom": 1}})
+    ran = start(workspace, jobs, "--quiet")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    first, second = ran.stderr.splitlines()
+    assert first.startswith("Error: typo: bad input: ")
+    assert "epsilom" in first
+    assert second.startswith("Error: open: INCONCLUSIVE after ")
+    assert "privacy.multiset INCONCLUSIVE: " in second
+    later = start(workspace, jobs, "--quiet", "--json")
+    assert [line.split(": ")[1] for line in later.stderr.splitlines()] == ["open", "typo"]
+    assert later.json["exit_code"] == 2
+
+
+def test_private_releases_of_one_dataset_outside_a_ledger_are_added_up(workspace: Any, jobs: Any) -> None:
+    bad = {"table": {"path": "gone.csv", "schema": "schema.toml"}}  # so that nothing is fitted here
+    jobs.write("one", epsilon=0.5, ledger={"url": "ledger.db"}, **bad)
+    for name, epsilon in (("two", 0.5), ("three", 1.0)):
+        path = jobs.write(name, epsilon=epsilon, **bad)
+        path.write_text(path.read_text().replace('[ledger]\nurl = "ledger.db"\n', ""))
+    jobs.write("none", epsilon=None, **bad)
+    ran = start(workspace, jobs)
+    (warning,) = [line for line in ran.stderr.splitlines() if line.startswith("Warning: ")]
+    assert "2 jobs make private releases of dataset 'patients' outside a ledger" in warning
+    assert "three, two come to epsilon=1.5 together by basic composition" in warning
+    assert "No ledger: dataset 'patients', unit row: epsilon 1.5 is asked for by three, two together" in ran.stdout
+    said = {"dataset": "patients", "unit": "row", "jobs": ["three", "two"], "epsilon": 1.5}
+    assert jobs.summary["outside_ledgers"] == [said]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -159,7 +160,7 @@ def test_a_job_that_cannot_run_is_told_first_and_the_others_run(run: Conduct, jo
     assert states(result) == {"good": "PASS", "gone": "bad input"}
     lines = capfd.readouterr().err.splitlines()
     assert "gone: bad input: the job cannot be read" in lines[0]
-    assert lines[0].startswith("[1/2] ")
+    assert re.match(r"\[1/2\] \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ gone: bad input", lines[0])
     assert "good: begun" in lines[2]
     assert "good: PASS after" in lines[3]
 

@@ -62,6 +62,31 @@ def test_a_pattern_that_matched_nothing_is_refused(jobs: Any) -> None:
         names([jobs.folder / "jobs" / "*.toml"])
 
 
+def test_every_job_is_checked_with_what_it_names_before_any_is_begun(jobs: Any) -> None:
+    """Where its table is, and what a ledger still admits, may change until its turn comes."""
+    paths = [
+        jobs.write("good"),
+        jobs.write("typo", generators={"independent": {"epsilom": 1}}),
+        jobs.write("rules", policy="no such policy"),
+        jobs.write("columns", table={"path": "table.csv", "schema": "gone.toml"}),
+        jobs.write("measure", evaluation={"measures": ["valdity"]}),
+        jobs.write("later", table={"path": "later.csv", "schema": "schema.toml"}),
+    ]
+    faults = {job.name: job.fault for job in listed(paths, jobs.out)}
+    assert [name for name, fault in faults.items() if not fault] == ["good", "later"]
+    said = {"typo": "epsilom", "rules": "no such policy", "columns": "gone.toml", "measure": "valdity"}
+    assert [name for name, part in said.items() if part not in faults[name]] == []
+
+
+def test_a_job_that_breaks_whoever_checks_it_ends_no_batch(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Path) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("understudy.batch.listing.read_inputs", broken)
+    (job,) = listed([jobs.write("one")], jobs.out)
+    assert (job.fault, job.spec is None) == ("", False)
+
+
 def test_a_job_that_cannot_be_used_is_listed_with_its_fault(jobs: Any) -> None:
     (jobs.folder / "bad.toml").write_text("seed = 'x'")
     (jobs.folder / "folder.toml").mkdir()

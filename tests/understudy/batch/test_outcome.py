@@ -2,7 +2,9 @@
 
 import csv
 import json
-from datetime import datetime
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from understudy.batch.listing import listed
 from understudy.batch.outcome import Ended, Outcome, exit_code, outcome_of
+from understudy.batch.reasons import reason_of
 from understudy.batch.summary import accounts, content_of, rows_of, write_summary
 
 
@@ -180,3 +183,47 @@ def test_each_ledger_is_shown_once_and_one_that_is_gone_is_told(jobs: Any) -> No
     (told,) = accounts(listed([lost], jobs.out))
     assert "nowhere.db" in told["error"]
     assert not (jobs.folder / "nowhere.db").exists()
+
+
+def finding(measure: str, outcome: str, *, severity: str = "fail", waived: bool = False) -> dict[str, Any]:
+    rule = {"measure": measure, "limit": 0.1, "why": "So.", "severity": severity, "subject": []}
+    return {"rule": rule, "outcome": outcome, "reason": f"Of {measure}.", "waived": waived}
+
+
+def judged(outcome: str, *findings: dict[str, Any], checks: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
+    other = {"candidate": "b", "findings": [finding("other", "FAIL")], "checks": []}
+    released = {"candidate": "a", "findings": list(findings), "checks": list(checks)}
+    return {"verdict": outcome, "release": "a", "candidates": [other, released]}
+
+
+def test_the_reason_of_a_verdict_is_the_first_rule_that_decides_it() -> None:
+    """Not one that warns, that somebody answers for, or that is of another table."""
+    passed_over = (finding("w", "FAIL", severity="warn"), finding("x", "FAIL", waived=True))
+    found = (*passed_over, finding("y", "INCONCLUSIVE"), finding("z", "FAIL"))
+    assert reason_of(judged("FAIL", *found)) == "z FAIL: Of z"
+    assert reason_of(judged("FAIL", *found, finding("q", "FAIL"))) == "z FAIL: Of z (and 1 more)"
+    assert reason_of(judged("INCONCLUSIVE", *found[:3])) == "y INCONCLUSIVE: Of y"
+    check = {"case": "a copy of train", "outcome": "did not come out", "reason": "It passed."}
+    said = reason_of(judged("INCONCLUSIVE", *passed_over, checks=[check]))
+    assert said == "self-test a copy of train did not come out, so nothing passes: It passed"
+    assert "no rule of the policy counts" in reason_of(judged("INCONCLUSIVE", *passed_over))
+    assert reason_of(judged("PASS", *found)) == ""
+    for broken in ({"verdict": "FAIL"}, {"verdict": "FAIL", "release": "a", "candidates": [{"candidate": "a"}]}):
+        assert reason_of(broken) == ""
+
+
+def test_the_reason_of_a_verdict_is_in_the_summary(jobs: Any) -> None:
+    place(jobs, verdict="FAIL")
+    (jobs.out / "one" / "verdict.json").write_text(json.dumps(judged("FAIL", finding("z", "FAIL"))))
+    found = ended(jobs, 1)
+    assert (found.state, found.error, found.reason) == ("FAIL", "", "z FAIL: Of z")
+    (entry,) = content_of([found], 1, datetime.now(UTC))["jobs"]
+    assert (entry["error"], entry["reason"]) == (None, "z FAIL: Of z")
+    assert rows_of([found])[0][-1] == "z FAIL: Of z"
+
+
+def test_a_batch_tells_its_times_in_utc(tmp_path: Path) -> None:
+    began = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
+    content = content_of([], 0, began)
+    assert content["began"] == "2026-01-02T01:04:05Z"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", content["ended"])

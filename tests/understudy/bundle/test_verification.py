@@ -222,6 +222,21 @@ def test_a_public_bundle_verifies_by_itself_and_is_checked_within(signed_bundle:
     assert {problem.kind for problem in found.public.problems} == {"expired"}
 
 
+def test_a_public_folder_says_where_its_sign_off_is_and_not_that_nobody_signed(
+    signed_bundle: Path, tmp_path: Path
+) -> None:
+    """Nothing in it can show that its table was signed off, so it does not verify where that is asked for."""
+    alone = Path(shutil.copytree(signed_bundle / "public", tmp_path / "alone"))
+    found = verify(alone, demand(signed_off=True))
+    (problem,) = found.problems
+    assert problem.kind == "not shown"
+    assert "nobody has signed" not in problem.sentence
+    assert "in the internal bundle that it was taken from" in problem.sentence
+    assert f"sha256={found.sha256}" in problem.sentence
+    (inside,) = verify(signed_bundle, demand(signed_off=True)).problems
+    assert inside.sentence == "sign-off.json is missing: nobody has signed this off"
+
+
 def test_after_the_last_day_it_does_not_verify(tmp_path: Path, signer: Signer) -> None:
     folder = seal_both(fill(tmp_path / "b"), signer, valid_until="2026-11-22")
     assert verify(folder, demand()).is_sound

@@ -204,10 +204,16 @@ def test_signing_off_and_withdrawing_go_through_the_command_line(ran: tuple[Work
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
     done = command("sign-off", out, *people, "--expires", tomorrow, "--key", key, "--json")
     assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["sign_off"]["expires"] == str(tomorrow)
+    signed = json.loads(done.stdout)["sign_off"]
+    assert signed["expires"] == str(tomorrow)
+    sealed = json.loads((out / "manifest.json").read_text())["about"]["policy"]
+    assert json.loads((out / "sign-off.json").read_text())["policy"] == signed["policy"] == sealed
+    for_whom = f"Signed off for: {sealed['audience']} (policy {sealed['name']}, version {sealed['version']})\n"
+    assert for_whom in done.stderr
     checked = command("verify", out, "--public-key", f"{key}.pub", "--require-sign-off")
     assert checked.exit_code == 0
     assert "A. Lind" in checked.stdout
+    assert for_whom in checked.stdout
     assert "VERIFIED" in checked.stdout
     copy = Path(shutil.copytree(out, out.parent / "copy"))
     who = ("--name", "A. Lind", "--role", "officer", "--reason", "misdeclared", "--register", register, "--key", key)
