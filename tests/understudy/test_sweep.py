@@ -12,6 +12,7 @@ import pytest
 
 from evaluate.result import Estimate, Evaluation
 from evaluate.result_reading import evaluation_from
+from reports.text import typed_loss
 from synth.dp.accounting import epsilon_pld
 from synth.dp.curve import RdpCurve
 from synth.dp.ledger import open_ledger
@@ -98,7 +99,7 @@ def test_a_paid_sweep_is_judged_by_what_all_points_promise_together(paid: Any) -
     assert (verdict["verdict"], finding["outcome"]) == ("FAIL", "FAIL")
     assert finding["estimate"]["value"] == pytest.approx(together)
     assert ran.json["sweep"]["releasable"] is True
-    assert any(f"epsilon={together:.3g}" in sentence for sentence in ran.json["warnings"])
+    assert any(f"epsilon={typed_loss(together)}" in sentence for sentence in ran.json["warnings"])
 
 
 def test_a_paid_sweep_keeps_its_tables_and_says_what_to_state(paid: Any) -> None:

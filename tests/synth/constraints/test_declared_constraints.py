@@ -60,7 +60,7 @@ def inequality(low: str, high: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("constraint", "words"),
     [
-        ("text", ["constraints.0", "dictionary"]),
+        ("text", ["constraints.0", "a table of TOML"]),
         ({"low": "age", "high": "net"}, ["constraints.0", "'kind' is missing"]),
         ({**ORDERED, "kind": "unequal"}, ["unknown kind='unequal'", "inequality"]),
         ({**ORDERED, "strickt": True}, ["unknown key 'constraints.0.strickt'", "'strict'"]),
