@@ -1,7 +1,8 @@
 """Train and holdout, whole entities on one side.
 
-Where something private is asked for, a unit's side is a keyed hash of its entity or of its row slot: no other row has a
-say in it, so removing one moves no other. Otherwise the sides are drawn by seed, stratified on the target.
+Where something private is asked for, a unit's side is a keyed hash of its entity, of the identifier that names its row,
+or of its row slot: no other row has a say in it, so removing one moves no other. Otherwise the sides are drawn by seed,
+stratified on the target.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn
+from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
 from synth.errors import JobError, TableError
 from synth.schema import Schema
 from synth.table import conform
@@ -96,19 +97,43 @@ def _hashable(column: pd.Series) -> pd.Series:
     return column
 
 
+def unit_column(schema: Schema) -> str | None:
+    """The column whose text names the unit that goes to one side as a whole; none where it is the row's slot."""
+    named = (name for name in schema.kept if isinstance(schema.columns[name], IdentifierColumn))
+    return schema.entity or next((name for name in named if not schema.columns[name].missing), None)
+
+
+def side_salt(seed: int) -> str:
+    """What stands before a unit's name in the text whose MD5 decides on its side; another seed is another split."""
+    return f"understudy.split {seed}\n"
+
+
+def side_bound(holdout_share: float) -> str:
+    """The hexadecimal digits below which a digest puts a unit into the holdout.
+
+    >>> side_bound(0.25)
+    '4000000000000000'
+    """
+    return f"{int(holdout_share * 2**64):016x}"
+
+
 def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
-    """Which rows go to the holdout, each unit by its own hash alone; shape (len(frame),), boolean."""
-    key = seed.to_bytes(16, "little", signed=True)
+    """Which rows go to the holdout, each unit by its own hash alone; shape (len(frame),), boolean.
+
+    MD5 because every database has it: a table is split alike in memory and where it is stored. Nobody has to be kept
+    from finding two names of one side.
+    """
+    salt, bound = side_salt(seed), side_bound(share)
 
     def inside(unit: object) -> bool:
-        digest = hashlib.blake2b(str(unit).encode(), digest_size=8, key=key, person=b"understudy.split").digest()
-        return int.from_bytes(digest, "little") < share * 2.0**64
+        return hashlib.md5(f"{salt}{unit}".encode(), usedforsecurity=False).hexdigest() < bound
 
-    if schema.entity is None:
+    name = unit_column(schema)
+    if name is None:
         return np.fromiter(map(inside, range(len(frame))), dtype=bool, count=len(frame))
-    codes, entities = pd.factorize(frame[schema.entity])
-    sides = np.fromiter(map(inside, entities), dtype=bool, count=len(entities))
-    # A row without an entity stays in train, where a private fit lets it contribute nothing.
+    codes, units = pd.factorize(frame[name])
+    sides = np.fromiter(map(inside, units), dtype=bool, count=len(units))
+    # A row without a name stays in train; without an entity, a private fit lets it contribute nothing.
     return np.asarray(np.append(sides, False)[codes], dtype=bool)
 
 

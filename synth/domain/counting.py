@@ -1,6 +1,6 @@
 """Counts of a clique's cells: the one way in which the mechanisms on marginals reach a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -18,6 +18,9 @@ class Counts(Protocol):
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
         """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
+
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+        """The counts of many cliques, in their order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,10 @@ class CodedTable:
             joint *= size
             joint += self._columns[name]
         return np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape)
+
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+        """The counts of many cliques, in their order."""
+        return map(self.counts, cliques)
 
     @cached_property
     def _columns(self) -> dict[str, NDArray[np.integer]]:

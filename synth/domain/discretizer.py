@@ -68,10 +68,18 @@ class Attribute:
             cells = pd.Index(categories(self.column)).get_indexer(pd.Index(series.array))
             cells = np.where(cells < 0, self.n_cells + OTHER, cells)
             return np.where(series.isna().to_numpy(), self.n_cells + MISSING, cells)
-        positions = line.positions(series, self.column)  # type: ignore[arg-type]
-        cells = np.searchsorted(self.edges, positions, side="right") - 1
-        cells = np.clip(cells, 0, self.n_cells - 3)
+        return self.cells_at(line.positions(series, self.column))  # type: ignore[arg-type]
+
+    def cells_at(self, positions: np.ndarray) -> np.ndarray:
+        """The cell of every place on the line, NaN where missing, shape (n,); of a number or a time."""
+        assert self.edges is not None
+        cells = np.clip(np.searchsorted(self.edges, positions, side="right") - 1, 0, self.n_cells - 3)
         return np.where(np.isnan(positions), self.n_cells + MISSING, cells)
+
+    @property
+    def fine(self) -> "Attribute":
+        """The attribute whose codes are its cells."""
+        return replace(self, group=np.arange(self.n_cells))
 
     def codes(self, series: pd.Series) -> np.ndarray:
         """The code of every value, shape (n,), int32."""

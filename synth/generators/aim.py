@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from synth.domain.counting import CodedTable
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan, approximate_rho, resolve_delta
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
@@ -155,7 +154,7 @@ class Aim(PrivateGenerator):
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
-        table = CodedTable(discretizer.sizes, discretizer.encode(fit.train))
+        table = fit.train.coded(discretizer)
         max_model_cells = self.max_model_mb * CELLS_A_MB
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, max_model_cells / 2)
         search = Search(table, self.workload(schema), zeros, self.max_cells, max_model_cells, self.n_draws)

@@ -40,14 +40,3 @@ def bound_contributions(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 def _hash(secret: bytes, entity: object, key: object, turn: object) -> int:
     digest = hashlib.blake2b(f"{entity}\0{key}\0{turn}".encode(), digest_size=6, key=secret).digest()
     return int.from_bytes(digest, "little")
-
-
-def rows_per_entity(train: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """How many entities have 1, 2, ..., k rows, shape (k,): one entity is in one cell.
-
-    Args:
-        train: *Sensitive*. After `bound_contributions`.
-        schema: names the entity and k.
-    """
-    sizes = train.groupby(schema.entity, sort=False).size().to_numpy()
-    return np.bincount(sizes, minlength=schema.max_rows_per_unit + 1)[1:]

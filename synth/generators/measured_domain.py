@@ -7,13 +7,12 @@ from there.
 
 from typing import Any
 
-import pandas as pd
-
 from synth.columns import CategoricalColumn
-from synth.domain import line, magnitudes
+from synth.domain import magnitudes
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.generators.overhead import domain_event_name
+from synth.generators.training_table import TrainingTable
 from synth.schema import Schema
 from synth.table.kinds import holds_whole_numbers
 
@@ -24,33 +23,31 @@ STEPS = ((magnitudes.magnitude_edges, magnitudes.bounded), (magnitudes.even_edge
 """How bounds are found: cells of the bounds so far, and what their noisy histogram makes of the bounds."""
 
 
-def measure_domain(train: pd.DataFrame, schema: Schema, budget: Budget) -> Schema:
+def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
     """The schema with measured bounds and categories in place of unknown ones.
 
     Args:
-        train: *Sensitive*. Conforming to the schema, every cell read alone, contributions bounded.
+        train: *Sensitive*. Every cell read alone, contributions bounded.
         schema: names the columns to measure.
         budget: charged once for each.
     """
-    found = {name: _measure(train[name], schema, name, budget) for name in schema.measured}
+    found = {name: _measure(train, schema, name, budget) for name in schema.measured}
     return schema.model_copy(update={"columns": {**schema.columns, **found}})
 
 
-def _measure(series: pd.Series, schema: Schema, name: str, budget: Budget) -> Any:
+def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) -> Any:
     column: Any = schema.columns[name]
     event = budget.schedule.event(domain_event_name(schema, name))
     if isinstance(column, CategoricalColumn):
         assert isinstance(event, StabilityEvent)
         plain: type[Any] = int if holds_whole_numbers(column) else str
         nothing = 0 if plain is int else NOTHING_FOUND
-        counts: dict[Any, int] = {plain(value): int(n) for value, n in series.dropna().value_counts().items()}
-        named = budget.name_stable(counts, event)
+        named = budget.name_stable(train.category_counts(name), event)
         known = tuple(named) or (nothing,)
         return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})
     assert isinstance(event, GaussianEvent)
-    positions = line.positions(series, column)
     for edges_of, bounded in STEPS:
         edges = edges_of(column)
-        noisy = budget.release(magnitudes.histogram(positions, edges), event)
+        noisy = budget.release(train.place_counts(name, column, edges), event)
         column = bounded(column, edges, noisy, event.sigma)
     return column

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,17 +15,21 @@ from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import NoNoise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError
+from synth.errors import BudgetError, JobError
 from synth.generators.base import PrivateGenerator
-from synth.generators.contributions import bound_contributions, rows_per_entity
+from synth.generators.contributions import bound_contributions
 from synth.generators.measured_domain import measure_domain
 from synth.generators.one_way import measure_columns
 from synth.generators.overhead import SIZES, with_overhead
+from synth.generators.training_table import HeldTable, TrainingTable
 from synth.marginals import Measurement
 from synth.observed import observe
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import conform
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
 
 EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""
@@ -36,16 +41,22 @@ class Fit:
     """A fit under way.
 
     Attributes:
-        train: *Sensitive*. Conforming to the schema, contributions bounded.
+        train: *Sensitive*. Rows read cell by cell, contributions bounded.
         schema: what is public, measured domains included.
         budget: charged before every draw.
         promises: whether the fit gives a guarantee.
     """
 
-    train: pd.DataFrame
+    train: TrainingTable
     schema: Schema
     budget: Budget
     promises: bool
+
+    @property
+    def held(self) -> pd.DataFrame:
+        """*Sensitive*. The rows themselves, for a generator that needs more than counts."""
+        assert isinstance(self.train, HeldTable)
+        return self.train.rows
 
     def event(self, what: str) -> Event | None:
         """The scheduled event of that name, if any."""
@@ -66,7 +77,7 @@ class Fit:
             rows = self.schema.n_units if self.promises else len(self.train)
             assert rows is not None
             return None, rows
-        noisy = np.maximum(self.budget.release(rows_per_entity(self.train, self.schema), event), 0).astype(np.float64)
+        noisy = np.maximum(self.budget.release(self.train.rows_per_entity(), event), 0).astype(np.float64)
         if noisy.sum() == 0:
             noisy[0] = 1.0
         n_rows = int(noisy @ np.arange(1, len(noisy) + 1))
@@ -79,7 +90,7 @@ class Fit:
 
 def start(
     generator: PrivateGenerator,
-    train: pd.DataFrame,
+    train: "pd.DataFrame | StoredTable",
     schema: Schema,
     budget: Budget | None,
     progress: Progress,
@@ -88,7 +99,7 @@ def start(
 
     Args:
         generator: holds epsilon, delta and the plan.
-        train: *Sensitive*. Real rows.
+        train: *Sensitive*. Real rows, in memory or where they are stored.
         schema: declared, where epsilon is set.
         budget: on the generator's schedule; none: one of its own.
         progress: told what is being done.
@@ -100,8 +111,13 @@ def start(
     """
     if not generator.promises:
         generator.check(schema)
-        rows = conform(train, schema, part=True)
-        return _exact(generator, rows, observe(schema, rows))
+        if not isinstance(train, pd.DataFrame):
+            raise JobError(
+                f"without epsilon generator={generator.name!r} is fitted in memory, where a table is checked as a "
+                "whole; set epsilon, or read the table with `synth.read_table`"
+            )
+        held = conform(train, schema, part=True)
+        return _exact(generator, held, observe(schema, held))
     if budget is None:
         progress("calibrating the noise", None)
         schedule = generator.schedule(schema)
@@ -113,8 +129,13 @@ def start(
             "`Budget(generator.schedule(schema))`"
         )
     # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
-    rows = bound_contributions(conform(train, schema, outside="clamp"), schema)
-    return Fit(train=rows, schema=measure_domain(rows, schema, budget), budget=budget, promises=True)
+    rows: TrainingTable
+    if isinstance(train, pd.DataFrame):
+        rows = HeldTable(bound_contributions(conform(train, schema, outside="clamp"), schema), schema)
+    else:
+        rows = train.training(schema)
+    measured = measure_domain(rows, schema, budget)
+    return Fit(rows.under(measured), measured, budget, promises=True)
 
 
 def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
@@ -166,4 +187,4 @@ def _exact(generator: PrivateGenerator, rows: pd.DataFrame, schema: Schema) -> F
     """A fit without epsilon: the same events, drawn without noise."""
     events = with_overhead(generator.plan(schema), schema, EXACT_DELTA)(EXACT_RHO)
     budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
-    return Fit(train=rows, schema=schema, budget=budget, promises=False)
+    return Fit(HeldTable(rows, schema), schema, budget, promises=False)

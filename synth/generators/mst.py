@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from synth.domain.counting import CodedTable, Counts
+from synth.domain.counting import Counts
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
@@ -88,7 +88,7 @@ class Mst(PrivateGenerator):
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
-        table = CodedTable(discretizer.sizes, discretizer.encode(fit.train))
+        table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
         measurements = list(one_way)
         if len(table.domain) > 1:
@@ -148,12 +148,13 @@ class Mst(PrivateGenerator):
             (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells
         ]
         scores = np.empty(len(candidates))
-        for index, clique in enumerate(candidates):
+        counted = zip(candidates, table.each(candidates), strict=True)
+        for index, (clique, exact) in enumerate(counted):
             expected = model.marginal(clique)
             # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
             # is public, and keeps the tree from large tables that noise would fill.
             penalty = MEAN_ABSOLUTE * pairs.sigma * expected.size
-            scores[index] = np.abs(table.counts(clique) - expected).sum() - penalty
+            scores[index] = np.abs(exact - expected).sum() - penalty
             if index % 50 == 0:
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores

@@ -179,8 +179,8 @@ class NeuralGenerator(PrivateGenerator):
         self, fit: Fit, rng: np.random.Generator, progress: Progress, place: Path | None
     ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
         progress("encoding", None)
-        encoding = ModalEncoding.fit(fit.train, fit.schema, rng)
-        rows = Rows(encoding.apply(fit.train, rng), encoding.layout)
+        encoding = ModalEncoding.fit(fit.held, fit.schema, rng)
+        rows = Rows(encoding.apply(fit.held, rng), encoding.layout)
         return encoding, self._seeded(rows, rng, progress, place, None)
 
     def _private(
@@ -196,9 +196,9 @@ class NeuralGenerator(PrivateGenerator):
         event = fit.event(STEPS)
         assert isinstance(event, SubsampledGaussianEvent)
         rows = PrivateRows(
-            encoding.apply(fit.train, rng),
+            encoding.apply(fit.held, rng),
             encoding.layout,
-            None if fit.schema.entity is None else fit.train[fit.schema.entity].to_numpy(),
+            None if fit.schema.entity is None else fit.held[fit.schema.entity].to_numpy(),
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],  # noqa: PD011
             units_of(one_way, shares),

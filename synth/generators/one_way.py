@@ -7,11 +7,11 @@ and the decoder of values within a code; all of that is post-processing.
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 
 from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
+from synth.generators.training_table import TrainingTable
 from synth.marginals import Measurement
 from synth.schema import Schema
 
@@ -24,7 +24,7 @@ IMPOSSIBLE_SIGMA = 0.1
 
 
 def measure_columns(
-    train: pd.DataFrame,
+    train: TrainingTable,
     schema: Schema,
     event: GaussianEvent,
     budget: Budget,
@@ -34,7 +34,7 @@ def measure_columns(
     """Codes for every modeled column, and the one-way measurements on them.
 
     Args:
-        train: *Sensitive*. Conforming to the schema, contributions bounded.
+        train: *Sensitive*. Contributions bounded.
         schema: declared, for a private fit.
         event: the release of one histogram; its `count` is the number of columns.
         budget: charged once a column.
@@ -43,8 +43,8 @@ def measure_columns(
     """
     attributes, measurements = [], []
     public = Discretizer.by_schema(schema)
-    for index, attribute in enumerate(public.attributes):
-        exact = np.bincount(attribute.cells(train[attribute.name]), minlength=attribute.n_cells)
+    counted = zip(public.attributes, train.cell_counts(public.attributes), strict=True)
+    for index, (attribute, exact) in enumerate(counted):
         noisy = budget.release(exact, event)
         merged = _merge(attribute, noisy, event.sigma, n_bins)
         attributes.append(merged)

@@ -48,8 +48,13 @@ class Search:
     def counts(self, clique: Clique) -> np.ndarray:
         """*Sensitive*. The exact counts of a clique, shaped by it; counted once."""
         if clique not in self._counted:
-            self._counted[clique] = self.table.counts(clique)
+            self._count([clique])
         return self._counted[clique]
+
+    def _count(self, cliques: Sequence[Clique]) -> None:
+        """Count what was not counted before, all at once: a stored table is read in few scans."""
+        wanted = [clique for clique in cliques if clique not in self._counted]
+        self._counted.update(zip(wanted, self.table.each(wanted), strict=True))
 
     def candidates(self, model: MarkovRandomField, used: float) -> list[Clique]:
         """Cliques that may be measured next: public, since the model is made of released numbers.
@@ -109,6 +114,7 @@ class Search:
         rows = CodedTable(self.table.domain, sample(model, n_draws, rng, even=False))
         scale = model.total / n_draws
         scores = np.empty(len(candidates))
+        self._count(candidates)
         for index, clique in enumerate(candidates):
             exact = self.counts(clique)
             if model.tree.home(clique) is not None:

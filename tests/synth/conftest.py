@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from synth.schema import Schema, build_schema
+from tests.synth.postgres import server  # noqa: F401
 
 CONTENT = {
     "status": "declared",

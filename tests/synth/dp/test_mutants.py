@@ -27,6 +27,7 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.generators import measuring, registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.training_table import HeldTable
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 
@@ -282,8 +283,8 @@ def _uncharged(self: Budget, event: Event, draw: Callable[[], Any]) -> Any:
     return draw()
 
 
-def _read_off_the_table(train: pd.DataFrame, schema: Schema, budget: Budget) -> Schema:
-    return observe(schema, train)
+def _read_off_the_table(train: HeldTable, schema: Schema, budget: Budget) -> Schema:
+    return observe(schema, train.rows)
 
 
 Plant = tuple[Any, str, Any]

@@ -1,97 +1,13 @@
 """A real SQLite file and a real PostgreSQL server, each test with a ledger of its own."""
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
-import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.ledger import Ledger, Request, open_ledger
-
-PASSWORD = "correct-horse-battery"
-"""A secret that no message may ever hold."""
-UNPRIVILEGED = ("postgres", "nobody")
-
-
-@dataclass(frozen=True)
-class Server:
-    """A PostgreSQL server on a port of this machine, and who may use it."""
-
-    port: int
-    bin: Path
-
-    def url(self, database: str, password: str = PASSWORD) -> str:
-        return f"postgresql://keeper:{password}@127.0.0.1:{self.port}/{database}"
-
-    def create(self) -> str:
-        import psycopg
-
-        name = f"t{uuid.uuid4().hex}"
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')
-        return name
-
-
-def _binaries() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    on_path = shutil.which("initdb")
-    return found[-1].parent if found else Path(on_path).resolve().parent if on_path else None
-
-
-def _user() -> str | None:
-    """Whom to run the server as: PostgreSQL refuses root."""
-    import pwd
-
-    if os.geteuid() != 0:
-        return None
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    return next((user for user in UNPRIVILEGED if user in known), "nobody")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A server for this session; skipped, with the reason, where PostgreSQL or psycopg is not installed."""
-    pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
-    bin = _binaries()
-    if bin is None:
-        pytest.skip("PostgreSQL is not installed on this machine")
-    user, port = _user(), _free_port()
-    # A short path outside pytest's folders, which another user may not enter and whose length a socket does not allow.
-    folder = Path(tempfile.mkdtemp(prefix="pg"))
-    try:
-        secret = folder / "password"
-        secret.write_text(PASSWORD, encoding="utf-8")
-        if user is not None:
-            shutil.chown(folder, user)
-            shutil.chown(secret, user)
-        data = folder / "data"
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -c fsync=off -c max_connections=60"
-
-        def command(*words: object) -> None:
-            subprocess.run(list(map(str, words)), check=True, capture_output=True, user=user, cwd=folder, timeout=120)
-
-        command(bin / "initdb", "-D", data, "-U", "keeper", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8")
-        command(bin / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log", "start")
-        try:
-            yield Server(port, bin)
-        finally:
-            command(bin / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+from tests.synth.postgres import Server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,0 +1,16 @@
+"""Real tables that stay where they are stored (files larger than memory, databases): split, bounded, counted there.
+
+::
+
+    with open_table("visits/") as real:
+        train, holdout = real.split(schema, holdout_share=0.2, seed=0)
+        model = Mst(epsilon=1.0).fit(train, schema)
+
+`address` and `opening` say where a table is, `place` puts questions there, `reading` says what its cells stand for,
+`rows` and `counting` count them, `faults` says what went wrong.
+"""
+
+from synth.stored.opening import open_table
+from synth.stored.table import StoredTable
+
+__all__ = ["StoredTable", "open_table"]

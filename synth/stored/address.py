@@ -1,0 +1,82 @@
+"""Where a stored table is: a file, a folder of files, or a URL of a database with the table's name behind a #."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from synth.errors import TableError
+
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
+FORMS = (
+    'a stored table is named by a file or folder of .parquet or .csv files, or like "postgresql://host/database#table"'
+)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a table is.
+
+    Attributes:
+        url: of a database, for Ibis; may hold a password, so it is never shown. None for files.
+        table: its name there, with its schema before it where it has one.
+        files: of a table that is files, in their order; all of one suffix.
+        shown: what messages may show: without user, password and parameters.
+    """
+
+    url: str | None = field(repr=False)
+    table: str
+    files: tuple[Path, ...]
+    shown: str
+
+
+def parsed(text: str) -> Address:
+    """The address that a text names.
+
+    Raises:
+        TableError: it names neither files that are there nor a table of a database; nothing was opened.
+
+    >>> parsed("postgresql://ann:secret@db.example/clinic?password=x#public.visits").shown
+    'postgresql://db.example/clinic#public.visits'
+    """
+    if not text.strip() or "\0" in text:
+        raise TableError(f"the stored table has no name; {FORMS}")
+    if "://" in text:
+        return _of_database(text)
+    return _of_files(Path(text))
+
+
+def _of_database(text: str) -> Address:
+    parts = urlsplit(text)
+    if not parts.fragment:
+        raise TableError(f"the address of a database lacks the table's name; {FORMS}")
+    try:
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        raise TableError(f"the address of the stored table cannot be read; {FORMS}") from None
+    shown = urlunsplit((parts.scheme, host + port, parts.path, "", parts.fragment))
+    return Address(urlunsplit(parts._replace(fragment="")), parts.fragment, (), shown)
+
+
+def _of_files(path: Path) -> Address:
+    place = f"path={str(path)!r}"
+    if path.is_dir():
+        found = sorted(one for one in path.rglob("*") if one.is_file() and _suffix(one) is not None)
+        if not found:
+            raise TableError(f"the folder holds no .parquet and no .csv file: {place}; name another")
+    elif path.exists():
+        found = [path]
+    else:
+        raise TableError(f"there is no table at {place}; check the name")
+    suffixes = {_suffix(one) for one in found}
+    if len(suffixes) != 1 or None in suffixes:
+        raise TableError(
+            f"the files of one table are all .parquet, all .csv or all .csv.gz: {place} is not; convert it"
+        )
+    return Address(None, path.name, tuple(found), str(path))
+
+
+def _suffix(path: Path) -> str | None:
+    return next(
+        (suffix for suffix in sorted(SUFFIXES, key=len, reverse=True) if path.name.lower().endswith(suffix)), None
+    )

@@ -1,0 +1,123 @@
+"""A connection to where a table is stored, and the few questions that are put there."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import sqlglot.expressions as sge
+from numpy.typing import NDArray
+
+from synth.stored.faults import told
+
+Counted = NDArray[np.int64]
+
+_SCAN_EACH = ("duckdb",)
+"""Backends on which a scan for each count is faster than one scan for all of them; measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where tables are stored.
+
+    Attributes:
+        connection: Ibis's.
+        shown: the address as messages may show it.
+    """
+
+    connection: Any = field(repr=False)
+    shown: str
+
+    @property
+    def backend(self) -> str:
+        """Ibis's name of the backend."""
+        return str(self.connection.name)
+
+    def fetch(self, asked: ir.Table) -> Any:
+        """The rows of a small answer, as an Arrow table.
+
+        Raises:
+            TableError: the backend failed; nothing of its message is told, which may hold cells or credentials.
+        """
+        with told(self.shown):
+            return self.connection.to_pyarrow(asked)
+
+    def number(self, asked: Any) -> int:
+        """One whole number."""
+        return int(self.fetch(asked.as_table()).column(0)[0].as_py())
+
+    def counts(self, codes: ir.Table, cliques: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Iterator[Counted]:
+        """How many rows have each combination of codes in a few columns.
+
+        Args:
+            codes: *Sensitive*. Columns of whole numbers, never null.
+            cliques: columns to be counted together.
+            sizes: how many codes each column has.
+
+        Yields:
+            For each clique an array of one axis for each of its columns.
+        """
+        if self.backend in _SCAN_EACH:
+            for clique in cliques:
+                found = self.fetch(codes.group_by(list(clique)).agg(n=codes.count()))
+                yield _filled([found.column(i) for i in range(len(clique))], found.column(len(clique)), clique, sizes)
+            return
+        names = [name for name in codes.columns if any(name in clique for clique in cliques)]
+        found = self.fetch(self._grouping_sets(codes, names, cliques))
+        present = np.array([found.column(name).is_valid().to_numpy() for name in names])
+        for clique in cliques:
+            # No code is null, so that a null tells columns that are not counted here.
+            here = (present == np.array([name in clique for name in names])[:, None]).all(axis=0)
+            rows = found.filter(pa.array(here))
+            yield _filled([rows.column(name) for name in clique], rows.column("n_rows"), clique, sizes)
+
+    def apart(self, asked: ir.Table) -> ir.Table:
+        """The same rows, whose columns are worked out once however often they are named in what is asked of them.
+
+        A code is a dozen comparisons with a place, and a place may be a long expression: written into each of them, it
+        would be worked out as often, and planned for longer than the rows are read.
+        """
+        if self.backend == "duckdb":  # it works out alike expressions once
+            return asked
+        # The offset keeps PostgreSQL from writing the inner query into the outer one.
+        inner = self.connection.compiler.to_sqlglot(asked).offset(0)
+        return self.connection.sql(inner.sql(self.connection.dialect), schema=asked.schema())
+
+    def kept(self, codes: ir.Table) -> ir.Table:
+        """The codes as they are read many times: written down where that is ours to do, else worked out in each scan.
+
+        Args:
+            codes: *Sensitive*. Columns of small whole numbers.
+        """
+        narrow = codes.mutate(**{name: codes[name].cast("uint16") for name in codes.columns})
+        return self.written(narrow) if self.backend == "duckdb" else codes
+
+    def written(self, rows: ir.Table) -> ir.Table:
+        """Rows that are read many times, written down compressed in the embedded engine's own folder; else as they are.
+
+        Args:
+            rows: *Sensitive*.
+        """
+        if self.backend != "duckdb":
+            return rows
+        with told(self.shown):
+            return self.connection.create_table(ibis.util.gen_name("understudy"), rows, temp=True)
+
+    def _grouping_sets(self, codes: ir.Table, names: Sequence[str], cliques: Sequence[Sequence[str]]) -> ir.Table:
+        """Counts of every clique in one scan: a row for each combination of codes, null in the other columns."""
+        inner = self.connection.compiler.to_sqlglot(self.apart(codes.select(*names))).subquery("codes")
+        columns = {name: sge.column(name, quoted=True) for name in names}
+        query = sge.select(*columns.values(), sge.Count(this=sge.Star()).as_("n_rows", quoted=True)).from_(inner)
+        sets = [sge.Tuple(expressions=[columns[name] for name in clique]) for clique in cliques]
+        query.set("group", sge.Group(grouping_sets=[sge.GroupingSets(expressions=sets)]))
+        kinds = ibis.schema({**{name: codes[name].type() for name in names}, "n_rows": "int64"})
+        return self.connection.sql(query.sql(self.connection.dialect), schema=kinds)
+
+
+def _filled(columns: Sequence[Any], n_rows: Any, clique: Sequence[str], sizes: Mapping[str, int]) -> Counted:
+    made = np.zeros([sizes[name] for name in clique], dtype=np.int64)
+    made[tuple(column.to_numpy().astype(np.int64) for column in columns)] = n_rows.to_numpy()
+    return made

@@ -1,0 +1,112 @@
+"""The rows of a stored table as a fit on marginals reads them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import ibis.expr.types as ir
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import Attribute, Discretizer, line
+from synth.schema import Schema
+from synth.stored.counting import StoredCounts
+from synth.stored.place import Place
+from synth.stored.reading import Reader, cell_of, code_of
+from synth.texts import is_plain
+
+Counted = NDArray[np.int64]
+
+MANY_VALUES = 1_000_000
+"""Distinct values up to which a column is counted value by value, and only the values are read as cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """A training table that stays where it is stored; every read is a count.
+
+    Attributes:
+        place: where it is.
+        rows: *Sensitive*. The columns as they are stored, contributions bounded.
+        schema: what is public about them.
+    """
+
+    place: Place
+    rows: ir.Table = field(repr=False)
+    schema: Schema
+
+    def __len__(self) -> int:
+        return self.place.number(self.rows.count())
+
+    def under(self, schema: Schema) -> Self:
+        """The same rows, read under the schema with its measured domains."""
+        return replace(self, schema=schema)
+
+    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
+        """How many values are in each cell of each attribute; shapes (n_cells,)."""
+        for attribute in attributes:
+            cells = self.rows[attribute.name]
+            if self.place.number(cells.approx_nunique()) > MANY_VALUES:
+                places = self.place.apart(self.rows.select(x=self._read(cells, attribute)))
+                codes = places.select(cell=code_of(places["x"], attribute.fine))
+                yield next(self.place.counts(codes, [["cell"]], {"cell": attribute.n_cells}))
+            else:
+                yield self._by_value(attribute)
+
+    def coded(self, discretizer: Discretizer) -> StoredCounts:
+        """The rows in the codes of a discretizer."""
+        attributes = discretizer.attributes
+        read = {f"x{index}": self._read(self.rows[a.name], a) for index, a in enumerate(attributes)}
+        places = self.place.apart(self.rows.select(**read))
+        codes = {f"c{index}": code_of(places[f"x{index}"], a) for index, a in enumerate(attributes)}
+        return StoredCounts(discretizer.sizes, self.place.kept(places.select(**codes)), self.place)
+
+    def rows_per_entity(self) -> Counted:
+        """How many entities have 1, 2, ..., k rows; shape (k,)."""
+        entities = self.rows.group_by(self.schema.entity).agg(n=self.rows.count())
+        found = self.place.fetch(entities.group_by("n").agg(n_entities=entities.count()))
+        return _filled(found, self.schema.max_rows_per_unit + 1)[1:]
+
+    def category_counts(self, name: str) -> dict[Any, int]:
+        """How often each present value of a column of categories occurs; every one of them comes here."""
+        column: Any = self.schema.columns[name]
+        values = self.rows.select(value=self.reader.unlisted(self.rows[name], name, column))
+        found = self.place.fetch(values.group_by("value").agg(n=values.count()))
+        pairs = zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True)
+        return {value: n for value, n in pairs if value is not None and (not isinstance(value, str) or is_plain(value))}
+
+    def place_counts(self, name: str, column: line.LineColumn, edges: np.ndarray) -> Counted:
+        """How many present values of a number or time lie between edges, those beyond in the outermost."""
+        n_cells = len(edges) - 1
+        places = self.place.apart(self.rows.select(x=self.reader.places(self.rows[name], name, column)))
+        codes = places.select(cell=cell_of(places["x"], edges))
+        present = codes.filter(codes["cell"].notnull())
+        return next(self.place.counts(present, [["cell"]], {"cell": n_cells}))
+
+    @property
+    def reader(self) -> Reader:
+        """How its cells are read."""
+        return Reader(self.place.backend, frozenset({"", *self.schema.missing_values}))
+
+    def _read(self, cells: Any, attribute: Attribute) -> Any:
+        """Where cells lie on the line, or the numbers of their categories."""
+        column = attribute.column
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            return self.reader.members(cells, attribute.name, column)
+        return self.reader.places(cells, attribute.name, column)
+
+    def _by_value(self, attribute: Attribute) -> Counted:
+        """Counts of cells by counts of distinct values: only these are read as cells."""
+        values = self.rows.group_by(value=self.rows[attribute.name]).agg(n=self.rows.count())
+        places = self.place.apart(values.select(x=self._read(values["value"], attribute), n=values["n"]))
+        cells = places.select(cell=code_of(places["x"], attribute.fine), n=places["n"])
+        return _filled(
+            self.place.fetch(cells.group_by("cell").agg(n=cells["n"].sum().cast("int64"))), attribute.n_cells
+        )
+
+
+def _filled(found: Any, size: int) -> Counted:
+    made = np.zeros(size, dtype=np.int64)
+    made[found.column(0).to_numpy().astype(np.int64)] = found.column(1).to_numpy()
+    return made

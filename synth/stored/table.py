@@ -1,0 +1,99 @@
+"""A real table where it is stored: split there, bounded there, and read by counts."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import ibis
+import ibis.expr.types as ir
+
+from synth.errors import TableError, nearest
+from synth.schema import Schema
+from synth.split import side_bound, side_salt, unit_column
+from synth.stored.functions import md5
+from synth.stored.place import Place
+from synth.stored.reading import Reader
+from synth.stored.rows import StoredRows
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTable:
+    """A table, or one side of it, where it is stored. Nothing is read until something asks for a count.
+
+    Attributes:
+        place: where it is.
+        rows: *Sensitive*. Its columns as they are stored.
+        slot: the column that holds each row's place in its files; none where rows have no order.
+    """
+
+    place: Place
+    rows: ir.Table = field(repr=False)
+    slot: str | None = None
+
+    def __len__(self) -> int:
+        return self.place.number(self.rows.count())
+
+    def training(self, schema: Schema) -> StoredRows:
+        """The rows as a private fit reads them: cell by cell, at most k of each entity.
+
+        Which rows of an entity stay depends on these rows alone: each is ranked by a keyed hash of its entity and its
+        content. The key comes from the operating system.
+        """
+        self.check(schema)
+        if schema.entity is None:
+            return StoredRows(self.place, self.place.written(self.rows.select(*schema.modeled)), schema)
+        entity, content = self._text(schema.entity, schema), [self._text(n, schema) for n in schema.kept]
+        owned = self.rows.mutate(understudy_hash=md5(_joined([ibis.literal(os.urandom(16).hex()), entity, *content])))
+        owned = owned.filter(entity.notnull())
+        rank = ibis.row_number().over(group_by=owned[schema.entity], order_by=owned["understudy_hash"])
+        bounded = owned.mutate(understudy_rank=rank)
+        kept = bounded.filter(bounded["understudy_rank"] < schema.max_rows_per_unit)
+        return StoredRows(self.place, self.place.written(kept.select(schema.entity, *schema.modeled)), schema)
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a table that lacks a column of the schema.
+
+        Raises:
+            TableError: it does; nothing was read.
+        """
+        known = [name for name in self.rows.columns if name not in (self.slot, *schema.columns)]
+        for name in schema.kept:
+            if name not in self.rows.columns:
+                hint = nearest(name, known) if known else "add it, or set drop = true for it in the schema"
+                raise TableError(
+                    f"column={name!r} is in the schema and not in the table at {self.place.shown!r}; {hint}"
+                )
+
+    def split(self, schema: Schema, *, holdout_share: float, seed: int) -> tuple[Self, Self]:
+        """Train and holdout, each unit by its own keyed hash: that of its entity, of its identifier, or of its slot.
+
+        Raises:
+            TableError: rows have no name of their own; nothing was read.
+        """
+        self.check(schema)
+        name = unit_column(schema) or self.slot
+        if name is None:
+            raise TableError(
+                f"the table at {self.place.shown!r} has no order, and none of its columns is an identifier that is "
+                "never missing, so that its rows cannot be told apart; declare the column that names them"
+            )
+        unit = self._text(name, schema)
+        digest = md5(ibis.literal(side_salt(seed)) + unit)
+        # A row without a name stays in train, as in memory.
+        inside = ibis.ifelse(unit.isnull(), False, digest < side_bound(holdout_share))
+        train, holdout = (type(self)(self.place, self.rows.filter(which), self.slot) for which in (~inside, inside))
+        return train, holdout
+
+    def _text(self, name: str, schema: Schema) -> Any:
+        """Cells as text, null where they are missing."""
+        cells = self.rows[name].cast("string")
+        return Reader(self.place.backend, frozenset({"", *schema.missing_values})).present(cells)
+
+
+def _joined(texts: list[Any]) -> Any:
+    """Texts one after the other, so that no other texts give the same."""
+    parts = [ibis.coalesce(text.length().cast("string") + ":" + text, "-") for text in texts]
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined + part
+    return joined
