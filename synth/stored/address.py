@@ -7,6 +7,8 @@ from urllib.parse import urlsplit, urlunsplit
 from synth.errors import TableError
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
+FILES = ("duckdb", "sqlite")
+"""Databases that are a file."""
 FORMS = (
     'a stored table is named by a file or folder of .parquet or .csv files, or like "postgresql://host/database#table"'
 )
@@ -55,6 +57,8 @@ def _of_database(text: str) -> Address:
     except ValueError:
         raise TableError(f"the address of the stored table cannot be read; {FORMS}") from None
     shown = urlunsplit((parts.scheme, host + port, parts.path, "", parts.fragment))
+    if parts.scheme in FILES and not Path(parts.path).is_file():  # which it would make, empty
+        raise TableError(f"there is no database at path={parts.path!r}; check the name")
     return Address(urlunsplit(parts._replace(fragment="")), parts.fragment, (), shown)
 
 

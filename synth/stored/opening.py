@@ -8,7 +8,8 @@ from typing import Any
 
 import ibis
 
-from synth.stored.address import Address, parsed
+from synth.errors import MissingExtra, TableError
+from synth.stored.address import FORMS, Address, parsed
 from synth.stored.faults import told
 from synth.stored.place import Place
 from synth.stored.table import StoredTable
@@ -50,13 +51,33 @@ def open_table(text: str | Path, *, memory_mb: int = MEMORY_MB, threads: int | N
 @contextmanager
 def _reached(address: Address) -> Iterator[StoredTable]:
     with told(address.shown):
-        connection = ibis.connect(address.url)
+        connection = _connected(address)
         try:
             *schema, name = address.table.split(".", 1) if "." in address.table else [address.table]
             rows = connection.table(name, database=schema[0] if schema else None)
             yield StoredTable(Place(connection, address.shown), rows)
         finally:
             connection.disconnect()
+
+
+def _connected(address: Address) -> Any:
+    """Ibis's connection, which may write nothing.
+
+    Raises:
+        MissingExtra: the libraries of the backend are not installed.
+        TableError: Ibis knows no such backend.
+    """
+    scheme, _, rest = str(address.url).partition("://")
+    try:
+        return ibis.duckdb.connect(rest, read_only=True) if scheme == "duckdb" else ibis.connect(address.url)
+    except ImportError:
+        reason: Exception = MissingExtra(
+            f"tables of scheme={scheme!r} need libraries that are not installed; install them "
+            f"(`pip install 'ibis-framework[{scheme}]'`)"
+        )
+    except ValueError:  # its message holds the address
+        reason = TableError(f"the table at {address.shown!r} has no backend: scheme={scheme!r}; {FORMS}")
+    raise reason
 
 
 def _of_files(connection: Any, address: Address) -> StoredTable:

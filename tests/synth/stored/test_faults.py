@@ -4,10 +4,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 
-from synth.errors import JobError, TableError
+from synth.errors import JobError, MissingExtra, TableError
 from synth.generators.independent import Independent
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
@@ -24,6 +25,8 @@ ONE = build_schema({"status": "declared", "n_units": 9, "columns": {"x": {"kind"
         ("nowhere.parquet", "there is no table"),
         ("postgresql://ann:zebrafish@db.example/clinic?password=zebrafish", "lacks the table's name"),
         ("postgresql://ann:zebrafish@db.example:port/clinic#t", "cannot be read"),
+        ("sqlite:///nowhere.db#t", "there is no database"),
+        ("duckdb:///nowhere.ddb#t", "there is no database"),
     ],
 )
 def test_an_address_that_names_nothing_is_refused(address: str, said: str) -> None:
@@ -66,6 +69,30 @@ def test_a_server_that_is_not_there_is_told() -> None:
     ):
         pass
     assert "zebrafish" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "said"),
+    [
+        ("nonsense://ann:zebrafish@host/d#t", TableError, "scheme='nonsense'"),
+        ("mysql://ann:zebrafish@host/d#t", MissingExtra, "ibis-framework\\[mysql\\]"),
+    ],
+)
+def test_a_backend_that_is_not_there_is_told(address: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said) as raised, open_table(address):
+        pass
+    assert "zebrafish" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_database_in_a_file_is_read_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "rows.ddb"
+    with duckdb.connect(str(path)) as made:
+        made.execute("CREATE TABLE t AS SELECT range % 3 AS x FROM range(9)")
+    before = path.read_bytes()
+    with open_table(f"duckdb://{path}#t") as stored:
+        assert len(stored) == 9
+        Independent(epsilon=1.0).fit(stored, ONE)
+    assert path.read_bytes() == before
 
 
 def test_a_column_of_another_type_is_named(put: Any, kinds: Schema) -> None:
