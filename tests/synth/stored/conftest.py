@@ -18,7 +18,11 @@ from synth.stored import StoredTable, open_table
 from synth.stored.place import Place
 from tests.synth.postgres import Server
 
-BACKENDS = ["duckdb", "postgres", pytest.param("pyspark", marks=pytest.mark.slow)]
+LEFT_OPEN = [  # Spark's client leaves the sockets of answers to the garbage collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+BACKENDS = ["duckdb", "postgres", pytest.param("pyspark", marks=[pytest.mark.slow, *LEFT_OPEN])]
 N_ROWS = 3_000
 COLUMNS: dict[str, Any] = {
     "who": {"kind": "identifier", "template": "P####"},
