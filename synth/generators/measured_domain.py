@@ -40,8 +40,7 @@ def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) ->
     event = budget.schedule.event(domain_event_name(schema, name))
     if isinstance(column, CategoricalColumn):
         assert isinstance(event, StabilityEvent)
-        plain: type[Any] = int if holds_whole_numbers(column) else str
-        nothing = 0 if plain is int else NOTHING_FOUND
+        nothing = 0 if holds_whole_numbers(column) else NOTHING_FOUND
         named = budget.name_stable(train.category_counts(name), event)
         known = tuple(named) or (nothing,)
         return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})

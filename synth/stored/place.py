@@ -16,7 +16,7 @@ from synth.stored.faults import told
 Counted = NDArray[np.int64]
 
 _SCAN_EACH = ("duckdb",)
-"""Backends on which a scan for each count is faster than one scan for all of them; measured."""
+"""Backends on which a scan for each count is faster than one scan for all of them."""
 
 
 @dataclass(frozen=True, eq=False)
