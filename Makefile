@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS := opendp smartnoise dpmm mostly anonymeter mostlyai_qa
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check bench bench-peers clean
+.PHONY: demo test test-slow check bench bench-stored-100m bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
 demo: .venv/.demo
@@ -27,13 +27,20 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks.side_by_side
+	$(BIN)/python -m benchmarks.stored $(ADULT)
 	@echo
 	@echo "Private generators on UCI's Adult, which you bring: $(BIN)/python -m benchmarks.adult adult.data --out adult.json"
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
 	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"
 	@echo "The evaluation beside SDMetrics' reports: $(BIN)/python -m benchmarks.evaluation adult.data --out evaluation.json"
 	@echo "Privacy beside anonymeter and mostlyai-qa: make bench-peers, then $(BIN)/python -m benchmarks.privacy adult.data --out privacy.json"
+	@echo "Tables that stay where they are stored, on Adult: $(BIN)/python -m benchmarks.stored adult.data --out stored.json"
+	@echo "A hundred million rows of it: make bench-stored-100m ADULT=adult.data"
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
+
+# A hundred million rows: some 2 GB beside the system's temporary files. ADULT=adult.data takes UCI's Adult for its model.
+bench-stored-100m: .venv/.dev
+	$(BIN)/python -m benchmarks.stored $(ADULT) --rows 100000000 --repeats 1
 
 # Other libraries, each in an environment of its own. One that does not install stops nothing: its rows will say so.
 bench-peers: $(PEERS:%=.venv-peers/%/.made)

@@ -21,7 +21,7 @@ import importlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,13 +29,16 @@ import pandas as pd
 from evaluate.catalog import GATEABLE, numbers_of
 from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
+from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
-from evaluate.tables import N_TARGETS, Measurement, Real, Tables
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Measurement, Real, Tables
 from synth.errors import UnderstudyError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
-from synth.split import row_keys, twins
 from synth.table.conforming import Outside
+
+if TYPE_CHECKING:  # its libraries are slow to import
+    from synth.stored import StoredTable
 
 T = TypeVar("T")
 Measure = Callable[[Tables], Measurement]
@@ -81,6 +84,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     outside: Outside = "refuse",
     target: str | None = None,
     n_targets: int | None = N_TARGETS,
+    n_rows: int | None = N_ROWS,
 ) -> Evaluation:
     """The evaluation of one or more synthetic tables of one real table.
 
@@ -99,6 +103,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
             `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
         target: the column that models predict; none: the schema's.
         n_targets: rows of either side that attacks are tried on at most, a seeded sample; none: all.
+        n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; none: all.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
@@ -108,15 +113,75 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     _chosen(measures)
     given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
     schema = schema if target is None else aimed(schema, target)
+    real = Real.prepare(train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows)
     return evaluate_beside(
-        Real.prepare(train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets), given, measures=measures,
-        time_limit_s=time_limit_s, progress=progress, statements=statements, generators=generators,
+        real, given, measures=measures, time_limit_s=time_limit_s, progress=progress, statements=statements,
+        generators=generators,
+    )  # fmt: skip
+
+
+def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
+    train: "StoredTable",
+    holdout: "StoredTable",
+    synthetic: "StoredTable | Mapping[str, StoredTable]",
+    schema: Schema,
+    *,
+    measures: Iterable[str] | None = None,
+    time_limit_s: float | None = None,
+    seed: int = 0,
+    progress: Progress = quiet,
+    statements: Mapping[str, Mapping[str, Any]] | None = None,
+    generators: Mapping[str, Mapping[str, Any]] | None = None,
+    outside: Outside = "refuse",
+    target: str | None = None,
+    n_targets: int | None = N_TARGETS,
+    n_rows: int | None = N_ROWS,
+    sample_rows: int = SAMPLE_ROWS,
+) -> Evaluation:
+    """The evaluation of tables that stay where they are stored: `evaluate` with one more argument.
+
+    Validity, marginal fidelity and copies are counted there. All else works on seeded samples that are drawn there,
+    and says so; an attack that searched a part of the synthetic table allows for what it did not see. Tables that a
+    sample holds whole give the numbers that `evaluate` gives.
+
+    Args:
+        train: *Sensitive*. Real rows that the generator saw.
+        holdout: *Sensitive*. Real rows that it did not see.
+        synthetic: a table, which is then called "synthetic", or tables by name.
+        schema: as in `evaluate`, like all others that are not explained here.
+        measures: as there.
+        time_limit_s: as there.
+        seed: as there.
+        progress: as there.
+        statements: as there.
+        generators: as there.
+        outside: as there.
+        target: as there.
+        n_targets: as there.
+        n_rows: as there.
+        sample_rows: rows of either real side that are drawn at most, whole entities; of the synthetic table five times
+            as many.
+
+    Raises:
+        EvaluationError: as there.
+        SchemaError: as there.
+        TableError: as there, or a table cannot be read where it is stored; nothing was measured.
+    """
+    _chosen(measures)
+    given = dict(synthetic) if isinstance(synthetic, Mapping) else {"synthetic": synthetic}
+    schema = schema if target is None else aimed(schema, target)
+    real = Real.prepare_stored(
+        train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows, sample_rows=sample_rows
+    )
+    return evaluate_beside(
+        real, given, measures=measures, time_limit_s=time_limit_s, progress=progress, statements=statements,
+        generators=generators,
     )  # fmt: skip
 
 
 def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by keyword)
     real: Real,
-    synthetic: Mapping[str, pd.DataFrame],
+    synthetic: "Mapping[str, pd.DataFrame | StoredTable]",
     *,
     measures: Iterable[str] | None = None,
     time_limit_s: float | None = None,
@@ -129,7 +194,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
 
     Args:
         real: *Sensitive*. What is measured of real rows alone is measured once and kept with them.
-        synthetic: tables by name.
+        synthetic: tables by name; in memory beside real rows in memory, stored beside stored ones.
         measures: as in `evaluate`, like all others.
         time_limit_s: as there.
         progress: as there.
@@ -142,7 +207,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
         TableError: a synthetic table lacks a column; nothing was measured.
     """
     chosen = _chosen(measures)
-    prepared = {name: real.beside(table, (statements or {}).get(name)) for name, table in synthetic.items()}
+    prepared = {name: _beside(real, table, (statements or {}).get(name)) for name, table in synthetic.items()}
     candidates = []
     for name, tables in prepared.items():
         measured = measure_candidate(
@@ -157,6 +222,10 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
         self_tests = self_tests_of(real, chosen, lambda name, tables, limit_s: _run(name, tables, limit_s).measurement)
     schema = real.declared.model_dump(mode="json")
     return Evaluation(tuple(candidates), real_facts(real), schema, self_tests=self_tests)
+
+
+def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: Mapping[str, Any] | None) -> Tables:
+    return real.beside(table, statement) if isinstance(table, pd.DataFrame) else real.beside_stored(table, statement)
 
 
 def aimed(schema: Schema, target: str) -> Schema:
@@ -219,7 +288,12 @@ class _Run:
 
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
     """One measure, with whatever goes wrong turned into failures."""
-    return _Run(measure, *isolated(measure, lambda: MEASURES[measure](tables), time_limit_s))
+    found, seconds = isolated(measure, lambda: MEASURES[measure](tables), time_limit_s)
+    if tables.stored is not None:
+        from evaluate.stored_notes import on_samples
+
+        found = on_samples(measure, found, tables.stored)
+    return _Run(measure, found, seconds)
 
 
 def isolated(
@@ -290,15 +364,17 @@ def real_facts(real: Real) -> dict[str, Any]:
     Args:
         real: *Sensitive*. Its rows.
     """
-    train, holdout, schema = real.train, pd.concat([real.fresh, real.control]), real.declared
-    across = twins(holdout, train, schema.learned)
-    _, places, counts = np.unique(row_keys(train, schema.learned), return_inverse=True, return_counts=True)
+    schema = real.declared
+    columns = {"columns": len(schema.kept), "target": schema.target, "entity": schema.entity}
+    if real.stored is not None:
+        return {**real.stored.facts, **columns}
+    train, holdout = (learned_keys(rows, real.schema) for rows in (real.train, pd.concat([real.fresh, real.control])))
+    across = np.isin(holdout, train)
+    _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
     return {
         "train_rows": len(train),
         "holdout_rows": len(holdout),
-        "columns": len(schema.kept),
-        "target": schema.target,
-        "entity": schema.entity,
+        **columns,
         "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
         "duplicate_share_train": float((counts[places] > 1).mean()),
     }

@@ -1,5 +1,7 @@
 """95% intervals: half-samples, jackknife, a blend of both, Clopper-Pearson, Wilson, Newcombe; placements."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
@@ -209,12 +211,23 @@ def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
     2.0
     """
     sizes = np.bincount(units)
-    share, n = float(hits.mean()), len(hits)
-    most = float((sizes**2).sum() / n)
+    return design_effect_of_units(sizes, np.bincount(units, weights=hits), np.ones(len(sizes)))
+
+
+def design_effect_of_units(sizes: NDArray[Any], hits: NDArray[Any], times: NDArray[Any]) -> float:
+    """As `design_effect`, of units that are counted already.
+
+    Args:
+        sizes: rows of a unit, shape (k,).
+        hits: rows of it that a rate counts, shape (k,).
+        times: how many units have so many of both, shape (k,).
+    """
+    n = float((times * sizes).sum())
+    share, most = float((times * hits).sum()) / n, float((times * sizes**2).sum() / n)
     if share in (0.0, 1.0) or most == 1.0:
         return most
-    residuals = np.bincount(units, weights=hits) - share * sizes
-    return max(1.0, float((residuals**2).sum() / (n * share * (1 - share))))
+    residuals = hits - share * sizes
+    return max(1.0, float((times * residuals**2).sum() / (n * share * (1 - share))))
 
 
 def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> Rate:

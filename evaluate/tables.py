@@ -3,25 +3,33 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 
 from evaluate.result import Estimate, EvaluationError, Failure
-from evaluate.sampling import drawn_order, learned_keys
+from evaluate.sampling import learned_keys, seeded_order
 from synth.errors import TableError
 from synth.observed import observe
 from synth.schema import Schema
-from synth.split import halves, row_keys
+from synth.split import halves
 from synth.table import conform
 from synth.table.conforming import Outside
+
+if TYPE_CHECKING:  # their libraries are slow to import
+    from evaluate.stored_tables import StoredReal, StoredTables
+    from synth.stored import StoredTable
 
 MIN_TRAIN_ROWS = 40
 MIN_HOLDOUT_ROWS = 40
 MIN_SYNTHETIC_ROWS = 2
 N_TARGETS = 8_000
 """Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
+N_ROWS = 50_000
+"""Rows of each table that marginal fidelity compares at most, unless more are asked for."""
+SAMPLE_ROWS = 100_000
+"""Rows of each side of a table that stays where it is stored that are drawn for measures that need rows."""
 MOSTLY = 0.5
 """Share of rows above which a table is one without twins, and a holdout is not held out."""
 
@@ -78,6 +86,8 @@ class Real:
         shuffled: *Sensitive*. The training rows, each column shuffled on its own: the floor.
         seed: every draw of every measure derives from it.
         n_targets: rows of either side that attacks are tried on at most; none: all.
+        n_rows: rows of each table that marginal fidelity compares at most; none: all.
+        stored: the tables that the frames are seeded samples of, where they are stored; none: the frames are all.
     """
 
     schema: Schema
@@ -88,6 +98,8 @@ class Real:
     shuffled: pd.DataFrame
     seed: int
     n_targets: int | None = N_TARGETS
+    n_rows: int | None = N_ROWS
+    stored: "StoredReal | None" = None
 
     @classmethod
     def prepare(
@@ -99,6 +111,7 @@ class Real:
         seed: int = 0,
         outside: Outside = "refuse",
         n_targets: int | None = N_TARGETS,
+        n_rows: int | None = N_ROWS,
     ) -> Self:
         """The real side of an evaluation.
 
@@ -110,22 +123,61 @@ class Real:
             outside: what to do with values that do not fit the schema: "refuse", or "clamp" as `synth.table.conform`
                 does.
             n_targets: rows of either side that attacks are tried on at most, a seeded sample; none: all.
+            n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; none: all.
 
         Raises:
             EvaluationError: too few rows on one side, or train and holdout share theirs; nothing was measured.
             TableError: a table does not fit the schema.
         """
-        for name, rows, least in (("train", train, MIN_TRAIN_ROWS), ("holdout", holdout, MIN_HOLDOUT_ROWS)):
-            if len(rows) < least:
-                raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
+        refuse_few(len(train), len(holdout))
         sides = (("train", train), ("holdout", holdout))
         train, holdout = (_conform(name, rows, schema, outside) for name, rows in sides)
         declared, schema = schema, observe(schema, train, holdout)
         refuse_overlap(train, holdout, schema)
-        train, holdout = (_in_seeded_order(real, schema, seed) for real in (train, holdout))
+        train, holdout = _in_order(train, schema, seed, "train"), _in_order(holdout, schema, seed, "holdout")
         fresh, control = halves(holdout, schema, seed=seed)
         shuffled = shuffle_columns(train, np.random.default_rng([seed, 0]))
-        return cls(schema, declared, train, fresh, control, shuffled, seed, n_targets)
+        return cls(schema, declared, train, fresh, control, shuffled, seed, n_targets, n_rows)
+
+    @classmethod
+    def prepare_stored(  # noqa: PLR0913 (as `prepare`, and how large samples are)
+        cls,
+        train: "StoredTable",
+        holdout: "StoredTable",
+        schema: Schema,
+        *,
+        seed: int = 0,
+        outside: Outside = "refuse",
+        n_targets: int | None = N_TARGETS,
+        n_rows: int | None = N_ROWS,
+        sample_rows: int = SAMPLE_ROWS,
+    ) -> Self:
+        """The real side of an evaluation of tables that stay where they are stored.
+
+        What is counted is counted there, on all rows. All else works on seeded samples that are drawn there: these are
+        the frames. Where a sample is the whole table, every number is the one that `prepare` leads to.
+
+        Args:
+            train: *Sensitive*. Real rows that the generator saw.
+            holdout: *Sensitive*. Real rows that it did not see.
+            schema: as in `prepare`, like all others that are not explained here.
+            seed: as there.
+            outside: as there.
+            n_targets: as there.
+            n_rows: as there.
+            sample_rows: rows of either side that are drawn at most, whole entities.
+
+        Raises:
+            EvaluationError: as there.
+            TableError: as there, or a table cannot be read where it is stored.
+        """
+        from evaluate.stored_tables import prepared
+
+        real: Self = prepared(
+            cls, train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows,
+            sample_rows=sample_rows,
+        )  # fmt: skip
+        return real
 
     def beside(self, synthetic: pd.DataFrame, statement: Mapping[str, Any] | None = None) -> "Tables":
         """These rows and a synthetic table; what measures keep of real rows is shared by all of them.
@@ -135,14 +187,47 @@ class Real:
             statement: their privacy statement as plain data; none where there is none.
 
         Raises:
-            EvaluationError: the table has too few rows; nothing was measured.
+            EvaluationError: the table has too few rows, or the real ones stay where they are stored; nothing was
+                measured.
             TableError: it lacks a column; nothing was measured.
         """
-        if len(synthetic) < MIN_SYNTHETIC_ROWS:
+        if self.stored is not None:
+            raise EvaluationError(
+                "the real table stays where it is stored, and a table in memory cannot be counted beside it; write the "
+                "synthetic one to a Parquet file and open that"
+            )
+        return self._beside(synthetic, statement, None)
+
+    def beside_stored(self, synthetic: "StoredTable", statement: Mapping[str, Any] | None = None) -> "Tables":
+        """These rows and a synthetic table that stays where it is stored; the rest as in `beside`.
+
+        Args:
+            synthetic: the rows to judge; they may violate the schema, which `validity` counts.
+            statement: their privacy statement as plain data; none where there is none.
+
+        Raises:
+            EvaluationError: the table has too few rows, or the real ones are in memory; nothing was measured.
+            TableError: it lacks a column, or cannot be read where it is stored; nothing was measured.
+        """
+        if self.stored is None:
+            raise EvaluationError(
+                "the real rows are in memory, and a table that is stored cannot be counted beside them; read it, or "
+                "open the real ones where they are stored"
+            )
+        offered, stored = self.stored.beside(synthetic)
+        return self._beside(offered, statement, stored)
+
+    def _beside(
+        self, offered: pd.DataFrame, statement: Mapping[str, Any] | None, stored: "StoredTables | None"
+    ) -> "Tables":
+        if len(offered) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
-        fitted = _conform("synthetic", synthetic, self.schema, "clamp")
-        real = {one.name: getattr(self, one.name) for one in fields(self)}
-        made = Tables(**real, offered=synthetic, synthetic=fitted, claim=Claim.of(statement))
+        fitted = _conform("synthetic", offered, self.schema, "clamp")
+        if stored is None:  # else it was drawn in this order
+            order = seeded_order(fitted, self.schema, side_seed(self.seed, "synthetic"))
+            offered, fitted = (_taken(rows, order) for rows in (offered, fitted))
+        real = {one.name: getattr(self, one.name) for one in fields(self)} | {"stored": stored}
+        made = Tables(**real, offered=offered, synthetic=fitted, claim=Claim.of(statement))
         object.__setattr__(made, "kept_of_real", self._kept)  # a table that is changed by `replace` has its own
         return made
 
@@ -161,12 +246,15 @@ class Tables:
         train: *Sensitive*.
         fresh: *Sensitive*.
         control: *Sensitive*.
-        offered: the rows to judge as they were given: only `validity` looks at these.
+        offered: the rows to judge as they were given, in the order of `synthetic`: `validity` looks at these, and
+            `privacy.personal` at columns that the schema does not know.
         synthetic: the rows to judge, clamped to the schema.
         shuffled: *Sensitive*.
         seed: every draw of every measure derives from it.
         claim: what the table's privacy statement promises; none where there is none.
         n_targets: as in `Real`.
+        n_rows: as there.
+        stored: the three tables where they are stored; none: the frames are all there is.
         kept: *Sensitive*. What one measure has made for another, by a name of their choice.
         kept_of_real: *Sensitive*. The same of real rows alone: other synthetic tables beside the same `Real` share it.
     """
@@ -182,6 +270,8 @@ class Tables:
     seed: int
     claim: Claim | None = None
     n_targets: int | None = N_TARGETS
+    n_rows: int | None = N_ROWS
+    stored: "StoredTables | None" = None
     kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     kept_of_real: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -207,8 +297,7 @@ class Tables:
         """
         kept = self.kept if side == "synthetic" else self.kept_of_real
         if ("order", side) not in kept:
-            seed = len(SIDES) * self.seed + SIDES.index(side)
-            kept["order", side] = drawn_order(learned_keys(getattr(self, side), self.schema), seed)
+            kept["order", side] = seeded_order(getattr(self, side), self.schema, side_seed(self.seed, side))
         found: np.ndarray = kept["order", side]
         return found
 
@@ -225,10 +314,30 @@ def _conform(name: str, rows: pd.DataFrame, schema: Schema, outside: Outside) ->
         raise TableError(f"{name}: {error}") from None
 
 
-def _in_seeded_order(rows: pd.DataFrame, schema: Schema, seed: int) -> pd.DataFrame:
-    """The rows in an order that depends on what they hold, not on how they came, so that all that is drawn does too."""
-    keys = row_keys(rows, sorted({*schema.learned, *([schema.entity] if schema.entity else [])}))
-    return rows.iloc[drawn_order(keys, seed)].reset_index(drop=True)
+def _taken(rows: pd.DataFrame, order: np.ndarray) -> pd.DataFrame:
+    """Rows by their positions, numbered anew."""
+    return rows.iloc[order].reset_index(drop=True)
+
+
+def _in_order(rows: pd.DataFrame, schema: Schema, seed: int, side: Side) -> pd.DataFrame:
+    """Rows in an order that depends on what they hold, not on how they came, so that all that is drawn does too."""
+    return _taken(rows, seeded_order(rows, schema, side_seed(seed, side)))
+
+
+def side_seed(seed: int, side: Side) -> int:
+    """The seed of the order of one table's rows: tables are drawn independently of each other."""
+    return len(SIDES) * seed + SIDES.index(side)
+
+
+def refuse_few(n_train: int, n_holdout: int) -> None:
+    """Refuse a side with too few rows.
+
+    Raises:
+        EvaluationError: a side has fewer than it needs; nothing was measured.
+    """
+    for name, n, least in (("train", n_train, MIN_TRAIN_ROWS), ("holdout", n_holdout, MIN_HOLDOUT_ROWS)):
+        if n < least:
+            raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
 
 
 def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> None:
@@ -242,9 +351,22 @@ def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -
     Raises:
         EvaluationError: most rows of the holdout are rows of train; nothing was measured.
     """
-    keys, counts = np.unique(row_keys(train, schema.learned), return_counts=True)
+    keys, counts = np.unique(learned_keys(train, schema), return_counts=True)
     alone = counts[counts == 1].sum() / counts.sum()
-    shared = np.isin(row_keys(holdout, schema.learned), keys[counts == 1]).mean()
+    shared = np.isin(learned_keys(holdout, schema), keys[counts == 1]).mean()
+    refuse_shared(float(alone), float(shared))
+
+
+def refuse_shared(alone: float, shared: float) -> None:
+    """Refuse a holdout that is not held out.
+
+    Args:
+        alone: share of the training rows that occur once.
+        shared: share of the holdout's rows that equal one of these.
+
+    Raises:
+        EvaluationError: both are most; nothing was measured.
+    """
     if alone > MOSTLY and shared > MOSTLY:
         raise EvaluationError(
             "a holdout is held out, and most rows of this one are rows of train; pass the two parts that "

@@ -128,7 +128,14 @@ class PublicFacts:
 
 
 def public_facts(
-    evaluation: Evaluation, name: str, *, policy: Policy, schema: Schema, synthetic: pd.DataFrame, title: str
+    evaluation: Evaluation,
+    name: str,
+    *,
+    policy: Policy,
+    schema: Schema,
+    synthetic: pd.DataFrame,
+    title: str,
+    n_rows: int | None = None,
 ) -> PublicFacts:
     """The whitelist: what is public in an evaluation of one table, beside what is public anyway.
 
@@ -137,8 +144,9 @@ def public_facts(
         name: of the candidate.
         policy: to be judged by.
         schema: used only where it is declared.
-        synthetic: the table, as it is released.
+        synthetic: the table, as it is released, or a part of it that was drawn like the others.
         title: the headline.
+        n_rows: of the whole table; none: as many as are given.
 
     Raises:
         JobError: the evaluation has no such candidate.
@@ -156,7 +164,7 @@ def public_facts(
         title=title,
         table=name,
         policy=policy,
-        n_rows=len(synthetic),
+        n_rows=len(synthetic) if n_rows is None else n_rows,
         columns=columns_of(synthetic, declared),
         generator=dict(found.generator),
         statement=_stated(found.statement),

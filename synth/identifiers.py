@@ -7,6 +7,11 @@ import numpy as np
 
 from synth.columns import IdentifierColumn
 from synth.errors import SchemaError
+from synth.part import Part
+from synth.permutation import LARGEST
+
+ENOUGH = 2**48
+"""Numbers that tell the rows of any table apart."""
 
 ALPHABETS = {
     "#": "0123456789",
@@ -18,28 +23,32 @@ ALPHABETS = {
 """What each placeholder of a template stands for."""
 
 
-def generate(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+def generate(
+    column: IdentifierColumn, n: int, rng: np.random.Generator, part: Part | None = None, place: str = ""
+) -> np.ndarray:
     """Distinct identifiers, shape (n,): int64 for a column with bounds, else an object array of texts.
 
+    Args:
+        column: gives their format.
+        n: how many.
+        rng: source of the draw.
+        part: of the table that they are for, no other part of which gets one of them; none: there is no other.
+        place: name of the column, of which there may be several in a table.
+
     Raises:
-        SchemaError: the declared format has fewer than `n` distinct identifiers; nothing was made.
+        SchemaError: the declared format has too few distinct identifiers; nothing was made.
 
     >>> generate(IdentifierColumn(template="P-##"), 3, np.random.default_rng(0)).tolist()
-    ['P-86', 'P-65', 'P-55']
+    ['P-79', 'P-69', 'P-37']
     """
-    room = capacity(column)
-    if n > room:
+    part = Part.whole(n, rng) if part is None else part
+    numbers = part.numbers(place, n, room_of(column))
+    if numbers is None:
         raise SchemaError(
-            f"the identifier's format has room for {room} values, too few for this table; declare a wider one"
+            f"the identifier's format has room for {capacity(column)} values, too few for this table; declare a wider "
+            "one"
         )
-    made: np.ndarray = np.zeros(0, dtype=np.int64 if column.bounds is not None else object)
-    while len(made) < n:
-        more = draw(column, max(2 * (n - len(made)), 16), rng)
-        _, first = np.unique(np.concatenate([made, more]), return_index=True)
-        made = np.concatenate([made, more])[np.sort(first)]
-        if len(made) < n and n > room // 2:
-            return rng.permutation(_all(column))[:n]
-    return made[:n]
+    return named(column, numbers, rng)
 
 
 def capacity(column: IdentifierColumn) -> int:
@@ -72,21 +81,59 @@ def positions(template: str) -> tuple[str, ...]:
 
 def draw(column: IdentifierColumn, n: int, rng: np.random.Generator) -> np.ndarray:
     """Values of the declared format that may repeat themselves, shape (n,); as of `generate`."""
+    return named(column, rng.integers(room_of(column), size=n, dtype=np.uint64), rng)
+
+
+def room_of(column: IdentifierColumn) -> int:
+    """How many numbers `named` tells apart: as many as there are identifiers, or enough for any table.
+
+    >>> room_of(IdentifierColumn(template="A#"))
+    260
+    """
     if column.bounds is not None:
-        return rng.integers(*column.bounds, size=n, endpoint=True)
-    characters = [np.array(list(a))[rng.integers(len(a), size=n)] for a in positions(column.template or "")]
-    return _joined(characters)
+        room = capacity(column)
+        return room if room <= LARGEST else ENOUGH
+    return math.prod(_told(column.template or ""))
 
 
-def _all(column: IdentifierColumn) -> np.ndarray:
-    """Every identifier of a narrow format."""
+def named(column: IdentifierColumn, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The identifiers of some numbers, different ones for different numbers; shape as `numbers`.
+
+    Args:
+        column: gives the format.
+        numbers: below `room_of` the column, uint64.
+        rng: source of whatever the numbers leave open in a format with more room than that.
+    """
     if column.bounds is not None:
-        return np.arange(column.bounds[0], column.bounds[1] + 1)
-    grids = np.meshgrid(*[np.array(list(a)) for a in positions(column.template or "")], indexing="ij")
-    return _joined([axis.ravel() for axis in grids])
+        spread = capacity(column) // room_of(column)
+        numbers = numbers * np.uint64(spread) + rng.integers(spread, size=len(numbers), dtype=np.uint64)
+        # Unsigned numbers wrap around to the negative ones.
+        return (numbers + np.uint64(column.bounds[0] % 2**64)).view(np.int64)
+    alphabets = positions(column.template or "")
+    told = _told(column.template or "")
+    characters = np.empty((len(numbers), len(alphabets)), dtype=np.uint32)
+    for place, alphabet in enumerate(alphabets):
+        if place < len(told):
+            numbers, digits = np.divmod(numbers, np.uint64(told[place]))
+        else:
+            digits = rng.integers(len(alphabet), size=len(numbers), dtype=np.uint64)
+        characters[:, place] = np.array([ord(character) for character in alphabet], dtype=np.uint32)[digits]
+    return _texts(characters)
 
 
-def _joined(characters: list[np.ndarray]) -> np.ndarray:
-    """Texts from one array of characters per position."""
-    texts = np.array(["".join(row) for row in zip(*characters, strict=True)], dtype=object)
-    return texts
+def _told(template: str) -> tuple[int, ...]:
+    """How many characters each of the first positions admits, as many positions as can be numbered."""
+    sizes: list[int] = []
+    for alphabet in positions(template):
+        if math.prod(sizes) * len(alphabet) > LARGEST:
+            break
+        sizes.append(len(alphabet))
+    return tuple(sizes)
+
+
+def _texts(characters: np.ndarray) -> np.ndarray:
+    """Texts of as many characters each, shape (n,), of code points, shape (n, width)."""
+    n, width = characters.shape
+    if width == 0 or not characters[:, -1].all():  # NumPy takes a NUL at a text's end for no part of it
+        return np.array(["".join(map(chr, row)) for row in characters.tolist()], dtype=object)
+    return np.ascontiguousarray(characters).view(f"<U{width}").reshape(n).astype(object)

@@ -55,17 +55,35 @@ def split_table(
         TableError: the table does not fit the schema (where nothing private is asked for), or too few rows are on one
             side; nothing was split.
     """
-    if not 0.0 < holdout_share < 1.0:
-        raise JobError(f"holdout_share={holdout_share} must lie between 0 and 1; 0.2 is customary")
+    check_share(holdout_share)
     frame = conform(frame, schema, outside="clamp" if private else "refuse", part=True)
     inside = _keyed(frame, schema, holdout_share, seed) if private else _drawn(frame, schema, holdout_share, seed)
     train, holdout = frame[~inside].reset_index(drop=True), frame[inside].reset_index(drop=True)
-    if min(len(train), len(holdout)) < MIN_SIDE_ROWS:
+    refuse_small_sides(len(train), len(holdout), holdout_share)
+    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private)
+
+
+def check_share(holdout_share: float) -> None:
+    """Refuse a share of the holdout that no split has.
+
+    Raises:
+        JobError: it is not inside (0, 1).
+    """
+    if not 0.0 < holdout_share < 1.0:
+        raise JobError(f"holdout_share={holdout_share} must lie between 0 and 1; 0.2 is customary")
+
+
+def refuse_small_sides(n_train: int, n_holdout: int, holdout_share: float) -> None:
+    """Refuse sides on which an evaluation would mean nothing.
+
+    Raises:
+        TableError: one has fewer rows than it needs.
+    """
+    if min(n_train, n_holdout) < MIN_SIDE_ROWS:
         raise TableError(
             f"train and holdout need at least {MIN_SIDE_ROWS} rows each, which this table does not give at "
             f"holdout_share={holdout_share}; use a larger table or a share nearer to 0.5"
         )
-    return Split(train, holdout, int(twins(holdout, train, schema.learned).sum()), private)
 
 
 def halves(frame: pd.DataFrame, schema: Schema, *, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:

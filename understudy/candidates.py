@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+import pandas as pd
+
 from evaluate.catalog import CLIPPED
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
@@ -19,13 +21,10 @@ from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
-from synth.generators.lawful import REJECTED
 from synth.generators.neural import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress
-from synth.split import Split
-from synth.table import read_table, write_table
 from understudy import reservations, stages
 from understudy.plan import Plan
 from understudy.work import Work
@@ -78,7 +77,7 @@ class Bench:
 
     plan: Plan
     work: Work
-    sides: Split
+    sides: stages.Sides
     stage: Stage
 
     @cached_property
@@ -151,11 +150,9 @@ def _make(bench: Bench, label: str) -> None:
     model, unsaved = _fit(bench, label)
     started = time.perf_counter()
     with bench.stage(f"sample {label}") as progress:
-        synthetic = stages.sample(plan, label, model, progress)
-        write_table(synthetic, table_path(plan, work, label), plan.schema)
+        rejected = stages.sample(plan, label, model, table_path(plan, work, label), progress)
     seconds = {**work.stage(label)["seconds"], "sample": time.perf_counter() - started}
     statement = None if model.statement is None else model.statement.to_dict()
-    rejected = synthetic.attrs.get(REJECTED)
     known = {"seconds": seconds, "unsaved": unsaved, "statement": statement, "rejected": rejected}
     work.write_stage(label, {**known, "clipped": work.stage(label).get("clipped")})
 
@@ -198,17 +195,19 @@ def table_path(plan: Plan, work: Work, label: str) -> Path:
 def _measure(bench: Bench, label: str) -> None:
     """Measured once, and its claim audited; what is judged is what was written."""
     plan, work, done = bench.plan, bench.work, made(bench.work, label)
-    with bench.stage(f"evaluate {label}") as progress:
-        synthetic = {label: read_table(table_path(plan, work, label))}
-        # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
-        first = label == next(iter(plan.points))
-        evaluation = stages.evaluate(
-            plan, bench.real, synthetic, {label: done.statement}, progress, self_tested=first
-        )  # fmt: skip
-    (candidate,) = evaluation.candidates
-    if plan.job.evaluation.shadow_models is not None:
-        with bench.stage(f"shadow models {label}") as progress:
-            candidate = stages.shadow(plan, bench.real, candidate, synthetic[label], progress)
+    with stages.synthetic(plan, table_path(plan, work, label)) as synthetic:
+        with bench.stage(f"evaluate {label}") as progress:
+            # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
+            first = label == next(iter(plan.points))
+            evaluation = stages.evaluate(
+                plan, bench.real, {label: synthetic}, {label: done.statement}, progress, self_tested=first
+            )
+        (candidate,) = evaluation.candidates
+        stages.check_reached(bench.sides)  # else what was lost is listed as failed, and an unreached table is none
+        if plan.job.evaluation.shadow_models is not None:
+            assert isinstance(synthetic, pd.DataFrame)  # as planned
+            with bench.stage(f"shadow models {label}") as progress:
+                candidate = stages.shadow(plan, bench.real, candidate, synthetic, progress)
     if plan.job.evaluation.black_box is not None:
         with bench.stage(f"black box {label}") as progress:
             candidate = stages.black_box(plan, candidate, progress)

@@ -15,6 +15,8 @@ from reports.sweep import is_releasable
 from synth.errors import TableError
 from synth.terms import Terms
 from understudy.job import LABEL
+from understudy.parts import parts_of
+from understudy.real_table import FILES
 
 if TYPE_CHECKING:
     from understudy.plan import Plan
@@ -44,7 +46,7 @@ class Handing:
         """What a card says of a synthetic table that no evaluation knows.
 
         Args:
-            table: the file; none where none is kept.
+            table: the file, or folder of parts; none where none is kept.
             file: what the card calls it, relative to itself.
             today: the card's day; none: the day that it is, in UTC.
         """
@@ -115,13 +117,17 @@ def file_name(name: str, index: int) -> str:
 
 
 def size_of(table: Path) -> tuple[int | None, int | None]:
-    """Rows and columns of a synthetic table's file; none where they cannot be counted.
+    """Rows and columns of a synthetic table's file, or folder of parts; none where they cannot be counted.
 
     Raises:
         TableError: there is no such file.
     """
+    if table.is_dir():
+        sizes = [size_of(part) for part in parts_of(table)]
+        n_rows = [found[0] for found in sizes]
+        return (None if None in n_rows else sum(n for n in n_rows if n is not None)), sizes[0][1]
     if not table.is_file():
-        raise TableError(f"the table is not there: path={str(table)!r}; name a .csv, .csv.gz or .parquet file")
+        raise TableError(f"the table is not there: path={str(table)!r}; name {FILES}")
     if table.suffix == ".parquet":
         import pyarrow.parquet as pq
 

@@ -9,6 +9,8 @@ import pandas as pd
 from synth.errors import TableError
 from synth.table import read_table
 from synth.table.limits import NO_MORE, Limits, opened
+from understudy.parts import parts_of
+from understudy.provenance import sha256
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,58 @@ def read_digested(path: Path, limits: Limits = NO_MORE, expected: str | None = N
     before = _digest(path, limits)
     frame = read_table(path, limits=limits)
     if before != _digest(path, limits) or (expected is not None and before != expected):
-        raise TableError(
-            f"a table must stay as it is while it is measured: path={str(path)!r} changed; measure it anew"
-        )
+        raise changed(path)
     return Digested(path, before, frame)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What is known of a table from elsewhere, whose rows are not kept.
+
+    Attributes:
+        sha256: of the file, or of the folder's files together.
+        columns: as it was delivered.
+    """
+
+    sha256: str
+    columns: tuple[str, ...]
+
+
+def read_whole(path: Path) -> Whole:
+    """The digest and columns of a table as it was delivered, once it is certain that every part of it can be read.
+
+    Args:
+        path: a file, or a folder of parts.
+
+    Raises:
+        TableError: it is no table, or changed meanwhile.
+    """
+    if not path.is_dir():
+        found = read_digested(path)
+        return Whole(found.sha256, tuple(map(str, found.frame.columns)))
+    before = sha256(path)
+    parts = [read_digested(part).frame.columns for part in parts_of(path)]
+    check_same(path, before)
+    return Whole(before, tuple(map(str, parts[0])))
+
+
+def check_same(path: Path, before: str) -> None:
+    """Refuse a table that is not as it was.
+
+    Args:
+        path: a file, or a folder of parts.
+        before: its digest then.
+
+    Raises:
+        TableError: it changed meanwhile.
+    """
+    if sha256(path) != before:
+        raise changed(path)
+
+
+def changed(path: Path) -> TableError:
+    """The error about a table that changed while it was measured."""
+    return TableError(f"a table must stay as it is while it is measured: path={str(path)!r} changed; measure it anew")
 
 
 def _digest(path: Path, limits: Limits) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -14,13 +14,19 @@ from synth.generators.neural import NeuralGenerator
 from synth.output import check_new_folder, is_taken
 from synth.progress import Progress
 from synth.schema import Schema
-from synth.table import read_table
+from synth.table.conforming import Outside
 from understudy import provenance
 from understudy.cautions import Intent, cautions
 from understudy.funds import Fund, ledger_url, open_fund
+from understudy.real_rows import read_real
+from understudy.real_table import RealTable
 from understudy.reservations import commit, make_request
+from understudy.stored_refusals import check_fit
 
-Outside = Literal["refuse", "clamp"]
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+    Rows = pd.DataFrame | StoredTable
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class SingleFit:
 
     Attributes:
         generator: the specification.
+        table: the real rows' place.
         schema: what is public about the table.
         schedule: all that the fit will draw; none: it promises nothing.
         fund: the total that pays for it; none: no ledger, or nothing to pay for.
@@ -38,6 +45,7 @@ class SingleFit:
     """
 
     generator: Generator
+    table: RealTable
     schema: Schema
     schedule: Schedule | None
     fund: Fund | None
@@ -53,12 +61,20 @@ class SingleFit:
 
 
 def plan_fit(
-    chosen: Generator, schema: Schema, out: Path, *, outside: Outside, ledger: str | None, place: Path | None = None
+    chosen: Generator,
+    table: RealTable,
+    schema: Schema,
+    out: Path,
+    *,
+    outside: Outside,
+    ledger: str | None,
+    place: Path | None = None,
 ) -> SingleFit:
     """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved.
 
     Args:
         chosen: the specification.
+        table: the real rows' place.
         schema: what is public about the table.
         out: the model's folder; must be new.
         outside: what becomes of values outside the schema.
@@ -71,6 +87,8 @@ def plan_fit(
     check_new_folder(out)
     if place is not None and not isinstance(chosen, NeuralGenerator):
         raise JobError(f"generator={chosen.name!r} trains no network and keeps no log; leave --training out")
+    if table.stored:
+        check_fit(chosen, "the fit")
     chosen.check(schema)
     chosen.check_saving()
     url = ledger_url(ledger)
@@ -80,31 +98,30 @@ def plan_fit(
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None:
         fund.check({chosen.name: schedule.curve})
-    return SingleFit(chosen, schema, schedule, fund, outside, out, place)
+    return SingleFit(chosen, table, schema, schedule, fund, outside, out, place)
 
 
-def carry_out(fit: SingleFit, table: Path, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
+def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
     """The saved model, and what the ledger says of the table.
 
     Args:
         fit: what to make.
-        table: *Sensitive*. The file of the real rows.
         seed: of everything but private noise.
         progress: told what is being done.
 
     Raises:
         BadInput: the table does not fit, or the ledger no longer admits the fit; nothing was saved.
     """
-    real = read_table(table, fit.schema, outside=fit.outside)
-    if fit.schedule is not None and fit.fund is not None:
-        return _paid(fit, fit.schedule, fit.fund, real, seed, progress)
-    model = _fit(fit, None if fit.schedule is None else Budget(fit.schedule), real, seed, progress)
-    model.save(fit.out)
+    with read_real(fit.table, fit.schema, fit.outside) as real:
+        if fit.schedule is not None and fit.fund is not None:
+            return _paid(fit, fit.schedule, fit.fund, real, seed, progress)
+        model = _fit(fit, None if fit.schedule is None else Budget(fit.schedule), real, seed, progress)
+        model.save(fit.out)
     return model, ()
 
 
 def _paid(
-    fit: SingleFit, schedule: Schedule, fund: Fund, real: pd.DataFrame, seed: int, progress: Progress
+    fit: SingleFit, schedule: Schedule, fund: Fund, real: "Rows", seed: int, progress: Progress
 ) -> tuple[Model, tuple[str, ...]]:
     """A fit under a ledger: reserved, used, drawn, saved, committed."""
     key = provenance.fingerprint_key(provenance.key_path())
@@ -125,11 +142,12 @@ def _paid(
     return model, reservation.warnings
 
 
-def _fit(fit: SingleFit, budget: Budget | None, real: pd.DataFrame, seed: int, progress: Progress) -> Model:
+def _fit(fit: SingleFit, budget: Budget | None, real: "Rows", seed: int, progress: Progress) -> Model:
     if isinstance(fit.generator, NeuralGenerator):
         return fit.generator.fit(
             real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
         )  # fmt: skip
     if isinstance(fit.generator, PrivateGenerator):
         return fit.generator.fit(real, fit.schema, seed=seed, progress=progress, budget=budget)
+    assert isinstance(real, pd.DataFrame)  # no other generator is planned for a table that stays where it is stored
     return fit.generator.fit(real, fit.schema, seed=seed, progress=progress)

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from evaluate.tables import N_ROWS
 from synth.errors import JobError, nearest
 from synth.terms import Terms
 from synth.validation import Frozen, read_toml, sentence
 from understudy.generator_spec import GeneratorSpec
+from understudy.real_table import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
 from understudy.sweep import Point, Seed, SweepSpec, points
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -23,12 +25,35 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class TableSpec(Frozen):
     """Where the real table is, and its schema. Relative paths start from the job file."""
 
-    path: str | None = Field(default=None, description="A .csv, .csv.gz or .parquet file.")
+    path: str | None = Field(
+        default=None,
+        description="A .csv, .csv.gz or .parquet file, a folder of such files, or postgresql://host/database#table and "
+        "its like; no password.",
+    )
     source: str | None = Field(default=None, description='A table that a package brings, such as "statsmodels:fair".')
     schema_path: str = Field(alias="schema", description="The schema file.")
     outside: Literal["refuse", "clamp"] = Field(
         default="refuse", description="What becomes of values outside the schema's bounds."
     )
+    engine: Engine | None = Field(
+        default=None,
+        description="memory reads a file whole; stored splits, counts and samples it where it is stored, as folders "
+        "and databases always are; none: memory for a file.",
+    )
+    memory_mb: int | None = Field(
+        default=None,
+        ge=LEAST_MEMORY_MB,
+        strict=True,
+        description=f"What the embedded engine of stored files may take; none: {MEMORY_MB}.",
+    )
+    threads: int | None = Field(default=None, ge=1, strict=True, description="Of the embedded engine; none: all cores.")
+
+    @field_validator("path")
+    @classmethod
+    def _no_credentials(cls, path: str | None) -> str | None:
+        if path is not None:
+            refuse_credentials(path)
+        return path
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -60,6 +85,9 @@ class EvaluationSpec(Frozen):
     targets: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
         default=8_000, description="Rows of either side that attacks are tried on at most; all: every one."
     )
+    fidelity_rows: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
+        default=N_ROWS, description="Rows of each table that columns, pairs and triples compare at most; all: all."
+    )
     shadow_models: Annotated[int, Field(strict=True, ge=4, le=1000)] | None = Field(
         default=None, description="Models that the shadow-model attack fits; none: no attack."
     )
@@ -72,6 +100,11 @@ class EvaluationSpec(Frozen):
     def n_targets(self) -> int | None:
         """Rows of either side that attacks are tried on at most; none: every one."""
         return None if self.targets == "all" else self.targets
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows of each table that marginal fidelity compares at most; none: all."""
+        return None if self.fidelity_rows == "all" else self.fidelity_rows
 
 
 class LedgerSpec(Frozen):

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from synth.errors import BadInput, MissingExtra
 from synth.generators.lawful import rejections
-from synth.split import Split
 from understudy.auditing import disproved
 from understudy.candidates import Bench, evaluation_of, finish, is_finished, made
 from understudy.console import Console, duration
 from understudy.plan import Plan
 from understudy.pool import Pool
+from understudy.stages import Sides
 from understudy.threads import cores
 from understudy.work import Work
 
@@ -73,7 +73,7 @@ class Tally:
         return f"{self.n_ended} of {self.n_left}" + (f", about {duration(left_s)} left" if n_left else "")
 
 
-def make_all(plan: Plan, work: Work, sides: Split, console: Console) -> None:
+def make_all(plan: Plan, work: Work, sides: Sides, console: Console) -> None:
     """Every candidate that no earlier start has finished, made and measured.
 
     Args:

@@ -1,17 +1,16 @@
 """Synthetic tables that somebody offers, whoever made them: read, measured, with what identifies them."""
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import evaluate as measuring
-from evaluate.engine import aimed
+import pandas as pd
+
+from evaluate.engine import aimed, evaluate_beside
 from evaluate.policy import Policy
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.result_reading import evaluation_from
-from evaluate.tables import N_TARGETS, Real
+from evaluate.tables import N_ROWS, N_TARGETS
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model
@@ -20,23 +19,19 @@ from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table import conform, read_table
-from synth.table.limits import Limits
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.auditing import audit_model, disproved
-from understudy.digested import read_digested
 from understudy.inputs import check_measures
+from understudy.offered_tables import Given, Laid, laid_out
 from understudy.policies import given_policy, named_policy
+from understudy.real_table import Engine
 from understudy.seeds import child_seed
 from understudy.shadowing import SHADOW, attacked, shadow_attack, specification_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-LEAST_TARGETS = 100
-"""Fewer would leave an attack without any power."""
+LEAST_ROWS = 100
+"""Fewer would leave an attack without any power, and a comparison without any precision."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +39,9 @@ class Offer:
     """Tables to measure against each other.
 
     Attributes:
-        train: file of the real rows that the generator saw.
-        holdout: file of the real rows that it did not see.
-        synthetic: files of the tables to judge; each goes by its file's name.
+        train: the real rows that the generator saw: a file, a folder or the URL of a database.
+        holdout: the real rows that it did not see.
+        synthetic: the tables to judge; each goes by its file's name.
         schema: file of the schema.
         model: folder of the model that made the one synthetic table; none where there is none.
         seed: of every draw.
@@ -56,11 +51,13 @@ class Offer:
         target: the column that models predict; none: the schema's.
         shadow_models: models that the shadow-model attack fits, by the model's parameters; none: no attack.
         n_targets: rows of either side that attacks are tried on at most; none: every one.
+        n_rows: rows of each table that marginal fidelity compares at most; none: all.
+        engine: how files are read; folders and databases stay where they are stored, and then all tables do.
     """
 
-    train: Path
-    holdout: Path
-    synthetic: tuple[Path, ...]
+    train: str | Path
+    holdout: str | Path
+    synthetic: tuple[str | Path, ...]
     schema: Path
     model: Path | None = None
     seed: int = 0
@@ -70,6 +67,8 @@ class Offer:
     target: str | None = None
     shadow_models: int | None = None
     n_targets: int | None = N_TARGETS
+    n_rows: int | None = N_ROWS
+    engine: Engine | None = None
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -78,64 +77,69 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     Raises:
         BadInput: a file cannot be read or does not fit the schema; nothing was measured.
     """
-    names = _named(offer)
-    if offer.shadow_models is not None and offer.model is None:
-        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
+    given = Given.of(str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)), offer.engine)
+    names = given.synthetic
+    if offer.model is not None and len(names) > 1:
+        raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
+    _check_shadows(offer, given)
     check_measures(offer.measures or ())
-    started, given = provenance.now(), {"schema": read_given(offer.schema, "schema", SchemaError)}
-    schema = schema_of(given["schema"])
+    started, files = provenance.now(), {"schema": read_given(offer.schema, "schema", SchemaError)}
+    schema = _aimed(offer, schema_of(files["schema"]))
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement = None if model is None or model.statement is None else model.statement.to_dict()
-    key = provenance.fingerprint_key(provenance.key_path())
-    train, holdout = (conform(read_table(path), schema, part=True) for path in (offer.train, offer.holdout))
-    # As they were given, violations and all: how many rows are valid is one of the measures.
-    tables = {name: read_digested(path, Limits.beside(train)) for name, path in names.items()}
-    evaluation = measuring.evaluate(
-        train,
-        holdout,
-        {name: table.frame for name, table in tables.items()},
-        schema,
-        measures=offer.measures,
-        time_limit_s=offer.time_limit_s,
-        seed=offer.seed,
-        target=offer.target,
-        n_targets=offer.n_targets,
-        progress=progress,
-        statements={name: statement for name in names if statement is not None},
-        generators={name: {"generator": model.name} for name in names if model is not None},
-    )
-    prints = provenance.fingerprints(train, holdout, schema, key)
-    attempts = count_attempt(prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names))
-    candidates = evaluation.candidates
-    if shadowed is not None:
-        real = Real.prepare(train, holdout, _aimed(offer, schema), seed=offer.seed, n_targets=offer.n_targets)
-        candidates = tuple(
-            _shadowed(offer, one, tables[one.name].frame, real, shadowed, progress) for one in candidates
+    with laid_out(given, schema, seed=offer.seed, n_targets=offer.n_targets, n_rows=offer.n_rows) as laid:
+        evaluation = evaluate_beside(
+            laid.real,
+            laid.synthetic,
+            measures=offer.measures,
+            time_limit_s=offer.time_limit_s,
+            progress=progress,
+            statements={name: statement for name in names if statement is not None},
+            generators={name: {"generator": model.name} for name in names if model is not None},
+        )
+        attempts = count_attempt(
+            laid.prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names)
         )  # fmt: skip
+        candidates = evaluation.candidates
+        if shadowed is not None:
+            candidates = tuple(_shadowed(offer, one, laid, shadowed, progress) for one in candidates)
     if model is not None and offer.audit:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
     evaluation = replace(evaluation, candidates=candidates)
     known = provenance.record(
         offer.seed,
-        prints,
-        given,
-        {f"synthetic/{table.path.name}": table.sha256 for table in tables.values()},
+        laid.prints,
+        files,
+        laid.sha256,
         provenance.Said(warnings=(*unverified(offer), *disputed(evaluation)), attempts=attempts, evaluated_at=started),
     )
     return replace(evaluation, provenance=known)
 
 
-def parsed_targets(text: str) -> int | None:
-    """How many targets a command asks for; none: every one.
+def _check_shadows(offer: Offer, given: Given) -> None:
+    """Refuse shadow models that nothing says how to fit, or whose rows stay where they are stored."""
+    if offer.shadow_models is None:
+        return
+    if offer.model is None:
+        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
+    if given.stored:
+        raise JobError(
+            "shadow models are fitted on parts of the real rows, and these stay where they are stored; leave "
+            "--shadow-models out"
+        )
+
+
+def parsed_rows(text: str, option: str = "targets") -> int | None:
+    """How many rows a command asks for; none: every one.
 
     Raises:
         JobError: it is neither a number of at least 100 nor "all"; nothing was read.
     """
     if text == "all":
         return None
-    if not text.isdecimal() or int(text) < LEAST_TARGETS:
-        raise JobError(f"targets={text!r} is neither a number of at least {LEAST_TARGETS} nor all; pass one of these")
+    if not text.isdecimal() or int(text) < LEAST_ROWS:
+        raise JobError(f"{option}={text!r} is neither a number of at least {LEAST_ROWS} nor all; pass one of these")
     return int(text)
 
 
@@ -150,12 +154,14 @@ def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progres
 
 
 def _shadowed(
-    offer: Offer, candidate: Candidate, synthetic: "pd.DataFrame", real: Real, chosen: Generator, progress: Progress
+    offer: Offer, candidate: Candidate, laid: Laid, chosen: Generator, progress: Progress
 ) -> Candidate:  # fmt: skip
+    synthetic = laid.synthetic[candidate.name]
     assert offer.shadow_models is not None
+    assert isinstance(synthetic, pd.DataFrame)
     attack = shadow_attack(
-        lambda: real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
-    )  # fmt: skip
+        lambda: laid.real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
+    )
     return attacked(candidate, SHADOW, attack, offer.time_limit_s)
 
 
@@ -213,14 +219,3 @@ def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ..
         return rules, (), given
     given["waivers"] = read_given(waivers, "waivers", JobError)
     return rules, build_waivers(parse_toml(given["waivers"], "waivers", JobError)), given
-
-
-def _named(offer: Offer) -> Mapping[str, Path]:
-    names = {
-        path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv"): path for path in offer.synthetic
-    }
-    if len(names) < len(offer.synthetic):
-        raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
-    if offer.model is not None and len(names) > 1:
-        raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
-    return names

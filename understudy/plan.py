@@ -9,7 +9,7 @@ from pathlib import Path
 from evaluate.policy import Policy
 from evaluate.waiver import Waiver, lasting
 from synth.dp.schedule import Schedule
-from synth.errors import LedgerError, TableError
+from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.given_file import GivenFile
 from synth.schema import Schema
@@ -19,7 +19,9 @@ from understudy.inputs import read_inputs
 from understudy.job import Job
 from understudy.payment import ledger_of, payment, publication_of
 from understudy.provenance import fingerprint_key, key_path
+from understudy.real_table import RealTable, find_table
 from understudy.sources import embedded_table
+from understudy.stored_refusals import check_job
 from understudy.sweep import Composed, Point, composed
 from understudy.unfinished import check_free, requested
 
@@ -38,7 +40,7 @@ class Plan:
         given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were when they
             were understood: what is hashed and sealed is what was acted upon.
         out: the folder that will appear.
-        table: the real table's file.
+        table: the real table's place.
         schema: what is public about it.
         policy: what the verdicts rest on.
         generators: by label.
@@ -55,7 +57,7 @@ class Plan:
     job_path: Path
     given: Mapping[str, GivenFile]
     out: Path
-    table: Path
+    table: RealTable
     schema: Schema
     policy: Policy
     generators: Mapping[str, Generator]
@@ -132,8 +134,13 @@ class Plan:
 
     @property
     def suffix(self) -> str:
-        """How synthetic tables are written: in the real table's format."""
-        return ".parquet" if self.table.suffix == ".parquet" else ".csv"
+        """How synthetic tables are written: in the real table's format.
+
+        Beside a real table that stays where it is stored they are folders of Parquet parts, with no ending.
+        """
+        if self.table.stored:
+            return ""
+        return ".parquet" if self.table.file.suffix == ".parquet" else ".csv"
 
     @property
     def title(self) -> str:
@@ -158,6 +165,9 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     asked, home = read_inputs(job_path), job_path.parent
     check_free(out)
     job, schema, generators = asked.job, asked.schema, asked.generators
+    table = _table(job, home)
+    if table.stored:
+        check_job(job, generators)
     schedules, fund = payment(job, home, schema, generators)
     publication = publication_of(job, schema, generators)
     plan = Plan(
@@ -165,7 +175,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         job_path=job_path,
         given=asked.given,
         out=out,
-        table=_table(job, home),
+        table=table,
         schema=schema,
         policy=asked.policy,
         generators=generators,
@@ -196,11 +206,7 @@ def with_fund(plan: Plan) -> Plan:
     return replace(plan, fund=open_fund(url, plan.schema))
 
 
-def _table(job: Job, home: Path) -> Path:
-    if job.table.source is not None:
-        return embedded_table(job.table.source)
-    assert job.table.path is not None
-    path = home / job.table.path
-    if not path.is_file():
-        raise TableError(f"the table is not there: path={str(path)!r}; name a .csv, .csv.gz or .parquet file")
-    return path
+def _table(job: Job, home: Path) -> RealTable:
+    said = job.table
+    given = str(embedded_table(said.source)) if said.source is not None else str(said.path)
+    return find_table(given, home, engine=said.engine, memory_mb=said.memory_mb, threads=said.threads)

@@ -18,6 +18,9 @@ from understudy.threads import cores, shared
 from understudy.work import Work
 from understudy.worker import Task, Told, serve
 
+PATIENCE_S = 10.0
+"""How long a process that has nothing to do is given to end by itself."""
+
 
 @dataclass
 class Worker:
@@ -54,10 +57,13 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         """End every process: what is on the disk is whole at any moment."""
         for worker in self._workers:
-            worker.process.kill()
+            worker.pipe.close()  # at which a process that has nothing to do puts away what it holds open, and ends
+            if worker.label is not None:
+                worker.process.kill()
         for worker in self._workers:
+            worker.process.join(PATIENCE_S)
+            worker.process.kill()
             worker.process.join()
-            worker.pipe.close()
         self._workers.clear()
 
     def make(self, labels: Sequence[str], tell: Progress) -> Iterator[tuple[str, str | None]]:
@@ -112,7 +118,7 @@ class Pool:
         """A new process, which waits for its first candidate."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        plan = replace(self.plan, fund=None)
+        plan = replace(self.plan, fund=None, table=self.plan.table.shared(self.size))
         task = Task(plan, self.work, self.plan.fund is not None, self.debug, token_hex(8))
         process = context.Process(target=serve, args=(task, theirs), daemon=True)
         with _few_threads(self.size), _deaf_to_ctrl_c():

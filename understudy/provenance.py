@@ -12,7 +12,7 @@ import platform
 import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,8 +23,10 @@ from synth.errors import OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synth.content import ContentSums
     from synth.given_file import GivenFile
     from synth.schema import Schema
+    from synth.stored import StoredTable
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32
@@ -47,7 +49,14 @@ def versions() -> dict[str, str]:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal. For what is synthetic or public, never for a real table."""
+    """The SHA-256 of a file, in hexadecimal; of a folder, that of the digests of all files in it, with their names.
+
+    For what is synthetic or public, never for a real table.
+    """
+    if path.is_dir():
+        parts = sorted((one.relative_to(path).as_posix(), one) for one in path.rglob("*") if one.is_file())
+        lines = "".join(f"{sha256(one)}  {name}\n" for name, one in parts)  # as `sha256sum` writes them
+        return hashlib.sha256(lines.encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -102,36 +111,55 @@ def _make_key(path: Path) -> None:
         Path(beside).unlink()
 
 
-def fingerprint(frame: "pd.DataFrame", schema: "Schema", key: bytes) -> str:
-    """A keyed name for a real table: the same whatever its format and the order of its rows and columns.
+def fingerprint(real: "pd.DataFrame | StoredTable", schema: "Schema", key: bytes) -> str:
+    """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns.
 
     Args:
-        frame: *Sensitive*. Conforming to the schema.
+        real: *Sensitive*. In memory, conforming to the schema, or where it is stored.
         schema: says which columns count.
         key: secret; another key gives another name.
     """
-    import numpy as np
-
-    from synth.split import row_keys
-
-    names = sorted(schema.kept)
-    content = json.dumps(names).encode() + np.sort(row_keys(frame, names)).astype("<u8").tobytes()
-    return f"hmac-sha256:{hmac.new(key, content, 'sha256').hexdigest()}"
+    return _named(_sums(real, schema), schema, key)
 
 
-def fingerprints(train: "pd.DataFrame", holdout: "pd.DataFrame", schema: "Schema", key: bytes) -> dict[str, str]:
+def fingerprints(
+    train: "pd.DataFrame | StoredTable", holdout: "pd.DataFrame | StoredTable", schema: "Schema", key: bytes
+) -> dict[str, str]:
     """The fingerprints of a real table and of its two sides.
 
     Args:
-        train: *Sensitive*. Conforming to the schema, as is `holdout`.
+        train: *Sensitive*. As in `fingerprint`, as is `holdout`.
         holdout: *Sensitive*.
         schema: says which columns count.
         key: secret.
     """
+    sides = {"train": _sums(train, schema), "holdout": _sums(holdout, schema)}
+    both = _added(sides["train"], sides["holdout"])
+    return {name: _named(sums, schema, key) for name, sums in {"table": both, **sides}.items()}
+
+
+def _sums(real: "pd.DataFrame | StoredTable", schema: "Schema") -> "ContentSums":
+    """*Sensitive*. Sums over the digests of all rows."""
     import pandas as pd
 
-    parts = {"table": pd.concat([train, holdout], ignore_index=True), "train": train, "holdout": holdout}
-    return {name: fingerprint(part, schema, key) for name, part in parts.items()}
+    if isinstance(real, pd.DataFrame):
+        from synth.content import content_sums as of_frame
+
+        return of_frame(real, schema)
+    from synth.stored import content_sums as of_stored
+
+    return of_stored(real, schema)
+
+
+def _added(one: "ContentSums", other: "ContentSums") -> "ContentSums":
+    """*Sensitive*. Those of two tables together."""
+    first, second, third, fourth = (a + b for a, b in zip(one.sums, other.sums, strict=True))
+    return replace(one, n_rows=one.n_rows + other.n_rows, sums=(first, second, third, fourth))
+
+
+def _named(sums: "ContentSums", schema: "Schema", key: bytes) -> str:
+    content = json.dumps([sorted(schema.kept), sums.n_rows, *sums.sums]).encode()
+    return f"hmac-sha256:{hmac.new(key, content, 'sha256').hexdigest()}"
 
 
 @dataclass(frozen=True)

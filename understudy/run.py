@@ -1,7 +1,8 @@
 """One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -73,11 +74,11 @@ def run(plan: Plan, console: Console, signer: Signer | None = None) -> Outcome:
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
         began_at = work.began_at
-        sides = _prepare(plan, work, console)
-        if not _whole(work).exists():
-            make_all(plan, work, sides, console)
-            _publish(plan, work, sides, console)
-            _join(plan, work, sides, began_at)
+        with _real(plan, work, console) as real:
+            if not _whole(work).exists():
+                make_all(plan, work, real.sides, console)
+                _publish(plan, work, real.sides, console)
+                _join(plan, work, real, began_at)
         evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
         verdicts = stages.judge(plan, evaluation)
         made = {label: candidates.made(work, label) for label in plan.points}
@@ -99,23 +100,39 @@ def _names(plan: Plan) -> dict[str, str | None]:
     }
 
 
-def _prepare(plan: Plan, work: Work, console: Console) -> Split:
-    """The two sides of the real table, with everything paid for that is drawn from them."""
-    with console.stage("split"):
-        real = stages.read(plan)
-        fingerprint = provenance.fingerprint(real, plan.schema, plan.key)
-        work.claim({"table": fingerprint})
-        sides = stages.split(plan, real)
-    reservations.reserve(plan, work, fingerprint)
-    for sentence in work.warnings:
-        console.warn(sentence)
-    return sides
+@dataclass(frozen=True)
+class _Real:
+    """The real table of a run.
+
+    Attributes:
+        sides: *Sensitive*. Train and holdout.
+        prints: keyed fingerprints of the table and of its sides.
+    """
+
+    sides: stages.Sides
+    prints: Mapping[str, str]
 
 
-def _publish(plan: Plan, work: Work, sides: Split, console: Console) -> None:
+@contextmanager
+def _real(plan: Plan, work: Work, console: Console) -> Iterator[_Real]:
+    """The real table as long as it is needed, with everything paid for that is drawn from it."""
+    with ExitStack() as until_the_end:
+        with console.stage("split"):
+            table = until_the_end.enter_context(stages.read(plan))
+            sides = stages.split(plan, table)
+            prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
+            work.claim({"table": prints["table"]})
+        reservations.reserve(plan, work, prints["table"])
+        for sentence in work.warnings:
+            console.warn(sentence)
+        yield _Real(sides, prints)
+
+
+def _publish(plan: Plan, work: Work, sides: stages.Sides, console: Console) -> None:
     """The numbers of the public report, where the job pays for any."""
     if plan.publication is None or plan.job.release is None:
         return
+    assert isinstance(sides, Split)  # as planned: no such numbers are read off a table that stays where it is stored
     with console.stage("release numbers") as progress:
         table = candidates.table_path(plan, work, plan.job.release)
         publishing.release_numbers(plan, work, sides, table, progress)
@@ -125,12 +142,12 @@ def _whole(work: Work) -> Path:
     return work.result / EVALUATION
 
 
-def _join(plan: Plan, work: Work, sides: Split, began_at: str) -> None:
+def _join(plan: Plan, work: Work, real: _Real, began_at: str) -> None:
     """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
     evaluation = candidates.joined(plan, work)
     if plan.unpaid:
         _remove_releasable(work.result)
-    evaluation = replace(evaluation, provenance=_provenance(plan, work, sides, began_at, evaluation))
+    evaluation = replace(evaluation, provenance=_provenance(plan, work, real, began_at, evaluation))
     evaluation = publishing.with_numbers(evaluation, publishing.publication(plan, work))
     with whole_file(_whole(work)) as beside:
         beside.write_text(evaluation.to_json(), encoding="utf-8")
@@ -143,33 +160,38 @@ def _remove_releasable(folder: Path) -> None:
             shutil.rmtree(folder / kept)
 
 
-def _provenance(plan: Plan, work: Work, sides: Split, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
+def _provenance(plan: Plan, work: Work, real: _Real, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
     disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
-    outputs = sorted(path for path in work.result.rglob("*") if path.is_file())
     stated = {label: work.stage(label)["statement"] for label in plan.points}
     if plan.publication is not None:
         stated[publishing.ALONE] = work.stage(PUBLICATION)["statement"]
-    prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
     said = provenance.Said(
         job=plan.title,
         release=plan.job.release,
-        split=f"{KEYED if sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
+        split=f"{KEYED if real.sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
         warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed))),
         ledger=releases(stated),
         sweep=_swept(plan),
         composed=None if plan.everything is None else asdict(plan.everything),
-        attempts=count_attempt(prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
+        attempts=count_attempt(real.prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
         evaluated_at=began_at,
     )
     return provenance.record(
         plan.job.seed,
-        prints,
+        real.prints,
         plan.given,
-        {str(path.relative_to(work.result)): provenance.sha256(path) for path in outputs},
+        {str(path.relative_to(work.result)): provenance.sha256(path) for path in _outputs(work)},
         said,
     )
+
+
+def _outputs(work: Work) -> list[Path]:
+    """Every file of the result; a table in parts is one. Of an unpaid sweep no table is left."""
+    tables = [path for path in (work.result / candidates.SYNTHETIC).glob("*") if path.is_dir()]
+    files = (path for path in work.result.rglob("*") if path.is_file() and not set(tables) & set(path.parents))
+    return sorted([*tables, *files])
 
 
 def _swept(plan: Plan) -> dict[str, Any] | None:

@@ -1,7 +1,10 @@
 """The stages of a run, in order: the table of contents of the whole product."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -12,25 +15,38 @@ from evaluate.verdict import Verdict
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Model, PrivateGenerator
+from synth.generators.chunks import write_rows
+from synth.generators.lawful import REJECTED
 from synth.generators.neural import NeuralGenerator
 from synth.generators.outlook import Planned, outlook
 from synth.progress import Progress
 from synth.split import Split, split_table
-from synth.table import read_table
+from synth.table import read_table, write_table
+from understudy import real_rows
 from understudy.auditing import Trial, audit_trial
 from understudy.plan import Plan
+from understudy.real_rows import StoredSplit, opened, read_real
 from understudy.seeds import child_seed
 from understudy.shadowing import BLACK_BOX, SHADOW, attacked, black_box_audit, shadow_attack
 from understudy.verdicts import verdicts_on
 
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
 
-def read(plan: Plan) -> pd.DataFrame:
-    """The real table, conforming to its schema. *Sensitive*."""
-    return read_table(plan.table, plan.schema, outside=plan.job.table.outside)
+ENGINES = 2
+"""Embedded engines of a run at once: one for the real table, one for the synthetic table beside it."""
+Sides = Split | StoredSplit
 
 
-def split(plan: Plan, real: pd.DataFrame) -> Split:
-    """Train and holdout: by keyed hash where any generator is private, stratified otherwise."""
+def read(plan: Plan) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
+    """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*."""
+    return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.table.outside)
+
+
+def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
+    """Train and holdout: by keyed hash where it is stored or any generator is private, stratified otherwise."""
+    if not isinstance(real, pd.DataFrame):
+        return StoredSplit.of(real, plan.schema, holdout_share=plan.job.split.holdout_share, seed=plan.job.split_seed)
     return split_table(
         real,
         plan.schema,
@@ -41,8 +57,13 @@ def split(plan: Plan, real: pd.DataFrame) -> Split:
 
 
 def fit(
-    plan: Plan, label: str, train: pd.DataFrame, budget: Budget | None, place: Path, progress: Progress
-) -> Model:  # fmt: skip
+    plan: Plan,
+    label: str,
+    train: "pd.DataFrame | StoredTable",
+    budget: Budget | None,
+    place: Path,
+    progress: Progress,
+) -> Model:
     """One generator's model of the training table; a private one draws from its budget. The seed reaches no noise.
 
     Args:
@@ -58,27 +79,61 @@ def fit(
         return chosen.fit(train, plan.schema, seed=seed, progress=progress, budget=budget, place=place)
     if isinstance(chosen, PrivateGenerator):
         return chosen.fit(train, plan.schema, seed=seed, progress=progress, budget=budget)
+    assert isinstance(train, pd.DataFrame)  # no other generator is planned for a table that stays where it is stored
     return chosen.fit(train, plan.schema, seed=seed, progress=progress)
 
 
-def sample(plan: Plan, label: str, model: Model, progress: Progress) -> pd.DataFrame:
-    """One generator's synthetic table: as many rows as the job says, else the model's own default."""
-    rows = plan.points[label].spec.rows
-    return model.sample(rows, seed=child_seed(plan.job.seed, "sample", label), progress=progress)
+def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress) -> int | None:
+    """One generator's synthetic table, written: as many rows as the job says, else the model's own default.
+
+    Args:
+        plan: says how many, and whether they are a file or a folder of parts.
+        label: of the generator.
+        model: fitted.
+        path: of the file or folder.
+        progress: told the share done.
+
+    Returns:
+        Rows that were drawn and rejected for breaking a constraint; none where the schema has none.
+    """
+    rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
+    if plan.table.stored:
+        return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
+    synthetic = model.sample(rows, seed=seed, progress=progress)
+    write_table(synthetic, path, plan.schema)
+    rejected: int | None = synthetic.attrs.get(REJECTED)
+    return rejected
 
 
-def real(plan: Plan, sides: Split) -> Real:
+@contextmanager
+def synthetic(plan: Plan, path: Path) -> "Iterator[pd.DataFrame | StoredTable]":
+    """A synthetic table as it was written: in memory, or where it is."""
+    if not plan.table.stored:
+        yield read_table(path)
+        return
+    with opened(replace(plan.table.shared(ENGINES), address=str(path), shown=str(path))) as table:
+        yield table
+
+
+def real(plan: Plan, sides: Sides) -> Real:
     """The real side of every evaluation."""
     schema = plan.schema if plan.job.evaluation.target is None else aimed(plan.schema, plan.job.evaluation.target)
-    seed = child_seed(plan.job.seed, "evaluate")
-    n_targets, outside = plan.job.evaluation.n_targets, plan.job.table.outside
-    return Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside=outside, n_targets=n_targets)
+    terms: dict[str, Any] = {
+        "seed": child_seed(plan.job.seed, "evaluate"),
+        "outside": plan.job.table.outside,
+        "n_targets": plan.job.evaluation.n_targets,
+        "n_rows": plan.job.evaluation.n_rows,
+    }
+    if isinstance(sides, Split):
+        return Real.prepare(sides.train, sides.holdout, schema, **terms)
+    # Whatever does not fit was refused when the whole table was read.
+    return Real.prepare_stored(sides.train, sides.holdout, schema, **{**terms, "outside": "clamp"})
 
 
 def evaluate(
     plan: Plan,
     real: Real,
-    synthetic: Mapping[str, pd.DataFrame],
+    synthetic: "Mapping[str, pd.DataFrame | StoredTable]",
     statements: Mapping[str, PrivacyStatement | None],
     progress: Progress,
     *,
@@ -104,6 +159,16 @@ def evaluate(
         generators={label: _specification(plan, label) for label in synthetic},
         self_tested=self_tested,
     )
+
+
+def check_reached(sides: Sides) -> None:
+    """Refuse to take what could not be measured for a finding where the real table cannot be reached any more.
+
+    Raises:
+        TableError: it cannot; the same command goes on from here.
+    """
+    if isinstance(sides, StoredSplit):
+        real_rows.check_reached(sides.train)
 
 
 def expected(plan: Plan, label: str) -> dict[str, object] | None:

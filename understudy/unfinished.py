@@ -11,6 +11,8 @@ from synth.errors import OutputError
 from synth.output import check_new_folder, is_taken
 from understudy.work import RESERVATIONS, SPENT, OtherWork, Work, work_folder
 
+PARTS = ".parts"
+"""How the hidden folder ends in which `synth.generators.unfinished_rows` keeps rows that are being written."""
 WORKERS_WAIT_S = 30.0
 """How long a new start waits for the processes of one that was killed."""
 
@@ -119,6 +121,10 @@ def _left(work: Work) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what a killed process was still writing: it has a hidden name until it is whole."""
-    for path in sorted(folder.rglob(".*"), key=lambda p: len(p.parts), reverse=True):
+    """Remove what a killed process was still writing: it has a hidden name until it is whole.
+
+    The parts of a synthetic table are taken up again by whoever writes it, and sweeps them itself.
+    """
+    kept = {path for parts in folder.rglob(f".*{PARTS}") for path in (parts, *parts.rglob("*"))}
+    for path in sorted(set(folder.rglob(".*")) - kept, key=lambda p: len(p.parts), reverse=True):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

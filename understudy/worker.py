@@ -1,8 +1,9 @@
 """The life of a process that makes candidates: it takes labels, makes what they name, and ends with its parent.
 
-It is started anew (`spawn`), reads the table itself, and shares nothing with the others but the unfinished work on the
-disk, where each candidate has files of its own, and the ledger, which takes turns. It holds a lock for as long as it
-lives, so that no later start touches the work while it may still draw.
+It is started anew (`spawn`), reads the table itself, by a connection of its own where the table is stored, and shares
+nothing with the others but the unfinished work on the disk, where each candidate has files of its own, and the ledger,
+which takes turns. It holds a lock for as long as it lives, so that no later start touches the work while it may still
+draw.
 """
 
 import logging
@@ -14,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
@@ -77,12 +78,17 @@ def serve(task: Task, pipe: Connection) -> None:
 
 
 def _serve(task: Task, pipe: Connection) -> None:
+    with ExitStack() as until_the_end:
+        _make(task, pipe, until_the_end)
+
+
+def _make(task: Task, pipe: Connection, until_the_end: ExitStack) -> None:
     bench = None
     while True:
         label: str = pipe.recv()
         try:
             if bench is None:
-                bench = _bench(task, pipe)
+                bench = _bench(task, pipe, until_the_end)
             from understudy.candidates import finish
 
             finish(bench, label)
@@ -99,13 +105,14 @@ def _serve(task: Task, pipe: Connection) -> None:
             pipe.send(Told(label, 1.0, ended=True))
 
 
-def _bench(task: Task, pipe: Connection) -> "Bench":
+def _bench(task: Task, pipe: Connection, until_the_end: ExitStack) -> "Bench":
     """What candidates are made of, read anew: the same sides from the same seed."""
     from understudy import stages
     from understudy.candidates import Bench
 
     plan = with_fund(task.plan) if task.paid else task.plan
-    return Bench(plan, task.work, stages.split(plan, stages.read(plan)), _telling(pipe))
+    real = until_the_end.enter_context(stages.read(plan))
+    return Bench(plan, task.work, stages.split(plan, real), _telling(pipe))
 
 
 def _telling(pipe: Connection) -> "Stage":

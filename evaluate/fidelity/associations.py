@@ -28,22 +28,16 @@ def standardized(positions: np.ndarray) -> np.ndarray:
     return made
 
 
-def pearson(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
+def pearson(products: np.ndarray) -> np.ndarray:
     """Pearson's correlation of all pairs of columns, over the rows where both are present.
 
     Args:
-        numbers: as `standardized` gives them, shape (n, d).
-        groups: in [0, n_groups), shape (n,).
-        n_groups: how many groups there are, 16 or 1.
+        products: as `pair_moments` gives them, shape (n_groups, 4, d, d).
 
     Returns:
         Shape (n_replicates, d, d), in [-1, 1] or NaN.
     """
-    present = ~np.isnan(numbers)
-    filled = np.where(present, numbers, 0.0)
-    parts = [np.flatnonzero(groups == group) for group in range(n_groups)]
-    moments = np.array([_moments(filled[rows], present[rows].astype(np.float64)) for rows in parts])
-    n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(n_groups), moments, axes=1), 1, 0)
+    n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(len(products)), products, axes=1), 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums / n
         variances = squares / n - means**2
@@ -53,8 +47,24 @@ def pearson(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarra
     return np.where(defined, np.clip(correlations, -1.0, 1.0), np.nan)
 
 
+def pair_moments(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
+    """Of all pairs of columns by group, over the rows where both are present.
+
+    Args:
+        numbers: as `standardized` gives them, shape (n, d).
+        groups: in [0, n_groups), shape (n,).
+        n_groups: how many groups there are, 16 or 1.
+
+    Returns:
+        Counts, sums and sums of squares of the row's column, and sums of products; shape (n_groups, 4, d, d).
+    """
+    present = ~np.isnan(numbers)
+    filled = np.where(present, numbers, 0.0)
+    parts = [np.flatnonzero(groups == group) for group in range(n_groups)]
+    return np.array([_moments(filled[rows], present[rows].astype(np.float64)) for rows in parts])
+
+
 def _moments(filled: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """Counts, sums, sums of squares (of the row's column) and products of all pairs; shape (4, d, d)."""
     return np.array([present.T @ present, filled.T @ present, (filled**2).T @ present, filled.T @ filled])
 
 
@@ -81,36 +91,48 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
         return np.where(defined, np.sqrt(np.minimum(phi / least, 1.0)), np.nan)
 
 
-def correlation_ratio(
-    codes: np.ndarray, size: int, number: np.ndarray, groups: np.ndarray, n_groups: int
-) -> np.ndarray:
-    """The correlation ratio of a number given a category, corrected for its bias; NaN where either is constant.
+def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
+    """Of numbers by group and code, over the rows where the number is present.
 
     Args:
         codes: in [0, size), shape (n,).
         size: how many codes there are.
-        number: as `standardized` gives it, shape (n,); rows where it is missing are left out.
+        numbers: as `standardized` gives them, shape (n, d).
         groups: in [0, n_groups), shape (n,).
         n_groups: how many groups there are, 16 or 1.
+
+    Returns:
+        Counts, sums and sums of squares of each number; shape (d, 3, n_groups, size).
+    """
+    found = np.empty((numbers.shape[1], 3, n_groups, size))
+    for of, number in zip(found, numbers.T, strict=True):
+        rows = np.flatnonzero(~np.isnan(number))
+        cells, values = groups[rows] * np.int64(size) + codes[rows], number[rows]
+        for power in range(3):
+            of[power] = np.bincount(cells, values**power, n_groups * size).reshape(n_groups, size)
+    return found
+
+
+def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """The correlation ratio of a number given a category, corrected for its bias; NaN where either is constant.
+
+    Args:
+        counts: by group and code, shape (n_groups, size), as `moments` gives them.
+        sums: of the number, same shape.
+        squares: of its squares, same shape.
 
     Returns:
         Shape (n_replicates,), in [0, 1] or NaN.
 
     Source: Kelley 1935, "An unbiased correlation ratio measure" (epsilon squared).
     """
-    rows = np.flatnonzero(~np.isnan(number))
-    cells, values = groups[rows] * np.int64(size) + codes[rows], number[rows]
-    moments = [np.bincount(cells, weights=values**power, minlength=n_groups * size) for power in range(3)]
-    counts, sums, squares = (replicate_groups(n_groups) @ moment.reshape(n_groups, size) for moment in moments)
-    return _epsilon(counts, sums, squares.sum(axis=1))
-
-
-def _epsilon(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    replicates = replicate_groups(len(counts))
+    counts, sums, total = replicates @ counts, replicates @ sums, (replicates @ squares).sum(axis=1)
     n, n_codes = counts.sum(axis=1), (counts > 0).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         center = sums.sum(axis=1) ** 2 / n
         between = (sums**2 / np.maximum(counts, 1.0)).sum(axis=1) - center
-        within = squares - center
+        within = total - center
         unexplained = (1.0 - between / within) * (n - 1) / (n - n_codes)
         defined = (n_codes > 1) & (n > n_codes) & (within / n > LEAST_VARIANCE)
         return np.where(defined, np.sqrt(np.clip(1.0 - unexplained, 0.0, 1.0)), np.nan)

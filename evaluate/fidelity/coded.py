@@ -1,17 +1,19 @@
 """All columns of the samples as codes and numbers: how they hang together, and how far off a few of them are."""
 
 import itertools
-import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from evaluate.fidelity import associations, contingency
-from evaluate.fidelity.samples import Samples
+from evaluate.fidelity.compared import Clique, CodedRows, Rows
+from evaluate.fidelity.samples import AnySamples
 from evaluate.intervals import replicate_groups
 from evaluate.tables import Tables
-from synth.domain import Discretizer, line
+from synth.domain import Attribute, Discretizer
+from synth.schema import Schema
 
 Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
 KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
@@ -21,9 +23,11 @@ ROWS_A_CELL = 5
 """Held-out rows that a cell of numbers should hold."""
 N_BINS = {2: (4, 20), 3: (3, 10)}
 """The least and the most bins of a number where so many columns are counted together."""
+Four = tuple[np.ndarray, ...]
+"""Counts of the training, synthetic, fresh and shuffled rows, each of shape (n_replicates, n_cells)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Coded:
     """All learned columns of the four samples: training, synthetic, fresh and shuffled rows.
 
@@ -31,51 +35,47 @@ class Coded:
         columns: their names, d of them.
         sizes: number of codes of each.
         is_number: whether a column is a number or a date; shape (d,).
-        codes: one array for each sample, shape (n, d), int64.
-        numbers: one array for each sample, shape (n, d), standardized; NaN where missing and for categories.
-        samples: the samples, for their groups.
+        rows: each sample as codes.
+        samples: the samples.
     """
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
     is_number: np.ndarray
-    codes: tuple[np.ndarray, ...]
-    numbers: tuple[np.ndarray, ...]
-    samples: Samples
+    rows: tuple[CodedRows, ...]
+    samples: AnySamples[Any]
 
     @classmethod
-    def of(cls, tables: Tables, samples: Samples, *, together: int = 2) -> Self:
+    def of(cls, tables: Tables, samples: AnySamples[Any], *, together: int = 2) -> Self:
         """The samples in the bins of the training table, coarse enough to count so many columns together."""
-        n_bins = int(np.clip((len(tables.holdout) / ROWS_A_CELL) ** (1 / together), *N_BINS[together]))
-        discretizer = Discretizer.by_quantiles(tables.schema, samples.train.rows, n_bins)
-        codes = [discretizer.encode(sample.rows) for sample in samples.all]
-        sizes = list(discretizer.sizes.values())
-        frequencies = [np.bincount(codes[0][:, i], minlength=size) for i, size in enumerate(sizes)]
-        merged = [contingency.merged_codes(frequency, contingency.MAX_CODES[together]) for frequency in frequencies]
+        n_bins = int(np.clip((samples.n_holdout / ROWS_A_CELL) ** (1 / together), *N_BINS[together]))
+        discretizer = binned(tables.schema, samples.train, n_bins)
+        attributes = _merged(discretizer.attributes, samples.train, contingency.MAX_CODES[together])
         return cls(
             columns=discretizer.columns,
-            sizes=tuple(int(new[-1]) + 1 for new in merged),
-            is_number=np.array([attribute.edges is not None for attribute in discretizer.attributes]),
-            codes=tuple(_merged(code, merged) for code in codes),
-            numbers=tuple(_numbers(discretizer, sample.rows) for sample in samples.all),
+            sizes=tuple(attribute.size for attribute in attributes),
+            is_number=np.array([attribute.edges is not None for attribute in attributes]),
+            rows=tuple(sample.coded(attributes) for sample in samples.all),
             samples=samples,
         )
 
-    def counts(self, *clique: int) -> list[np.ndarray]:
-        """How often each combination of codes occurs, by sample; each of shape (n_replicates, product of sizes)."""
-        n_cells = math.prod(self.sizes[i] for i in clique)
-        counted = []
-        for codes, sample in zip(self.codes, self.samples.all, strict=True):
-            cells = codes[:, clique[0]]
-            for i in clique[1:]:
-                cells = cells * self.sizes[i] + codes[:, i]
-            counted.append(contingency.counts(cells, n_cells, sample.groups, self.samples.n_groups))
-        return counted
+    def close(self) -> None:
+        """Remove what was written down to count it."""
+        for rows in self.rows:
+            rows.close()
+
+    def each(self, cliques: Sequence[Clique]) -> Iterator[Four]:
+        """How often each combination of codes occurs, for each clique of columns."""
+        for found in zip(*(rows.each(cliques) for rows in self.rows), strict=True):
+            yield tuple(contingency.replicated(counts) for counts in found)
 
     def tvd(self, *clique: int) -> np.ndarray:
         """Total variation from the training table of a few columns together; shape (3, n_replicates)."""
-        train, *others = (contingency.shares(table) for table in self.counts(*clique))
-        return np.array([contingency.total_variation(train, other) for other in others])
+        return total_variations(next(self.each([clique])))
+
+    def tvds(self, cliques: Sequence[Clique]) -> np.ndarray:
+        """The same of many; shape (n_cliques, 3, n_replicates)."""
+        return np.array([total_variations(found) for found in self.each(cliques)])
 
     def kind(self, a: int, b: int) -> Kind:
         """Which association fits two columns."""
@@ -83,44 +83,78 @@ class Coded:
 
     def associations(self) -> np.ndarray:
         """Of all pairs, NaN where undefined and on the diagonal; shape (4, n_replicates, d, d), symmetric."""
-        d, n_replicates = len(self.columns), len(replicate_groups(self.samples.n_groups))
-        found = np.full((4, n_replicates, d, d), np.nan)
-        for a, b in itertools.combinations(range(d), 2):
-            if self.kind(a, b) == "cramers_v":
-                shape = (n_replicates, self.sizes[a], self.sizes[b])
-                pair = [associations.cramers_v(table.reshape(shape)) for table in self.counts(a, b)]
-                found[:, :, a, b] = found[:, :, b, a] = pair
-        _fill_numbers(self, found)
+        found, d = self._none(4, np.nan), range(len(self.columns))
+        pairs = [pair for pair in itertools.combinations(d, 2) if self.kind(*pair) == "cramers_v"]
+        for (a, b), counts in zip(pairs, self.each(pairs), strict=True):
+            found[:, :, a, b] = found[:, :, b, a] = self._cramers_v(a, b, counts)
+        self._fill_numbers(found)
         return found
 
+    def pairwise(self) -> tuple[np.ndarray, np.ndarray]:
+        """Total variation of all pairs, of a column alone on the diagonal, and associations.
 
-def _merged(codes: np.ndarray, merged: list[np.ndarray]) -> np.ndarray:
-    made = np.empty(codes.shape, dtype=np.int64, order="F")
-    for index, new in enumerate(merged):
-        made[:, index] = new[codes[:, index]]
-    return made
+        Returns:
+            Of shape (3, n_replicates, d, d), and as `associations` has them.
+        """
+        tvd, found, d = self._none(3, 0.0), self._none(4, np.nan), range(len(self.columns))
+        cliques = list(itertools.chain(((a,) for a in d), itertools.combinations(d, 2)))
+        for clique, counts in zip(cliques, self.each(cliques), strict=True):
+            a, b = clique[0], clique[-1]
+            tvd[:, :, a, b] = tvd[:, :, b, a] = total_variations(counts)
+            if a != b and self.kind(a, b) == "cramers_v":
+                found[:, :, a, b] = found[:, :, b, a] = self._cramers_v(a, b, counts)
+        self._fill_numbers(found)
+        return tvd, found
 
+    def _none(self, n: int, value: float) -> np.ndarray:
+        d = len(self.columns)
+        return np.full((n, len(replicate_groups(self.samples.n_groups)), d, d), value)
 
-def _numbers(discretizer: Discretizer, rows: Any) -> np.ndarray:
-    made = np.full((len(rows), len(discretizer.attributes)), np.nan, order="F")
-    for index, attribute in enumerate(discretizer.attributes):
-        column: Any = attribute.column
-        if attribute.edges is not None:
-            made[:, index] = line.positions(rows[attribute.name], column)
-    return associations.standardized(made)
+    def _cramers_v(self, a: int, b: int, counts: Four) -> list[np.ndarray]:
+        shape = (-1, self.sizes[a], self.sizes[b])
+        return [associations.cramers_v(table.reshape(shape)) for table in counts]
 
-
-def _fill_numbers(coded: Coded, found: np.ndarray) -> None:
-    """Write Pearson's correlations and correlation ratios into the associations."""
-    numeric, categorical = np.flatnonzero(coded.is_number), np.flatnonzero(~coded.is_number)
-    n_groups = coded.samples.n_groups
-    for index, sample in enumerate(coded.samples.all):
-        codes, numbers = coded.codes[index], coded.numbers[index]
-        if len(numeric):
-            correlations = associations.pearson(numbers[:, numeric], sample.groups, n_groups)
+    def _fill_numbers(self, found: np.ndarray) -> None:
+        """Write Pearson's correlations and correlation ratios into the associations."""
+        numeric, categorical = np.flatnonzero(self.is_number), np.flatnonzero(~self.is_number)
+        if len(numeric) == 0:
+            return
+        for of, rows in zip(found, self.rows, strict=True):
+            correlations = associations.pearson(rows.products())
             correlations[:, np.arange(len(numeric)), np.arange(len(numeric))] = np.nan
-            found[index][:, numeric[:, None], numeric[None, :]] = correlations
-        for a in categorical:
-            for b in numeric:
-                of = codes[:, a], coded.sizes[a], numbers[:, b], sample.groups, n_groups
-                found[index, :, a, b] = found[index, :, b, a] = associations.correlation_ratio(*of)
+            of[:, numeric[:, None], numeric[None, :]] = correlations
+            for a, moments in zip(categorical, rows.moments(categorical.tolist()), strict=True):
+                for b, of_number in zip(numeric, moments, strict=True):
+                    of[:, a, b] = of[:, b, a] = associations.correlation_ratio(*of_number)
+
+
+def binned(schema: Schema, train: Rows, n_bins: int = 20) -> Discretizer:
+    """Bins of about equal mass in the training sample, spikes in bins of their own.
+
+    Args:
+        schema: names the columns.
+        train: *Sensitive*. The sample.
+        n_bins: how many bins a number or time gets.
+    """
+    return Discretizer.by_counts(schema, train.counted(), n_bins)
+
+
+def total_variations(counts: Four) -> np.ndarray:
+    """Of synthetic, fresh and shuffled rows from training rows; shape (3, n_replicates)."""
+    train, *others = (contingency.shares(table) for table in counts)
+    return np.array([contingency.total_variation(train, other) for other in others])
+
+
+def _merged(attributes: tuple[Attribute, ...], train: Rows, most: int) -> tuple[Attribute, ...]:
+    """The attributes with no more than `most` codes each, the rarest in the training sample as one."""
+    large = [attribute for attribute in attributes if attribute.size > most]
+    if not large:
+        return attributes
+    codes = train.coded(large)
+    frequencies = [counts.sum(axis=0) for counts in codes.each([(i,) for i in range(len(large))])]
+    codes.close()
+    new = {
+        attribute.name: replace(attribute, group=contingency.merged_codes(frequency, most)[attribute.group])
+        for attribute, frequency in zip(large, frequencies, strict=True)
+    }
+    return tuple(new.get(attribute.name, attribute) for attribute in attributes)

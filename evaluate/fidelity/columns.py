@@ -7,22 +7,25 @@ there). Everything is on equally many rows: see `evaluate.fidelity.samples`. The
 shuffled columns are right one by one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity import contingency
+from evaluate.fidelity.coded import Four, binned, total_variations
 from evaluate.fidelity.column_figures import figure_of
-from evaluate.fidelity.distances import ChiSquare, Gaps, Line, chi_square
+from evaluate.fidelity.contingency import replicated
+from evaluate.fidelity.distances import ChiSquare, Gaps, chi_square
 from evaluate.fidelity.estimates import Distance, worst
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Sample, Samples
-from evaluate.intervals import Rate, clustered, newcombe
+from evaluate.fidelity.lines import LEVELS, MAX_VALUES, AnyLine, CellLine, too_many
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
+from evaluate.intervals import Rate, newcombe
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
-from synth.domain import Attribute, Discretizer, line
+from synth.domain import Attribute
 
 KINDS = ("tvd", "ks", "wasserstein")
 """Distances that are averaged over columns."""
@@ -40,14 +43,12 @@ class ColumnCounts:
         lines: values on the line for the four samples; none for a categorical or boolean column.
         missing: the share of missing values of the four samples; the interval counts rows of an entity that are alike
             as one piece of evidence.
-        n_groups: groups that half-samples are made of, 1 where there are none.
     """
 
     attribute: Attribute
-    counts: tuple[np.ndarray, ...]
-    lines: tuple[Line, ...] | None
+    counts: Four
+    lines: tuple[AnyLine, ...] | None
     missing: tuple[Rate, ...]
-    n_groups: int
 
     @property
     def name(self) -> str:
@@ -57,21 +58,19 @@ class ColumnCounts:
     @cached_property
     def tvd(self) -> np.ndarray:
         """Total variation from the training table; shape (3, n_replicates)."""
-        train, *others = (contingency.shares(table) for table in self.counts)
-        return np.array([contingency.total_variation(train, other) for other in others])
+        return total_variations(self.counts)
 
     @cached_property
     def on_the_line(self) -> dict[str, np.ndarray | str]:
         """Kolmogorov-Smirnov distance and Wasserstein / SD, each of shape (3, n_replicates), or why there is none."""
         if self.lines is None:
             return {}
-        train, *others = self.lines
-        if not any(len(found.values) for found in self.lines[:2]):
+        train, synthetic, *_ = self.lines
+        if train.is_empty and synthetic.is_empty:
             return dict.fromkeys(("ks", "wasserstein"), "there is no present value to compare")
-        gaps = [Gaps.between(train, other, self.n_groups) for other in others]
-        found: dict[str, np.ndarray | str] = {"ks": np.array([gap.kolmogorov_smirnov for gap in gaps])}
-        scale, moved = train.deviation(self.n_groups), np.array([gap.wasserstein for gap in gaps])
-        if any(len(of.values) == 0 for of in self.lines):
+        found: dict[str, np.ndarray | str] = {"ks": np.array([gaps.kolmogorov_smirnov for gaps in self.gaps])}
+        scale, moved = train.deviation(), np.array([gaps.wasserstein for gaps in self.gaps])
+        if any(of.is_empty for of in self.lines):
             found["wasserstein"] = "a table has no present value in this column, so that no distance is defined"
         elif not moved.any():
             found["wasserstein"] = moved
@@ -80,6 +79,13 @@ class ColumnCounts:
         else:
             found["wasserstein"] = moved / np.where(scale > 0, scale, scale[0])
         return found
+
+    @cached_property
+    def gaps(self) -> tuple[Gaps, ...]:
+        """Between training rows and synthetic, fresh and shuffled ones; of a number or time."""
+        assert self.lines is not None
+        train, *others = self.lines
+        return tuple(Gaps.between(train, other) for other in others)
 
     @cached_property
     def chi_squares(self) -> tuple[ChiSquare, ...]:
@@ -98,7 +104,7 @@ def measure(tables: Tables) -> Measurement:
         why = "the schema has no column that is learned"
         names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in names))
-    samples = Samples.draw(tables)
+    samples = AnySamples.of(tables)
     columns = compared_columns(tables, samples)
     measured: list[Estimate | Failure] = []
     for kind in KINDS:
@@ -114,27 +120,31 @@ def measure(tables: Tables) -> Measurement:
     )
 
 
-def compared_columns(tables: Tables, samples: Samples) -> list[ColumnCounts]:
+def compared_columns(tables: Tables, samples: AnySamples[Any]) -> list[ColumnCounts]:
     """Every learned column of the samples, in the bins of the training sample."""
-    discretizer = Discretizer.by_quantiles(tables.schema, samples.train.rows)
-    codes = [discretizer.encode(sample.rows) for sample in samples.all]
-    made = []
-    for index, attribute in enumerate(discretizer.attributes):
-        counts = tuple(
-            contingency.counts(code[:, index], attribute.size, sample.groups, samples.n_groups)
-            for code, sample in zip(codes, samples.all, strict=True)
+    attributes = binned(tables.schema, samples.train).attributes
+    with ExitStack() as stack:
+        coded = [stack.enter_context(closing(sample.coded(attributes))) for sample in samples.all]
+        alone = [(index,) for index in range(len(attributes))]
+        counted = list(zip(*(codes.each(alone) for codes in coded), strict=True))
+    lines, missing = _lines(samples), [sample.missing() for sample in samples.all]
+    return [
+        ColumnCounts(
+            attribute, tuple(replicated(counts) for counts in found), lines.get(attribute.name),
+            tuple(of[attribute.name] for of in missing),
         )
-        gone = (code[:, index] == attribute.size - 1 for code in codes)
-        missing = tuple(clustered(of, sample.units) for of, sample in zip(gone, samples.all, strict=True))
-        made.append(ColumnCounts(attribute, counts, _lines(attribute, samples.all), missing, samples.n_groups))
-    return made
+        for attribute, found in zip(attributes, counted, strict=True)
+    ]  # fmt: skip
 
 
-def _lines(attribute: Attribute, compared: tuple[Sample, ...]) -> tuple[Line, ...] | None:
-    if attribute.edges is None:
-        return None
-    column: Any = attribute.column
-    return tuple(Line.of(line.positions(s.rows[attribute.name], column), s.groups) for s in compared)
+def _lines(samples: AnySamples[Any]) -> Mapping[str, tuple[AnyLine, ...]]:
+    """Values of each number and time in the four samples, in cells where one of them has too many."""
+    n_values = [sample.n_values() for sample in samples.all]
+    grids = {
+        name: samples.train.grid(name) if too_many(max(of[name] for of in n_values)) else None for name in n_values[0]
+    }
+    found = [sample.lines(grids) for sample in samples.all]
+    return {name: tuple(lines[name] for lines in found) for name in grids}
 
 
 def _means(kind: str, columns: Iterable[ColumnCounts], n: int) -> list[Estimate | Failure]:
@@ -172,16 +182,24 @@ def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
         if isinstance(distance, str):
             measured += [Failure(name, "skipped", distance, subject) for name in names]
         elif distance is not None:
-            note = _alone(column) if kind == "ks" else ""
+            note = _note(kind, column)
             alone = Distance(distance, n, bound=_BOUNDS[kind])
             measured += [alone.plain(names[0], subject=subject, note=note), alone.excess(names[1], subject=subject)]
     return measured if column.lines is not None else [*measured, *_chi_square(column, n)]
 
 
-def _alone(column: ColumnCounts) -> str:
-    assert column.lines is not None
-    both = all(len(found.values) for found in column.lines[:2])
-    return "" if both else "One side has no present value, which counts as the largest distance."
+def _note(kind: str, column: ColumnCounts) -> str:
+    """What is to be known of a distance on the line."""
+    if kind == "tvd" or column.lines is None:
+        return ""
+    train, synthetic, *_ = column.lines
+    notes = []
+    if kind == "ks" and (train.is_empty or synthetic.is_empty):
+        notes.append("One side has no present value, which counts as the largest distance.")
+    if isinstance(train, CellLine):
+        most = 1 / LEVELS if kind == "ks" else column.gaps[SYNTHETIC].area_error / train.deviation()[0]
+        notes.append(f"Of more than {MAX_VALUES:,} distinct values, in cells: it is larger by {most:.2g} at most.")
+    return " ".join(notes)
 
 
 def _chi_square(column: ColumnCounts, n: int) -> list[Estimate]:

@@ -8,23 +8,19 @@ MAX_CODES = {2: 50, 3: 12}
 """Codes that a column has at most where so many columns are counted together."""
 
 
-def counts(codes: np.ndarray, n_codes: int, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """How often each code occurs, on all rows and on each half-sample.
+def replicated(counts: np.ndarray) -> np.ndarray:
+    """Counts on all rows and on each half-sample, from counts by group.
 
     Args:
-        codes: in [0, n_codes), shape (n,).
-        n_codes: how many codes there are.
-        groups: in [0, n_groups), shape (n,).
-        n_groups: how many groups there are, 16 or 1.
+        counts: how often each code occurs in each group, shape (n_groups, n_codes).
 
     Returns:
         Shape (n_replicates, n_codes), float64; the first row is of all rows.
 
-    >>> counts(np.array([0, 1, 1]), 2, np.array([0, 0, 0]), 1)
+    >>> replicated(np.array([[1, 2]]))
     array([[1., 2.]])
     """
-    cells = np.bincount(groups * np.int64(n_codes) + codes, minlength=n_groups * n_codes).reshape(n_groups, n_codes)
-    return replicate_groups(n_groups) @ cells.astype(np.float64)
+    return replicate_groups(len(counts)) @ counts.astype(np.float64)
 
 
 def shares(table: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ the share of associations that is kept is on equally many rows: see `evaluate.fi
 """
 
 import itertools
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from evaluate.fidelity.coded import KINDS, Coded
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.kept import association_kept
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples, Samples
 from evaluate.fidelity.spearman import spearman
 from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate, Failure
@@ -33,11 +34,14 @@ def measure(tables: Tables) -> Measurement:
     if len(tables.schema.learned) < 2:
         why = "the schema has fewer than two columns that are learned, so there is no pair"
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
-    samples = Samples.draw(tables)
-    coded, whole = Coded.of(tables, samples), Coded.of(tables, Samples.draw(tables, whole=True))
-    tvd, found, n = _tvd(coded), coded.associations(), samples.n
+    samples = AnySamples.of(tables)
+    with closing(Coded.of(tables, samples.whole())) as whole:
+        kept = association_kept(whole.associations(), whole.samples.n)
+    with closing(Coded.of(tables, samples)) as coded:
+        tvd, found = coded.pairwise()
+    n = samples.n
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    measured = [*_associations(coded, found), association_kept(whole.associations(), whole.samples.n)]
+    measured = [*_associations(tables, coded, found), kept]
     mean = Distance(np.mean([tvd[:, :, a, b] for a, b in pairs], axis=0), n, len(pairs))
     measured += of_cliques("pairs", mean)
     names = [tuple(coded.columns[i] for i in pair) for pair in pairs]
@@ -60,33 +64,36 @@ def of_cliques(family: str, mean: Distance) -> list[Estimate | Failure]:
     ]
 
 
-def _tvd(coded: Coded) -> np.ndarray:
-    """Total variation from train of all pairs, of a column alone on the diagonal; shape (3, n_replicates, d, d)."""
-    d, n_replicates = len(coded.columns), len(replicate_groups(coded.samples.n_groups))
-    tvd = np.zeros((3, n_replicates, d, d))
-    for a in range(d):
-        tvd[:, :, a, a] = coded.tvd(a)
-        for b in range(a + 1, d):
-            tvd[:, :, a, b] = tvd[:, :, b, a] = coded.tvd(a, b)
-    return tvd
-
-
-def _associations(coded: Coded, found: np.ndarray) -> list[Estimate | Failure]:
+def _associations(tables: Tables, coded: Coded, found: np.ndarray) -> list[Estimate | Failure]:
     """The mean difference for each kind of association, then over all pairs, as it is and beyond a fresh sample."""
     pairs = {(a, b): coded.kind(a, b) for a, b in itertools.combinations(range(len(coded.columns)), 2)}
-    ranked = np.array(
-        [spearman(n, s.groups, coded.samples.n_groups) for n, s in zip(coded.numbers, coded.samples.all, strict=True)]
-    )
     measured: list[Estimate | Failure] = []
     for kind in _ASSOCIATIONS:
         of_kind = {"association": None, "spearman": "pearson"}.get(kind, kind)
         chosen = [pair for pair, of in pairs.items() if of_kind in (None, of)]
-        measured += _of_kind(f"pairs.{kind}", ranked if kind == "spearman" else found, chosen, coded.samples.n)
+        if kind == "spearman":
+            measured += _ranked(tables, coded, chosen)
+        else:
+            measured += _of_kind(f"pairs.{kind}", found, chosen, coded.samples.n)
     return measured
 
 
-def _of_kind(name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int) -> list[Estimate | Failure]:
-    """The mean difference from train over the pairs whose association is defined there."""
+def _ranked(tables: Tables, coded: Coded, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
+    """Spearman's, which takes rows: of a table that stays where it is stored, those of its sample in memory."""
+    samples = coded.samples if tables.stored is None else Samples.draw(tables)
+    numeric = np.flatnonzero(coded.is_number)
+    d, n_replicates = len(coded.columns), len(replicate_groups(samples.n_groups))
+    found = np.full((4, n_replicates, d, d), np.nan)
+    for of, sample in zip(found, samples.all, strict=True):
+        of[:, numeric[:, None], numeric[None, :]] = spearman(sample.numbers, sample.groups, samples.n_groups)
+    sampled = "" if tables.stored is None else f" On samples of {samples.n:,} rows that were drawn from the tables."
+    return _of_kind("pairs.spearman", found, pairs, samples.n, sampled)
+
+
+def _of_kind(
+    name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int, further: str = ""
+) -> list[Estimate | Failure]:
+    """The mean difference from train over the pairs whose association is defined there; `further` ends the note."""
     names = (f"{name}.mean", f"{name}.excess")
     if not pairs:
         return [Failure(of, "skipped", "the schema has no pair of columns of this kind") for of in names]
@@ -101,6 +108,7 @@ def _of_kind(name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int)
     note = f"Over {int(defined.sum()):,} of {len(pairs):,} pairs"
     note += "." if defined.all() else "; the others have a constant column in the training table."
     note += f" {lost:,} with a constant synthetic column count as no association." if lost else ""
+    note += further
     return [mean.plain(names[0], note=note), mean.excess(names[1], note=note)]
 
 

@@ -2,83 +2,138 @@
 
 Synthetic, fresh and shuffled rows are cut to one n, so that what a small sample adds to a distance is the same for all
 three and cancels in their differences. The fresh rows are of the whole holdout: its halves are for attacks and models.
-Of larger tables a sample is taken; what that costs is in the intervals, as they are those of a smaller table.
+Of tables larger than `Real.n_rows` a sample is taken; what that costs is in the intervals, as they are those of a
+smaller table. Shuffled rows are the training rows in their seeded order, each column moved along it by an offset of its
+own, around the end: right in each column, and pairs of columns are of rows that stand nowhere near each other.
 """
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
-import pandas as pd
 
+from evaluate.fidelity.compared import Rows
+from evaluate.fidelity.held_rows import HeldRows, HeldTable, moved
 from evaluate.intervals import N_GROUPS
-from evaluate.sampling import entity_codes
-from evaluate.tables import SIDES, Side, Tables
+from evaluate.tables import N_ROWS, Side, Tables
+from synth.schema import Schema
+
+if TYPE_CHECKING:  # its libraries are slow to import
+    from evaluate.fidelity.stored_rows import StoredSource
 
 SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
 """Order of the landmarks in every array that has one entry for each."""
-MAX_ROWS = 50_000
-"""Rows of each table that are compared at most."""
+
+MAX_ROWS = N_ROWS
+"""Rows of each table that are compared at most, unless more are asked for."""
+_SOURCES = "fidelity sources"
+
+AnyRows = TypeVar("AnyRows", bound=Rows, covariant=True)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Rows of one table and the group of each.
+class Source(Protocol[AnyRows]):
+    """A table in seeded order, from which rows are cut."""
 
-    Attributes:
-        rows: canonical, shape (n, columns).
-        groups: which group of the half-samples a row belongs to, in [0, n_groups), whole entities together; shape (n,).
-        units: entity of each row, or a number of its own, from 0 in random order; shape (n,).
-    """
+    @property
+    def n_rows(self) -> int:
+        """Rows that may be compared at most."""
 
-    rows: pd.DataFrame
-    groups: np.ndarray
-    units: np.ndarray
+    def n_units(self, n_rows: int) -> int:
+        """Entities of the first rows, or these rows."""
+
+    def cut(self, n_rows: int, n_groups: int) -> AnyRows:
+        """The first rows, in so many groups."""
 
 
-@dataclass(frozen=True)
-class Samples:
+Sources = tuple[Source[AnyRows], Source[AnyRows], Source[AnyRows], Source[AnyRows]]
+
+
+@dataclass(frozen=True, eq=False)
+class AnySamples(Generic[AnyRows]):
     """The training table and what is compared with it.
 
     Attributes:
         train: *Sensitive*. The training rows.
         others: synthetic, fresh and shuffled rows, in this order, n of each unless they are whole.
         n_groups: groups that half-samples are made of; 1 where there are too few rows for an interval.
+        n_holdout: rows of the whole holdout.
+        sources: *Sensitive*. What they were cut from: training, synthetic, fresh and shuffled rows.
     """
 
-    train: Sample
-    others: tuple[Sample, Sample, Sample]
+    train: AnyRows
+    others: tuple[AnyRows, AnyRows, AnyRows]
     n_groups: int
+    n_holdout: int
+    sources: Sources[AnyRows] = field(repr=False)
 
-    @classmethod
-    def draw(cls, tables: Tables, *, whole: bool = False) -> Self:
-        """The samples of one evaluation, by its seed; they do not depend on the order of rows.
+    @staticmethod
+    def draw(tables: Tables) -> "AnySamples[HeldRows]":
+        """The samples of one evaluation from the rows in memory, by its seed; they do not depend on the order of rows.
 
         Args:
             tables: *Sensitive*. As `Tables.prepare` gives them.
-            whole: do not cut to one n, but take all rows, as many as train has at most: for figures that a small sample
-                does not bias.
         """
-        n_train = min(len(tables.train), MAX_ROWS)
-        n = n_train if whole else min(len(tables.synthetic), len(tables.holdout), MAX_ROWS)
-        drawn = [_draw(tables, side, n_train if side == "train" else n) for side in SIDES]
-        n_groups = N_GROUPS if min(int(units.max()) + 1 for _, units in drawn) >= N_GROUPS else 1
-        train, synthetic, fresh, shuffled = (Sample(rows, units % n_groups, units) for rows, units in drawn)
-        return cls(train, (synthetic, fresh, shuffled), n_groups)
+        holdout = tables.holdout
+        train = HeldTable.drawn(tables.train, tables.order("train"), tables)
+        synthetic = HeldTable.drawn(tables.synthetic, tables.order("synthetic"), tables)
+        fresh = HeldTable.drawn(holdout, tables.order("holdout"), tables)
+        shuffled = moved(train, offsets(tables.schema, train.n_rows, tables.seed))
+        return _cut((train, synthetic, fresh, shuffled), len(holdout))
+
+    @staticmethod
+    def of(tables: Tables) -> "AnySamples[Any]":
+        """The samples of one evaluation, from where its tables are."""
+        if tables.stored is None:
+            return AnySamples.draw(tables)
+        if _SOURCES not in tables.kept_of_real:
+            train, fresh = _stored(tables, "train"), _stored(tables, "holdout")
+            shuffled = train.moved(offsets(tables.schema, train.n_rows, tables.seed))
+            tables.kept_of_real[_SOURCES] = train, fresh, shuffled, len(tables.stored.holdout)
+        if _SOURCES not in tables.kept:
+            tables.kept[_SOURCES] = _stored(tables, "synthetic")
+        train, fresh, shuffled, n_holdout = tables.kept_of_real[_SOURCES]
+        return _cut((train, tables.kept[_SOURCES], fresh, shuffled), n_holdout)
+
+    def whole(self) -> "AnySamples[AnyRows]":
+        """All rows, as many as train has at most, not cut to one n: for figures that a small sample does not bias."""
+        return _cut(self.sources, self.n_holdout, self.train.n_rows)
 
     @property
     def n(self) -> int:
         """Synthetic rows that are compared with the training table."""
-        return len(self.others[SYNTHETIC].rows)
+        return self.others[SYNTHETIC].n_rows
 
     @property
-    def all(self) -> tuple[Sample, Sample, Sample, Sample]:
+    def all(self) -> tuple[AnyRows, AnyRows, AnyRows, AnyRows]:
         """The training rows, then the others."""
         return (self.train, *self.others)
 
 
-def _draw(tables: Tables, side: Side, n: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """A sample of at most n rows, and the unit (entity, or row) of each, numbered from 0 in random order."""
-    frame, order = getattr(tables, side), tables.order(side)[:n]
-    units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
-    return frame.iloc[order].reset_index(drop=True), units
+Samples = AnySamples[HeldRows]
+"""Those of rows in memory."""
+
+
+def _stored(tables: Tables, side: Side) -> "StoredSource":
+    from evaluate.fidelity.stored_rows import StoredSource
+
+    assert tables.stored is not None
+    return StoredSource.drawn(tables.stored.drawn(side, tables.n_rows), tables.schema)
+
+
+def _cut(sources: Sources[AnyRows], n_holdout: int, n: int | None = None) -> AnySamples[AnyRows]:
+    """At most n rows of each source but the training table, or as many as the smaller of synthetic and fresh rows."""
+    train, *rest = sources
+    n = min(rest[SYNTHETIC].n_rows, rest[FRESH].n_rows) if n is None else n
+    sizes = [train.n_rows, *(min(n, source.n_rows) for source in rest)]
+    n_units = min(source.n_units(size) for source, size in zip(sources, sizes, strict=True))
+    n_groups = N_GROUPS if n_units >= N_GROUPS else 1
+    first, *others = (source.cut(size, n_groups) for source, size in zip(sources, sizes, strict=True))
+    return AnySamples(first, tuple(others), n_groups, n_holdout, sources)  # type: ignore[arg-type]
+
+
+def offsets(schema: Schema, n_rows: int, seed: int) -> Mapping[str, int]:
+    """How far each learned column of the shuffled rows is moved: all differently, where there are rows enough."""
+    names = sorted(schema.learned)
+    drawn = np.random.default_rng([seed, 12]).permutation(max(n_rows, len(names)))[: len(names)] % n_rows
+    return dict(zip(names, drawn.tolist(), strict=True))

@@ -7,11 +7,13 @@ honest rows coincide too: only the excess over fresh rows speaks of copying, and
 
 import numpy as np
 
-from evaluate.intervals import clustered, newcombe
+from evaluate.intervals import Rate, clustered, newcombe
 from evaluate.privacy.multiset import measure_multiset
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Measurement, Tables
+
+MEASURES = ("privacy.copies", "privacy.copies.unique")
 
 
 def measure(tables: Tables) -> Measurement:
@@ -19,22 +21,34 @@ def measure(tables: Tables) -> Measurement:
 
     Estimates: `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that occur once in the training
     table: the ones that single somebody out), `privacy.copies.unique.excess`, `privacy.multiset`.
+
+    Of tables that stay where they are stored, all rows are compared there.
     """
-    train = learned_keys(tables.train, tables.schema)
-    distinct, counts = np.unique(train, return_counts=True)
+    if tables.stored is not None:
+        from evaluate.privacy import stored_copies
+
+        return stored_copies.measure(tables, tables.stored)
+    distinct, counts = np.unique(learned_keys(tables.train, tables.schema), return_counts=True)
+    frames, n = (tables.synthetic, tables.fresh), len(tables.synthetic)
+    keys = [learned_keys(frame, tables.schema) for frame in frames]
+    units = [entity_codes(frame, tables.schema) for frame in frames]
     estimates: list[Estimate] = []
-    for measure_name, targets in (("privacy.copies", distinct), ("privacy.copies.unique", distinct[counts == 1])):
-        estimates += _shares(measure_name, targets, tables)
+    for name, targets in zip(MEASURES, (distinct, distinct[counts == 1]), strict=True):
+        synthetic, fresh = (clustered(np.isin(k, targets), u) for k, u in zip(keys, units, strict=True))
+        estimates += shares(name, synthetic, fresh, n)
     multiset = measure_multiset(tables)
     return Measurement((*estimates, *multiset.estimates), multiset.failures)
 
 
-def _shares(name: str, targets: np.ndarray, tables: Tables) -> list[Estimate]:
-    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows."""
-    rows = [np.isin(learned_keys(frame, tables.schema), targets) for frame in (tables.synthetic, tables.fresh)]
-    frames = (tables.synthetic, tables.fresh)
-    synthetic, fresh = (clustered(r, entity_codes(f, tables.schema)) for r, f in zip(rows, frames, strict=True))
-    n = len(tables.synthetic)
+def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
+    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows.
+
+    Args:
+        name: of the measure.
+        synthetic: the share among synthetic rows.
+        fresh: the share among fresh rows.
+        n: synthetic rows.
+    """
     excess = newcombe(synthetic, fresh)
     among = "a training row that occurs once" if name.endswith("unique") else "a training row"
     return [

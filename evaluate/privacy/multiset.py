@@ -48,10 +48,12 @@ class Counts:
     Attributes:
         train: *Sensitive*. Counts among the n training rows, shape (K,).
         other: counts among the m rows of the other table, shape (K,); no row has both counts zero.
+        times: how many distinct rows have these counts, shape (K,); none: one each.
     """
 
     train: np.ndarray
     other: np.ndarray
+    times: np.ndarray | None = None
 
     @property
     def both(self) -> np.ndarray:
@@ -93,14 +95,25 @@ class ChiSquare:
 
 def measure_multiset(tables: Tables) -> Measurement:
     """The estimate `privacy.multiset`, or why this table cannot carry it."""
+    return multiset_of(compare(tables, tables.synthetic), len(tables.train), len(tables.synthetic), tables)
+
+
+def multiset_of(synthetic: ChiSquare, n_train: int, n_synthetic: int, tables: Tables) -> Measurement:
+    """The estimate `privacy.multiset`, or why this table cannot carry it.
+
+    Args:
+        synthetic: of the synthetic table.
+        n_train: rows of the training table that it was compared with.
+        n_synthetic: its rows.
+        tables: *Sensitive*. Give the landmarks.
+    """
     name = "privacy.multiset"
-    synthetic = compare(tables, tables.synthetic)
     if synthetic.told_by_chance:
         message = "too few different rows: an independent sample may match the training table's row counts by chance"
         return Measurement(failures=(Failure(name, "skipped", message),))
     value, low, high = synthetic.dispersion
     fresh, shuffled = (compare(tables, frame) for frame in (tables.fresh, tables.shuffled))
-    drawn = len(tables.train) / (len(tables.train) + len(tables.synthetic))
+    drawn = n_train / (n_train + n_synthetic)
     note = (
         "distance of the row counts from the training table's: 1 as an independent sample, 0 an exact copy, "
         f"{drawn:.2f} rows drawn at random from the training table"
@@ -108,7 +121,7 @@ def measure_multiset(tables: Tables) -> Measurement:
     return Measurement(
         estimates=(
             Estimate(
-                name, value, len(tables.synthetic), "higher", low=low, high=high, note=note,
+                name, value, n_synthetic, "higher", low=low, high=high, note=note,
                 reference=fresh.statistic / fresh.mean if fresh.mean > 0 else None,
                 floor=shuffled.statistic / shuffled.mean if shuffled.mean > 0 else None,
             ),
@@ -123,37 +136,38 @@ def compare(tables: Tables, other: pd.DataFrame) -> ChiSquare:
 
 def chi_square(strata: list[Counts]) -> ChiSquare:
     """The two-sample chi-square, summed over strata; strata that one table lacks do not count."""
-    parts = [_one(counts) for counts in strata if counts.train.sum() and counts.other.sum()]
+    parts = [_one(counts) for counts in strata if counts.train.any() and counts.other.any()]
     sums = np.array(parts).reshape(-1, 4).sum(axis=0)
     return ChiSquare(*(float(number) for number in sums))
 
 
 def _one(counts: Counts) -> tuple[float, float, float, float]:
     both = counts.both.astype(np.float64)
-    n, m, K = float(counts.train.sum()), float(counts.other.sum()), len(both)
+    times = np.ones(len(both)) if counts.times is None else counts.times.astype(np.float64)
+    n, m, K = float((times * counts.train).sum()), float((times * counts.other).sum()), float(times.sum())
     N = n + m
-    statistic = float((((counts.train - both * n / N) ** 2) / both).sum() * N * N / (n * m))
+    statistic = float((times * ((counts.train - both * n / N) ** 2) / both).sum() * N * N / (n * m))
     mean = (K - 1) * N / (N - 1)
-    return statistic, mean, _variance(n, m, both), _log_chance(n, m, both)
+    return statistic, mean, _variance(n, m, both, times), _log_chance(n, m, both, times)
 
 
-def _variance(n: float, m: float, both: np.ndarray) -> float:
+def _variance(n: float, m: float, both: np.ndarray, times: np.ndarray) -> float:
     """The exact variance of the chi-square given all margins; 0 for tables too small for the formula."""
-    N, K = n + m, len(both)
+    N, K = n + m, float(times.sum())
     if N <= 3 or K < 2:
         return 0.0
     rows = (N * (1 / n + 1 / m) - 4) / (N - 2)
-    columns = (N * float((1 / both).sum()) - K * K) / (N - 2)
+    columns = (N * float((times / both).sum()) - K * K) / (N - 2)
     first, second = (N - 2) / (N - 1), (N - K) * (K - 1) / (N - 1)
     return max(0.0, 2 * N / (N - 3) * (first - rows) * (second - columns) + N * N / (N - 1) * rows * columns)
 
 
-def _log_chance(n: float, m: float, both: np.ndarray) -> float:
+def _log_chance(n: float, m: float, both: np.ndarray, times: np.ndarray) -> float:
     """Logarithm of the probability of the most even split of the counts (multivariate hypergeometric)."""
     share = np.round(both * n / (n + m))
     ways = special.gammaln(both + 1) - special.gammaln(share + 1) - special.gammaln(both - share + 1)
     all_ways = special.gammaln(n + m + 1) - special.gammaln(n + 1) - special.gammaln(m + 1)
-    return min(0.0, float(ways.sum() - all_ways))
+    return min(0.0, float((times * ways).sum() - all_ways))
 
 
 def _strata(tables: Tables, other: pd.DataFrame) -> list[Counts]:

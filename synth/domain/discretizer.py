@@ -180,13 +180,27 @@ class Discretizer:
             train: *Sensitive*. Conforming to the schema.
             n_bins: how many bins a number or time gets.
         """
+        counted = {}
+        for name in schema.learned:
+            column = schema.columns[name]
+            if not isinstance(column, CategoricalColumn | BooleanColumn):
+                found = line.positions(train[name], column)  # type: ignore[arg-type]
+                counted[name] = np.unique(found[~np.isnan(found)], return_counts=True)
+        return cls.by_counts(schema, counted, n_bins)
+
+    @classmethod
+    def by_counts(cls, schema: Schema, counted: Mapping[str, tuple[np.ndarray, np.ndarray]], n_bins: int = 20) -> Self:
+        """What `by_quantiles` makes, from the counts of a training table.
+
+        Args:
+            schema: names the columns.
+            counted: *Sensitive*. For each number or time the places that hold a value, ascending, and how many each.
+            n_bins: how many bins a number or time gets.
+        """
         made = []
         for name in schema.learned:
             column = schema.columns[name]
-            edges = None
-            if not isinstance(column, CategoricalColumn | BooleanColumn):
-                present = line.positions(train[name], column)  # type: ignore[arg-type]
-                edges = grid.quantile_edges(present[~np.isnan(present)], column, n_bins)  # type: ignore[arg-type]
+            edges = grid.quantile_edges(*counted[name], column, n_bins) if name in counted else None  # type: ignore[arg-type]
             made.append(_attribute(name, column, edges))
         return cls(tuple(made))
 

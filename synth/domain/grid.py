@@ -34,22 +34,43 @@ def declared_groups(column: line.LineColumn, edges: np.ndarray) -> np.ndarray | 
     return np.searchsorted(inner, edges[:-1], side="right").astype(np.int64)
 
 
-def quantile_edges(positions: np.ndarray, column: line.LineColumn, n_bins: int) -> np.ndarray:
+def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: line.LineColumn, n_bins: int) -> np.ndarray:
     """Edges of about `n_bins` half-open bins of equal mass, every frequent value in a bin of its own.
 
     Args:
-        positions: *Sensitive*. Present values on the line, shape (n,).
+        distinct: *Sensitive*. The places on the line that hold a value, ascending, shape (n_places,).
+        counts: *Sensitive*. How many values each of them holds, shape (n_places,).
         column: gives bounds and precision.
         n_bins: how many bins; a value that would fill one alone gets its own.
     """
     low, high = line.bounds(column)
     unit = line.step(column)
-    distinct, counts = np.unique(positions, return_counts=True)
-    spikes = distinct if len(distinct) <= n_bins else distinct[counts * n_bins >= len(positions)]
+    alone = counts * n_bins >= counts.sum() if len(distinct) > n_bins else np.ones(len(distinct), dtype=bool)
+    spikes = distinct[alone]
     after = spikes + unit if unit is not None else np.nextafter(spikes, np.inf)
-    rest = positions[~np.isin(positions, spikes)]
-    edges = np.quantile(rest, np.linspace(0, 1, n_bins + 1), method="inverted_cdf") if len(rest) else rest
-    return _close(np.concatenate([spikes, after, edges]), low, high, unit)
+    rest = quantiles(distinct[~alone], counts[~alone], n_bins)
+    return _close(np.concatenate([spikes, after, rest]), low, high, unit)
+
+
+def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarray:
+    """The values at even shares of a table, from the least to the largest: NumPy's "inverted_cdf" of counted values.
+
+    Args:
+        distinct: ascending, shape (n_places,).
+        counts: how often each occurs, shape (n_places,).
+        n_bins: how many shares.
+
+    Returns:
+        Shape (n_bins + 1,); empty where there is no value.
+
+    >>> quantiles(np.array([1.0, 2.0, 7.0]), np.array([2, 1, 1]), 2)
+    array([1., 1., 7.])
+    """
+    if len(distinct) == 0:
+        return distinct
+    up_to = np.cumsum(counts)
+    ranks = np.maximum(np.ceil(up_to[-1] * np.linspace(0, 1, n_bins + 1) - 1), 0)
+    return np.asarray(distinct[np.searchsorted(up_to, ranks, side="right")])
 
 
 def _declared(column: line.LineColumn) -> np.ndarray:

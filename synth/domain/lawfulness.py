@@ -53,6 +53,21 @@ def repeated(
     return np.asarray(known.duplicated(keep=keep).to_numpy() & ~missing)
 
 
+def key_hashes(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """For each row 64 bits that equal values of a key share, uint64, and whether its key is whole; shape (n,) both.
+
+    Args:
+        frame: in canonical form.
+        constraint: names the columns.
+        columns: of the schema.
+    """
+    known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
+    for name in known.select_dtypes(np.float64):
+        known[name] += 0.0  # zero has a sign, which no comparison sees
+    whole = np.asarray(known.notna().to_numpy().all(axis=1))
+    return pd.util.hash_pandas_object(known, index=False).to_numpy(), whole
+
+
 def _told_apart(series: pd.Series, column: Column) -> pd.Series:
     """The column in a form in which equal values are equal: one instant, whatever its offset."""
     if isinstance(column, DatetimeColumn):

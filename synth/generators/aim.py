@@ -6,7 +6,7 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022 (2201.12677), Algorithms 2 and 3.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,9 @@ from synth.marginals import MarkovRandomField, Measurement, Workload
 from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
 
 N_STAGES = 3
 """The noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand."""
@@ -135,7 +138,7 @@ class Aim(PrivateGenerator):
 
     def fit(
         self,
-        train: pd.DataFrame,
+        train: "pd.DataFrame | StoredTable",
         schema: Schema,
         *,
         seed: int = 0,
@@ -145,7 +148,7 @@ class Aim(PrivateGenerator):
         """A model of the table.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
             schema: declared, where epsilon is set.
             seed: for drawing from models on the way, which reads released numbers only; noise never takes one.
             progress: told what is being done.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,10 +11,14 @@ from synth.dp.budget import Budget
 from synth.dp.calibration import EPSILON_RANGE, Plan, calibrate, resolve_delta
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError, SchemaError
+from synth.errors import JobError, ModelError, SchemaError
 from synth.generators.overhead import with_overhead
+from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
 
 
 class Model(Protocol):
@@ -43,6 +47,7 @@ class Model(Protocol):
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
         progress: Progress = quiet,
+        part: Part | None = None,
     ) -> pd.DataFrame:
         """A synthetic table with the real table's columns, order, dtypes, precision and bounds.
 
@@ -51,6 +56,7 @@ class Model(Protocol):
             seed: the same seed gives the same table; none draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing).
             progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
         Raises:
             JobError: the model cannot give such rows, or so few; nothing was drawn.
@@ -72,6 +78,8 @@ class Generator(BaseModel):
     """Whether it takes epsilon at all."""
     unsaved: ClassVar[str | None] = None
     """Why its models cannot be saved; none: they can."""
+    stored: ClassVar[bool] = True
+    """Whether it is fitted on tables that stay where they are stored, too."""
 
     @property
     def promises(self) -> bool:
@@ -90,6 +98,18 @@ class Generator(BaseModel):
         if not schema.learned:
             raise SchemaError(
                 "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"
+            )
+
+    def check_held(self, train: object) -> None:
+        """Refuse a table that is not held in memory.
+
+        Raises:
+            JobError: it stays where it is stored; nothing was read.
+        """
+        if not isinstance(train, pd.DataFrame):
+            raise JobError(
+                f"generator={self.name!r} is fitted on rows in memory, and this table stays where it is stored; take a "
+                "sample of its rows and read that with `synth.read_table`, or choose mst, aim, ctgan or tvae"
             )
 
     def check_saving(self) -> None:
@@ -171,7 +191,7 @@ class PrivateGenerator(Generator):
 
     def fit(
         self,
-        train: pd.DataFrame,
+        train: "pd.DataFrame | StoredTable",
         schema: Schema,
         *,
         seed: int = 0,
@@ -181,7 +201,7 @@ class PrivateGenerator(Generator):
         """A model of the training table.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
             schema: declared, where epsilon is set.
             seed: for everything but the noise of a private fit.
             progress: told what is being done.

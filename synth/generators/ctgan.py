@@ -81,7 +81,7 @@ class Ctgan(NeuralGenerator):
 
         wanted = asked(self, *SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
         spec = CtganSpec(batch_size=self.batch_size, pac=self.pac, precision=self.precision, **wanted)
-        training = CtganTraining(spec, rows.encoded, rows.layout, device)
+        training = CtganTraining(spec, rows.encoded, rows.layout, device, rows.room)
         train(training, self.epochs, course)
         return CtganNetwork(rows.layout, training.generator.cpu().eval(), training.conditions.frequencies())
 
@@ -91,13 +91,11 @@ class Ctgan(NeuralGenerator):
         from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
         from synth.neural.released import released_shares
         from synth.neural.training import train_privately
-        from synth.neural.units import Units
 
         wanted = asked(self, *SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
         spec = PrivateCtganSpec(critic=self.critic, max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
-        units = Units.of(rows.encoded, rows.entities, rows.max_rows_per_unit)
         training = PrivateCtganTraining(
-            spec, units, rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
+            spec, rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
         )  # fmt: skip
         train_privately(training, rows.event, budget, course)
         shares = released_shares(rows.one_way, rows.layout)

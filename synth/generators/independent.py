@@ -1,6 +1,6 @@
 """Columns on their own: right in each column, nothing between them. The floor that every generator has to beat."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 from pydantic import Field
@@ -16,6 +16,9 @@ from synth.marginals import estimate
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
 
 class Independent(PrivateGenerator):
     """One noisy histogram per column; rows are drawn column by column."""
@@ -30,7 +33,7 @@ class Independent(PrivateGenerator):
 
     def fit(
         self,
-        train: pd.DataFrame,
+        train: "pd.DataFrame | StoredTable",
         schema: Schema,
         *,
         seed: int = 0,
@@ -40,7 +43,7 @@ class Independent(PrivateGenerator):
         """A model of the columns.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
             schema: declared, where epsilon is set.
             seed: unused; noise never takes one, and nothing else is drawn.
             progress: told what is being done.

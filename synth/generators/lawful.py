@@ -16,28 +16,33 @@ from synth.columns import BooleanColumn, CategoricalColumn, Column
 from synth.constraints import Constraint, Formula, Unique
 from synth.constraints.checking import in_order
 from synth.domain import line
-from synth.domain.lawfulness import broken, compute, repeated
+from synth.domain.lawfulness import broken, compute, key_hashes, repeated
 from synth.errors import ModelError
+from synth.part import Part
 from synth.schema import Schema
 
 REJECTED = "rejected"
 """Key in `attrs` of a sampled table: rows that were drawn and broke a constraint."""
 LEAST_ACCEPTED = 1e-3
 """Share of lawful rows below which drawing on is given up, once `ENOUGH` rows are drawn."""
-ENOUGH, MAX_BATCHES = 20_000, 200
+ENOUGH, MAX_BATCHES = 20_000, 2_000
 MAX_OVERSAMPLED = 10
 """How many times the wanted rows one batch draws at most."""
+LARGEST_BATCH = 1_000_000
+"""Rows that one batch draws at most, unless more are wanted: it is in memory as a whole."""
 
 Draw = Callable[[int], pd.DataFrame]
 
 
-def draw_lawful(draw: Draw, n_rows: int, schema: Schema) -> pd.DataFrame:
+def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
     """Rows that keep every constraint of the schema; without constraints, one plain draw.
 
     Args:
         draw: gives so many rows of all modeled columns, in canonical form; called as often as needed.
         n_rows: rows wanted, at least one.
         schema: names the constraints; nothing in it is left to measure.
+        part: of the table that the rows are for, no other part of which holds what is unique in them; none: there is no
+            other.
 
     Returns:
         A canonical table of the learned columns, formula columns included. Where there are constraints,
@@ -49,12 +54,13 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema) -> pd.DataFrame:
     """
     if not _drawn(schema):
         return draw(n_rows)
-    _check_room(n_rows, schema)
+    _check_room(n_rows if part is None else part.n_table, schema)
     accepted: list[pd.DataFrame] = []
     n_accepted = n_drawn = 0
     wanted = n_rows
     for _ in range(MAX_BATCHES):
         batch, unlawful = _completed(draw(wanted), schema)
+        unlawful |= _before(batch, schema, part)
         unlawful |= _again(accepted, batch, unlawful, schema)
         kept = np.flatnonzero(~unlawful)[: n_rows - n_accepted]
         n_accepted += len(kept)
@@ -64,6 +70,7 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema) -> pd.DataFrame:
             n_drawn += int(kept[-1]) + 1
             table = pd.concat(accepted, ignore_index=True) if len(accepted) > 1 else accepted[0].reset_index(drop=True)
             table.attrs[REJECTED] = n_drawn - n_rows
+            _remember(table, schema, part)
             return table
         n_drawn += len(batch)
         if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
@@ -92,7 +99,7 @@ def _next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> in
     """Rows to draw for the missing ones to be among them, where so many of the drawn ones were lawful."""
     rate = (n_lawful + 1) / (n_drawn + 1)
     needed = math.ceil(1.1 * (n_rows - n_accepted) / rate) + 10
-    return min(needed, max(MAX_OVERSAMPLED * n_rows, ENOUGH))
+    return min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
 
 
 def _completed(drawn: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.ndarray]:
@@ -116,6 +123,30 @@ def _drawn(schema: Schema) -> list[Constraint]:
 
 def _uniques(schema: Schema) -> list[Unique]:
     return [constraint for constraint in _drawn(schema) if isinstance(constraint, Unique)]
+
+
+def _before(batch: pd.DataFrame, schema: Schema, part: Part | None) -> np.ndarray:
+    """Which rows of a batch repeat what is unique in a part of the table before this one."""
+    before = np.zeros(len(batch), dtype=bool)
+    if part is None:
+        return before
+    for unique in _uniques(schema):
+        hashes, is_whole = key_hashes(batch, unique, schema.columns)
+        before[is_whole] |= part.among(_place(unique), hashes[is_whole])
+    return before
+
+
+def _remember(table: pd.DataFrame, schema: Schema, part: Part | None) -> None:
+    """Note what is unique for the parts of the table after this one."""
+    if part is None:
+        return
+    for unique in _uniques(schema):
+        hashes, is_whole = key_hashes(table, unique, schema.columns)
+        part.add(_place(unique), hashes[is_whole])
+
+
+def _place(unique: Unique) -> str:
+    return "\0".join(("key", *unique.columns))
 
 
 def _again(accepted: list[pd.DataFrame], batch: pd.DataFrame, unlawful: np.ndarray, schema: Schema) -> np.ndarray:

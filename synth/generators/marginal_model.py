@@ -16,6 +16,7 @@ from synth.generators.conditions import Conditions
 from synth.generators.lawful import draw_lawful
 from synth.generators.saving import save_model
 from synth.marginals import MarkovRandomField, sample
+from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -51,6 +52,7 @@ class MarginalModel:
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
         progress: Progress = quiet,
+        part: Part | None = None,
     ) -> pd.DataFrame:
         """A synthetic table; free of charge, as often as wanted.
 
@@ -60,6 +62,7 @@ class MarginalModel:
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
                 distribution given these.
             progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
         Raises:
             JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
@@ -74,8 +77,8 @@ class MarginalModel:
         def draw(n: int) -> pd.DataFrame:
             return conditions.fixed(self.discretizer.decode(sample(distribution, n, rng), rng))
 
-        learned = draw_lawful(draw, wanted, self.schema)
-        return finish(learned, self.schema, self.entity_shares, rng)
+        learned = draw_lawful(draw, wanted, self.schema, part)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
 
     def save(self, path: Path) -> None:
         """Write the model as a new folder, whole or not at all.

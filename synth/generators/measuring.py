@@ -15,7 +15,7 @@ from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import NoNoise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError, JobError
+from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.contributions import bound_contributions
 from synth.generators.measured_domain import measure_domain
@@ -111,13 +111,8 @@ def start(
     """
     if not generator.promises:
         generator.check(schema)
-        if not isinstance(train, pd.DataFrame):
-            raise JobError(
-                f"without epsilon generator={generator.name!r} is fitted in memory, where a table is checked as a "
-                "whole; set epsilon, or read the table with `synth.read_table`"
-            )
-        held = conform(train, schema, part=True)
-        return _exact(generator, held, observe(schema, held))
+        rows, schema = _as_it_is(train, schema, progress)
+        return _exact(generator, rows, schema)
     if budget is None:
         progress("calibrating the noise", None)
         schedule = generator.schedule(schema)
@@ -129,7 +124,6 @@ def start(
             "`Budget(generator.schedule(schema))`"
         )
     # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
-    rows: TrainingTable
     if isinstance(train, pd.DataFrame):
         rows = HeldTable(bound_contributions(conform(train, schema, outside="clamp"), schema), schema)
     else:
@@ -183,8 +177,29 @@ def _identity(event: Event) -> tuple[object, ...]:
     )
 
 
-def _exact(generator: PrivateGenerator, rows: pd.DataFrame, schema: Schema) -> Fit:
+def _as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Progress) -> tuple[TrainingTable, Schema]:
+    """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
+
+    Raises:
+        TableError: the table does not fit.
+    """
+    if isinstance(train, pd.DataFrame):
+        held = conform(train, schema, part=True)
+        seen = observe(schema, held)
+        return HeldTable(held, seen), seen
+    from synth.stored.observed import observed
+    from synth.stored.rows import StoredRows
+    from synth.stored.violations import refuse_violations
+
+    progress("checking the table where it is stored", None)
+    refuse_violations(train, schema)
+    seen = observed(schema, train)
+    names = [*([] if schema.entity is None else [schema.entity]), *seen.modeled]
+    return StoredRows(train.place, train.place.written(train.rows.select(*names)), seen), seen
+
+
+def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> Fit:
     """A fit without epsilon: the same events, drawn without noise."""
     events = with_overhead(generator.plan(schema), schema, EXACT_DELTA)(EXACT_RHO)
     budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
-    return Fit(HeldTable(rows, schema), schema, budget, promises=False)
+    return Fit(rows, schema, budget, promises=False)

@@ -5,7 +5,7 @@ Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,9 @@ from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
 
 CHOICES, PAIRS = "choices of column pairs", "two-way marginals of the tree"
 SHARES_TOLERANCE = 1e-6
@@ -69,7 +72,7 @@ class Mst(PrivateGenerator):
 
     def fit(
         self,
-        train: pd.DataFrame,
+        train: "pd.DataFrame | StoredTable",
         schema: Schema,
         *,
         seed: int = 0,
@@ -79,7 +82,7 @@ class Mst(PrivateGenerator):
         """A model of the table.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
             schema: declared, where epsilon is set.
             seed: unused; noise never takes one, and nothing else is drawn.
             progress: told what is being done.

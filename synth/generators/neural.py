@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
@@ -18,15 +19,17 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.measuring import Fit, start
 from synth.generators.neural_model import NeuralModel, require_torch
 from synth.generators.one_way import COLUMNS
-from synth.generators.training_rows import PrivateRows, Rows, units_of
+from synth.generators.training_rows import PrivateRows, Rows, columns_of, owned_columns_of, units_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.binned import BinnedEncoding
+from synth.transforms.columns import CHUNK_ROWS
 from synth.transforms.modal import ModalEncoding
 
 if TYPE_CHECKING:
     from synth.neural.drawing import CtganNetwork, TvaeNetwork
     from synth.neural.training import Course
+    from synth.stored import StoredTable
 
 STEPS = "steps of DP-SGD"
 """What a statement calls them."""
@@ -135,7 +138,7 @@ class NeuralGenerator(PrivateGenerator):
 
     def fit(
         self,
-        train: pd.DataFrame,
+        train: "pd.DataFrame | StoredTable",
         schema: Schema,
         *,
         seed: int = 0,
@@ -146,7 +149,8 @@ class NeuralGenerator(PrivateGenerator):
         """A model of the training table.
 
         Args:
-            train: *Sensitive*. Real rows, conforming to the schema.
+            train: *Sensitive*. Real rows, conforming to the schema: in memory, or where they are stored, of which the
+                encoded rows are then kept in a file without a name, in `place` or beside the system's temporary files.
             schema: declared, where epsilon is set.
             seed: of a fit without epsilon; a private one takes nothing from it.
             progress: told what is being done.
@@ -158,6 +162,7 @@ class NeuralGenerator(PrivateGenerator):
             TableError: the table does not fit the schema, or has no rows and epsilon is not set.
             BudgetError: the budget is not on this generator's schedule, or its journal does not fit the checkpoint.
             ModelError: training diverged, or the checkpoint cannot be used; there is no model.
+            OutputError: the disk has no room for the encoded rows of a stored table.
             MissingExtra: PyTorch or Opacus is not installed.
             JobError: there is no such device.
         """
@@ -179,8 +184,10 @@ class NeuralGenerator(PrivateGenerator):
         self, fit: Fit, rng: np.random.Generator, progress: Progress, place: Path | None
     ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
         progress("encoding", None)
-        encoding = ModalEncoding.fit(fit.held, fit.schema, rng)
-        rows = Rows(encoding.apply(fit.held, rng), encoding.layout)
+        columns, room = columns_of(fit.train, fit.schema, place)
+        encoding = ModalEncoding.fit(columns, fit.schema, rng)
+        rows = Rows(encoding.apply(columns, rng), encoding.layout, room)
+        del columns
         return encoding, self._seeded(rows, rng, progress, place, None)
 
     def _private(
@@ -195,15 +202,19 @@ class NeuralGenerator(PrivateGenerator):
         encoding = BinnedEncoding(discretizer)
         event = fit.event(STEPS)
         assert isinstance(event, SubsampledGaussianEvent)
+        progress("encoding", None)
+        columns, room, owned = owned_columns_of(fit.train, discretizer, fit.schema, place)
         rows = PrivateRows(
-            encoding.apply(fit.held, rng),
+            encoding.apply(columns, rng),
             encoding.layout,
-            None if fit.schema.entity is None else fit.held[fit.schema.entity].to_numpy(),
+            room,
+            owned,
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],  # noqa: PD011
             units_of(one_way, shares),
             event,
         )
+        del columns
         return encoding, self._seeded(rows, rng, progress, place, fit.budget)
 
     def _seeded(
@@ -236,7 +247,7 @@ class NeuralGenerator(PrivateGenerator):
         else:
             known["seed"] = seed
             parts = (rows.encoded.codes, rows.encoded.scalars)
-            known["rows"] = [hashlib.sha256(part.tobytes()).hexdigest() for part in parts]
+            known["rows"] = [_digest(part) for part in parts]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
@@ -246,6 +257,14 @@ class NeuralGenerator(PrivateGenerator):
         self, rows: PrivateRows, budget: Budget, course: "Course", device: Any
     ) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
+
+
+def _digest(rows: NDArray[Any]) -> str:
+    """The digest of an array's numbers, row by row, some at a time."""
+    digest = hashlib.sha256()
+    for first in range(0, len(rows), CHUNK_ROWS):
+        digest.update(np.ascontiguousarray(rows[first : first + CHUNK_ROWS]).data)
+    return digest.hexdigest()
 
 
 def asked(generator: NeuralGenerator, *names: str, **renamed: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from synth.generators.assembling import finish, rows_wanted
 from synth.generators.conditions import Conditions
 from synth.generators.lawful import draw_lawful
 from synth.generators.saving import save_model
+from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.transforms.binned import BinnedEncoding
@@ -58,6 +59,7 @@ class NeuralModel:
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
         progress: Progress = quiet,
+        part: Part | None = None,
     ) -> pd.DataFrame:
         """A synthetic table; free of charge, as often as wanted.
 
@@ -67,6 +69,7 @@ class NeuralModel:
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from what the
                 network says of rows that are likely to hold these.
             progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
         Raises:
             JobError: `n_rows` is below one, or the model has next to no such rows as are asked for; there is no table.
@@ -89,8 +92,8 @@ class NeuralModel:
             return conditions.fixed(self.encoding.invert(draw(self.network, n, match), rng))
 
         with seeded(int(rng.integers(2**63)), torch.device("cpu")):
-            learned = draw_lawful(rows, wanted, self.schema)
-        return finish(learned, self.schema, self.entity_shares, rng)
+            learned = draw_lawful(rows, wanted, self.schema, part)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
 
     def _match(self, conditions: Conditions) -> dict[int, Match]:
         columns = [span.column for span in self.encoding.layout.spans]

@@ -26,6 +26,7 @@ from synth.generators.assembling import finish, rows_wanted
 from synth.generators.base import Generator
 from synth.generators.lawful import draw_lawful
 from synth.observed import observe
+from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import conform
@@ -66,6 +67,7 @@ class SdvModel:
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
         progress: Progress = quiet,
+        part: Part | None = None,
     ) -> pd.DataFrame:
         """A synthetic table.
 
@@ -74,6 +76,7 @@ class SdvModel:
             seed: the same seed gives the same table; none draws a fresh one.
             given: refused, unless empty: SDV rejects rows until enough hold a value, and knows no rare ones.
             progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
         Raises:
             JobError: `n_rows` is below one, or columns are given; nothing was drawn.
@@ -87,8 +90,8 @@ class SdvModel:
         wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)
         progress(f"sampling {self.name}", None)
-        learned = draw_lawful(lambda n: self._draw(n, rng), wanted, self.schema)
-        return finish(learned, self.schema, self.entity_shares, rng)
+        learned = draw_lawful(lambda n: self._draw(n, rng), wanted, self.schema, part)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
 
     def _draw(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
         """The modeled columns of some rows, in canonical form."""
@@ -131,6 +134,7 @@ class _Sdv(Generator):
     """What the three synthesizers share."""
 
     unsaved: ClassVar[str | None] = UNSAVED
+    stored: ClassVar[bool] = False
 
     def check(self, schema: Schema) -> None:
         """Refuse a fit that the schema or the installation rules out.
@@ -158,8 +162,10 @@ class _Sdv(Generator):
         Raises:
             MissingExtra: the extra `sdv` is not installed.
             TableError: the table does not fit the schema, or has no rows.
+            JobError: the table stays where it is stored.
         """
         self.check(schema)
+        self.check_held(train)
         rows = conform(train, schema, part=True)
         schema = observe(schema, rows)
         if len(rows) == 0:

@@ -1,14 +1,40 @@
 """A table as a network is trained on it."""
 
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from synth.domain import Discretizer
 from synth.dp.events import SubsampledGaussianEvent
+from synth.generators.training_table import HeldTable, TrainingTable
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
+from synth.schema import Schema
+from synth.transforms.columns import Columns, HeldColumns
 from synth.transforms.layout import Encoded, Layout
+from synth.transforms.mapped import Disk, Room
+
+if TYPE_CHECKING:
+    from synth.neural.units import Units
+    from synth.stored.rows import StoredRows
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Whose the rows of a table are, where the unit is an entity.
+
+    Attributes:
+        entities: *Sensitive*. The entity of each row, shape (n,).
+        first_row: *Sensitive*. Where the rows of each entity start, of rows that stand side by side; shape
+            (n_entities,). One of the two is none.
+    """
+
+    entities: np.ndarray | None = field(default=None, repr=False)
+    first_row: np.ndarray | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -18,10 +44,12 @@ class Rows:
     Attributes:
         encoded: *Sensitive*. The rows.
         layout: of a row.
+        room: where else something is kept that is as long as the table.
     """
 
     encoded: Encoded
     layout: Layout
+    room: Room
 
 
 @dataclass(frozen=True)
@@ -31,14 +59,15 @@ class PrivateRows(Rows):
     Attributes:
         encoded: *Sensitive*. The rows.
         layout: of a row.
-        entities: *Sensitive*. Whose each row is, shape (n,); none where the unit is a row.
+        room: where else something is kept that is as long as the table.
+        owned: whose each row is; none where the unit is a row.
         max_rows_per_unit: k.
         one_way: released counts of the codes of each span.
         n_units: released, about.
         event: the steps that are paid for.
     """
 
-    entities: np.ndarray | None
+    owned: Owned | None
     max_rows_per_unit: int
     one_way: Sequence[np.ndarray]
     n_units: float
@@ -48,6 +77,76 @@ class PrivateRows(Rows):
     def expected_batch(self) -> float:
         """Units of a sample, about."""
         return self.event.sampling_rate * self.n_units
+
+    def units(self) -> "Units":
+        """*Sensitive*. The rows by unit of privacy."""
+        from synth.neural.units import Units
+
+        k = self.max_rows_per_unit
+        if self.owned is None:
+            return Units.of(self.encoded)
+        if self.owned.first_row is not None:
+            return Units.side_by_side(self.encoded, self.owned.first_row, k)
+        return Units.of(self.encoded, self.owned.entities, k)
+
+
+def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tuple[Columns, Room]:
+    """A table for a fit without epsilon, and where else there is room; on a disk where it is not held in memory.
+
+    Args:
+        train: *Sensitive*. In memory, or where it is stored.
+        schema: observed.
+        place: the folder of the fit; none: a table that is not held is kept beside the system's temporary files.
+
+    Raises:
+        TableError: the table cannot be read where it is stored.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    if isinstance(train, HeldTable):
+        return HeldColumns(train.rows), np.zeros
+    from synth.stored.streaming import in_order
+
+    disk = _disk(place)
+    return in_order(_stored(train), Discretizer.by_schema(schema), disk).columns, disk
+
+
+def owned_columns_of(
+    train: TrainingTable, discretizer: Discretizer, schema: Schema, place: Path | None
+) -> tuple[Columns, Room, Owned | None]:
+    """The same for a fit with epsilon, and whose each row is where the unit is an entity.
+
+    Args:
+        train: *Sensitive*. In memory, or where it is stored; contributions bounded.
+        discretizer: names the columns.
+        schema: names the entity.
+        place: the folder of the fit; none: a table that is not held is kept beside the system's temporary files.
+
+    Raises:
+        TableError: the table cannot be read where it is stored.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    if isinstance(train, HeldTable):
+        owned = None if schema.entity is None else Owned(entities=train.rows[schema.entity].to_numpy())
+        return HeldColumns(train.rows), np.zeros, owned
+    from synth.stored.streaming import by_entity
+
+    disk = _disk(place)
+    filed = by_entity(_stored(train), discretizer, disk)
+    return filed.columns, disk, None if filed.first_row is None else Owned(first_row=filed.first_row)
+
+
+def _disk(place: Path | None) -> Disk:
+    if place is None:
+        return Disk(Path(tempfile.gettempdir()))
+    place.mkdir(parents=True, exist_ok=True)
+    return Disk(place)
+
+
+def _stored(train: TrainingTable) -> "StoredRows":
+    from synth.stored.rows import StoredRows
+
+    assert isinstance(train, StoredRows)
+    return train
 
 
 def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> float:

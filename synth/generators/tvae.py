@@ -45,12 +45,10 @@ class Tvae(NeuralGenerator):
         from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
         from synth.neural.released import released_shares
         from synth.neural.training import train_privately
-        from synth.neural.units import Units
 
         wanted = asked(self, *SHAPE, rate="learning_rate")
         spec = PrivateTvaeSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
-        units = Units.of(rows.encoded, rows.entities, rows.max_rows_per_unit)
-        training = PrivateTvaeTraining(spec, units, rows.layout, rows.one_way, rows.expected_batch, device)
+        training = PrivateTvaeTraining(spec, rows.units(), rows.layout, rows.one_way, rows.expected_batch, device)
         train_privately(training, rows.event, budget, course)
         network = TvaeNetwork(rows.layout, training.decoder.cpu().eval(), zeros(0))
         match_one_way(network, released_shares(rows.one_way, rows.layout))

@@ -3,6 +3,7 @@
 Source: Xu et al. 2019 (1907.00503), section 4.3.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.transforms.layout import Encoded, Layout
+from synth.transforms.mapped import Room
 
+SORTED_ROWS = 1 << 20
+"""Rows that are sorted at once."""
 LESS_THAN_ONE = 1 - 2.0**-40
 """Keeps a column's number plus a share of 1 below the next column's number in double precision."""
 
@@ -41,17 +45,20 @@ class Conditions:
     n_rows: Tensor
 
     @classmethod
-    def of(cls, encoded: Encoded, layout: Layout, device: torch.device) -> Self:
+    def of(cls, encoded: Encoded, layout: Layout, device: torch.device, room: Room = np.zeros) -> Self:
         """The conditions of a table, drawn by the logarithm of how often each code occurs.
 
         Args:
             encoded: *Sensitive*. The table, at least one row.
             layout: its layout.
             device: where they are kept.
+            room: where the sorted rows are written down before.
         """
-        chosen = layout.whole
-        counts = [np.bincount(encoded.codes[:, index], minlength=layout.sizes[index]) for index in chosen]
-        rows = [np.argsort(encoded.codes[:, index], kind="stable").astype(np.int32) for index in chosen]
+        chosen, n = layout.whole, len(encoded)
+        counts = [_counts(encoded.codes[:, index], layout.sizes[index]) for index in chosen]
+        rows = room((len(chosen) * n,), np.int32)
+        for place, (index, count) in enumerate(zip(chosen, counts, strict=True)):
+            _sort(encoded.codes[:, index], count, rows[place * n : (place + 1) * n])
         places = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
         n_rows = _joined(counts, np.int64)
         parts: tuple[NDArray[Any], ...] = (
@@ -59,7 +66,7 @@ class Conditions:
             np.repeat(np.array(chosen, dtype=np.int64), [len(count) for count in counts]),
             _joined(places, np.int64),
             _joined([column + _running(np.log1p(count)) for column, count in enumerate(counts)], np.float64),
-            _joined(rows, np.int32),
+            rows,
             np.cumsum(n_rows) - n_rows,
             n_rows,
         )
@@ -92,6 +99,34 @@ class Conditions:
         """Shape: (n,), to (n, d_condition)."""
         hot = torch.zeros(len(conditions), self.width, device=conditions.device)
         return hot.scatter_(1, conditions[:, None], 1.0)
+
+
+def _counts(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
+    """How often each code occurs, shape (size,)."""
+    return sum((np.bincount(codes[rows], minlength=size) for rows in _slices(len(codes))), np.zeros(size, np.int64))
+
+
+def _sort(codes: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int32]) -> None:
+    """Write down the places of the codes sorted by code, equal ones in their order; some at a time.
+
+    Args:
+        codes: *Sensitive*. Shape (n,).
+        counts: *Sensitive*. How often each occurs.
+        rows: to be filled, shape (n,).
+    """
+    free = np.cumsum(counts) - counts
+    for part in _slices(len(codes)):
+        order = np.argsort(codes[part], kind="stable").astype(np.int32)
+        found = np.bincount(codes[part], minlength=len(counts))
+        ends = np.cumsum(found)
+        for code in np.flatnonzero(found):
+            n = found[code]
+            rows[free[code] : free[code] + n] = part.start + order[ends[code] - n : ends[code]]
+        free += found
+
+
+def _slices(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + SORTED_ROWS, n)) for start in range(0, n, SORTED_ROWS))
 
 
 def _running(weights: NDArray[np.float64]) -> NDArray[np.float64]:

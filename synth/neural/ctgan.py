@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +17,7 @@ from synth.neural.conditions import Conditions
 from synth.neural.data import Rows
 from synth.neural.networks import BETAS, Critic, Generator, Precision, products_in, widened
 from synth.transforms.layout import Encoded, Layout
+from synth.transforms.mapped import Room
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,15 @@ class CtganTraining:
         encoded: *Sensitive*. The table, at least one row.
         layout: its layout.
         device: where.
+        room: where what is worked out of all its rows is written down.
     """
 
-    def __init__(self, spec: CtganSpec, encoded: Encoded, layout: Layout, device: torch.device) -> None:
+    def __init__(
+        self, spec: CtganSpec, encoded: Encoded, layout: Layout, device: torch.device, room: Room = np.zeros
+    ) -> None:
         self.spec, self.layout, self.device = spec, layout, device
         self.rows = Rows(encoded, layout, device)
-        self.conditions = Conditions.of(encoded, layout, device)
+        self.conditions = Conditions.of(encoded, layout, device, room)
         d_condition = self.conditions.width
         self.generator = Generator(spec.d_latent + d_condition, spec.generator_widths, layout.width).to(device)
         self.critic = Critic(layout.width + d_condition, spec.critic_widths, spec.pac).to(device)

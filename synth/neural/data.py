@@ -67,18 +67,21 @@ class Epochs:
         self._n, self.size = n, min(n, batch_size)
         self.n_steps = -(-n // self.size)
         self._step = self.n_steps
-        places = torch.arange(self.n_steps * self.size, device=device)
-        self._filled, self._order = places % n, places % n
-        real = (places < n).float().view(self.n_steps, self.size)
+        self._order = torch.arange(self.n_steps * self.size, device=device) % n
+        real = torch.arange(self.size, device=device) < n - (self.n_steps - 1) * self.size
+        real = torch.stack([torch.ones_like(real), real]).float()
         self._weights = real / real.sum(1, keepdim=True)
 
     def draw(self) -> tuple[Tensor, Tensor]:
         """The rows of the next batch, and their weights, which add up to 1; shape (size,) both."""
         if self._step == self.n_steps:
-            self._order = torch.randperm(self._n, device=self._order.device)[self._filled]
+            self._order = torch.empty_like(self._order)
+            torch.randperm(self._n, out=self._order[: self._n])
+            self._order[self._n :] = self._order[: len(self._order) - self._n]
             self._step = 0
         self._step += 1
-        return self._order.view(self.n_steps, self.size)[self._step - 1], self._weights[self._step - 1]
+        is_last = self._step == self.n_steps
+        return self._order.view(self.n_steps, self.size)[self._step - 1], self._weights[int(is_last)]
 
     def state(self) -> dict[str, Any]:
         """Where in an epoch it is."""

@@ -36,18 +36,18 @@ class Units:
 
     Attributes:
         codes: *Sensitive*. Shape (n_rows, n_spans), integers.
-        first_row: *Sensitive*. Where each unit's rows start, shape (n_units,).
+        first_row: *Sensitive*. Where each unit's rows start, shape (n_units,); none where each row is a unit.
         n_rows: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
         max_rows_per_unit: k; public.
     """
 
     codes: Tensor
-    first_row: NDArray[np.int64]
+    first_row: NDArray[np.int64] | None
     n_rows: NDArray[np.int64]
     max_rows_per_unit: int = 1
 
     def __len__(self) -> int:
-        return len(self.first_row)
+        return len(self.n_rows)
 
     @classmethod
     def of(cls, encoded: Encoded, entity_ids: NDArray[np.generic] | None = None, max_rows_per_unit: int = 1) -> Self:
@@ -61,13 +61,26 @@ class Units:
         """
         codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
         if entity_ids is None:
-            return cls(codes, np.arange(len(codes)), np.ones(len(codes), dtype=np.int64))
+            return cls(codes, None, np.broadcast_to(np.int64(1), len(codes)))
         owner, entities = pd.factorize(entity_ids)
         order = np.argsort(owner, kind="stable")
         sizes = np.bincount(owner[owner >= 0], minlength=len(entities)).astype(np.int64)
         first_row = np.cumsum(sizes) - sizes + np.count_nonzero(owner < 0)
         kept = np.minimum(sizes, max_rows_per_unit)
         return cls(codes[torch.from_numpy(order)], first_row, kept, max_rows_per_unit)
+
+    @classmethod
+    def side_by_side(cls, encoded: Encoded, first_row: NDArray[np.int64], max_rows_per_unit: int) -> Self:
+        """The units of a table whose rows are ordered by unit already, and stay where they are.
+
+        Args:
+            encoded: *Sensitive*. The table.
+            first_row: *Sensitive*. Where each unit's rows start, ascending, shape (n_units,).
+            max_rows_per_unit: k; of an entity with more rows the first k stay.
+        """
+        sizes = np.diff(first_row, append=len(encoded))
+        codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
+        return cls(codes, first_row, np.minimum(sizes, max_rows_per_unit), max_rows_per_unit)
 
     def to(self, device: torch.device) -> "Units":
         """The same units with their codes on a device."""
@@ -84,7 +97,8 @@ class Units:
         place = np.arange(k)
         index = np.full((size, k), -1, dtype=np.int64)
         there = place < self.n_rows[units, None]
-        index[: len(units)] = np.where(there, self.first_row[units, None] + place, -1)
+        first = units if self.first_row is None else self.first_row[units]
+        index[: len(units)] = np.where(there, first[:, None] + place, -1)
         rows = torch.from_numpy(index.ravel()).to(self.codes.device)
         if len(self.codes):
             codes = self.codes.index_select(0, rows.clamp_min(0)).long()

@@ -4,12 +4,15 @@ import re
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
 from synth import identifiers
 from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import SchemaError
 from synth.locales import faker, titles
-from synth.personal.checksums import luhn_digits
+from synth.part import Part
+from synth.permutation import LARGEST
+from synth.personal import cards
 
 DOMAINS = ("example.com", "example.org", "example.net")
 """Nobody has an address there (RFC 2606)."""
@@ -29,10 +32,6 @@ numbers for use in TV shows, films and creative works"; ARCEP, decision 2018-088
 Medienproduktionen".
 """
 
-_CARD_TESTS = {14: ("305693", "385200"), 15: ("378282", "371449")}
-_CARD_TEST = ("424242", "400005", "555555", "510510", "601111")
-"""First digits of the numbers that card networks publish for tests."""
-
 _NATIONAL_ID = "666-##-####"
 """No social security number begins with 666."""
 _ACCOUNT = "##########"
@@ -41,24 +40,39 @@ _SHORT = 6
 _MAX_ROUNDS = 20
 
 
-def generate(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+def generate(
+    column: PersonalColumn, n: int, rng: np.random.Generator, part: Part | None = None, place: str = ""
+) -> np.ndarray:
     """Values in the column's form and locale, shape (n,), texts as objects, `None` where missing.
 
     Args:
         column: what to write.
         n: how many.
         rng: source of the draw.
+        part: of the table that they are for, no other part of which gets one of them where the column is unique; none:
+            there is no other.
+        place: name of the column, of which there may be several in a table.
 
     Raises:
         SchemaError: the column is unique and its form has too few different values; nothing was made.
 
     >>> generate(PersonalColumn(personal="phone", template="+1 (###) 555-01##"), 2, np.random.default_rng(0)).tolist()
-    ['+1 (853) 555-0101', '+1 (620) 555-0108']
+    ['+1 (311) 555-0115', '+1 (879) 555-0162']
     """
-    values = _distinct(column, n, rng) if column.unique else _draw(column, n, rng)
+    part = Part.whole(n, rng) if part is None else part
+    values = _distinct(column, n, rng, part, place) if column.unique else _draw(column, n, rng)
     if column.missing_share:
         values[rng.random(n) < column.missing_share] = None
     return values
+
+
+def is_remembered(column: PersonalColumn) -> bool:
+    """Whether the values of a unique column must be remembered from part to part: no numbers tell them apart.
+
+    >>> is_remembered(PersonalColumn(personal="name", unique=True)), is_remembered(PersonalColumn(personal="name"))
+    (True, False)
+    """
+    return column.unique and _rooms(column) == ()
 
 
 def capacity(column: PersonalColumn) -> int | None:
@@ -71,29 +85,65 @@ def capacity(column: PersonalColumn) -> int | None:
     return sum(identifiers.capacity(IdentifierColumn(template=t)) for t in templates) if templates else None
 
 
-def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
-    room = capacity(column)
-    if room is not None and n <= room:
-        forms = [IdentifierColumn(template=template) for template in templates_of(column)]
-        pools = [identifiers.generate(form, min(n, identifiers.capacity(form)), rng) for form in forms]
-        return rng.permutation(np.concatenate(pools))[:n]
+def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, place: str) -> np.ndarray:
+    rooms = _rooms(column)
+    if rooms:
+        numbers = part.numbers(place, n, sum(rooms))
+        values = None if numbers is None else _numbered(column, numbers, rng)
+    else:
+        values = _remembered(column, n, rng, part, place)
+    if values is None:
+        raise SchemaError(
+            f"personal={column.personal!r} of locale={column.locale!r} has too few different values for this table; "
+            "set unique = false, or declare a wider template where it takes one"
+        )
+    return values
+
+
+def _rooms(column: PersonalColumn) -> tuple[int, ...]:
+    """How many numbers each of a column's templates tells apart; none where Faker writes its values."""
+    if column.personal == "card_number":
+        return (cards.room_of(column.template or _CARD),)
+    forms = [IdentifierColumn(template=template) for template in templates_of(column)]
+    return tuple(min(identifiers.room_of(form), LARGEST // len(forms)) for form in forms)
+
+
+def _numbered(column: PersonalColumn, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Different values for different numbers below the sum of the column's rooms; shape as `numbers`."""
+    if column.personal == "card_number":
+        return cards.numbered(column.template or _CARD, numbers)
+    ends = np.cumsum(np.array(_rooms(column), dtype=np.uint64))
+    which = np.searchsorted(ends, numbers, side="right")
+    values = np.empty(len(numbers), dtype=object)
+    for index, template in enumerate(templates_of(column)):
+        rows = np.flatnonzero(which == index)
+        inside = numbers[rows] - (ends[index - 1] if index else np.uint64(0))
+        values[rows] = identifiers.named(IdentifierColumn(template=template), inside, rng)
+    return values
+
+
+def _remembered(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, place: str) -> np.ndarray | None:
+    """Values that neither this part nor one before holds twice; none where there are too few."""
     made: dict[str, None] = {}
-    for _ in range(_MAX_ROUNDS if room is None else 0):
-        before = len(made)
-        made.update(dict.fromkeys(_draw(column, max(n - before, 16) * 5 // 4, rng).tolist()))
+    for _ in range(_MAX_ROUNDS):
+        drawn = _draw(column, max(n - len(made), 16) * 5 // 4, rng)
+        made.update(dict.fromkeys(drawn[~part.among(place, _hashes(drawn))].tolist()))
         if len(made) >= n:
             values = np.empty(n, dtype=object)
             values[:] = list(made)[:n]
+            part.add(place, _hashes(values))
             return values
-    raise SchemaError(
-        f"personal={column.personal!r} of locale={column.locale!r} has too few different values for this table; set "
-        "unique = false, or declare a wider template where it takes one"
-    )
+    return None
+
+
+def _hashes(values: np.ndarray) -> np.ndarray:
+    return pd.util.hash_array(values, categorize=False)
 
 
 def _draw(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
     if column.personal == "card_number":
-        return _cards(column.template or _CARD, n, rng)
+        template = column.template or _CARD
+        return cards.numbered(template, rng.integers(cards.room_of(template), size=n, dtype=np.uint64))
     templates = templates_of(column)
     if templates:
         return _patterned(templates, n, rng)
@@ -172,19 +222,6 @@ def _emails(user_name: Callable[[], str], n: int, rng: np.random.Generator) -> n
     parts = zip(numbers, domains, strict=True)
     values = np.empty(n, dtype=object)
     values[:] = [f"{user_name()}{number}@{DOMAINS[domain]}" for number, domain in parts]
-    return values
-
-
-def _cards(template: str, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers that pass the Luhn check, behind the first digits of published test numbers."""
-    width = template.count("#")
-    tests = np.array([[int(d) for d in test] for test in _CARD_TESTS.get(width, _CARD_TEST)])
-    digits = rng.integers(10, size=(n, width))
-    digits[:, : tests.shape[1]] = tests[rng.integers(len(tests), size=n)]
-    digits[:, -1] = luhn_digits(digits[:, :-1])
-    form = template.replace("#", "{}")
-    values = np.empty(n, dtype=object)
-    values[:] = [form.format(*row) for row in digits.tolist()]
     return values
 
 

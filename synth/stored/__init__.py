@@ -7,10 +7,11 @@
         model = Mst(epsilon=1.0).fit(train, schema)
 
 `address` and `opening` say where a table is, `place` puts questions there, `reading` says what its cells stand for,
-`rows` and `counting` count them, `faults` says what went wrong.
+`rows` and `counting` count them, `content` and `drawing` draw them, `faults` says what went wrong.
 """
 
+from synth.stored.content import content_sums
 from synth.stored.opening import open_table
 from synth.stored.table import StoredTable
 
-__all__ = ["StoredTable", "open_table"]
+__all__ = ["StoredTable", "content_sums", "open_table"]

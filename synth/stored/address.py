@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from synth.errors import TableError
 
@@ -48,18 +48,29 @@ def parsed(text: str) -> Address:
 
 
 def _of_database(text: str) -> Address:
-    parts = urlsplit(text)
+    parts = _split(text)
+    if parts is None:
+        raise TableError(
+            f"the address of the stored table cannot be read; {FORMS}, and characters of a user or a password that are "
+            "none of letters, digits, '-', '.', '_' and '~' are written like %23 for '#'"
+        )
     if not parts.fragment:
         raise TableError(f"the address of a database lacks the table's name; {FORMS}")
-    try:
-        host = parts.hostname or ""
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        raise TableError(f"the address of the stored table cannot be read; {FORMS}") from None
-    shown = urlunsplit((parts.scheme, host + port, parts.path, "", parts.fragment))
+    server = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
+    shown = urlunsplit((parts.scheme, server, parts.path, "", parts.fragment))
     if parts.scheme in FILES and not Path(parts.path).is_file():  # which it would make, empty
         raise TableError(f"there is no database at path={parts.path!r}; check the name")
     return Address(urlunsplit(parts._replace(fragment="")), parts.fragment, (), shown)
+
+
+def _split(text: str) -> SplitResult | None:
+    """The parts of a URL; none where it is none, or where what looks like a part may be one of a password."""
+    try:
+        parts = urlsplit(text)
+        sound = parts.port is None or parts.port > 0
+    except ValueError:  # its message quotes a part
+        return None
+    return parts if sound and not any("@" in part for part in (parts.path, parts.query, parts.fragment)) else None
 
 
 def _of_files(path: Path) -> Address:

@@ -1,19 +1,26 @@
 """Counts of codes where they are stored: many of them in few scans, and nothing but counts comes back."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import ibis.expr.types as ir
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.stored.covering import Block, Clique, covering
 from synth.stored.place import Place
 
-SETS_A_SCAN = 64
-"""Counts that one scan makes at most where it makes many."""
-CELLS_A_SCAN = 2_000_000
-"""Cells of all of them at most: the server holds them at once."""
+SETS_A_SCAN = 32
+"""Sets of columns that one query counts at most: of 64, Spark compiles no code any more."""
+CELLS_A_SET = 16_384
+"""Cells up to which cliques are counted as one set of columns that holds them all."""
+CELLS_AT_ONCE = 2_000_000
+"""Cells of the cliques that are counted together, and of the sets of one query, at most: all are held at once."""
+
+
+Named = TypeVar("Named", bound=Sequence[str])
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +43,40 @@ class StoredCounts:
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
         """The counts of many cliques, in their order."""
+        for some in self._batches(cliques, len(cliques)):
+            holding = covering(some, self.domain, CELLS_A_SET)
+            found: dict[Clique, NDArray[np.int64]] = {}
+            for blocks in self._batches(holding, SETS_A_SCAN):
+                for block, counts in zip(blocks, self._counted(blocks), strict=True):
+                    found |= {clique: _summed(counts, block, clique) for clique in holding[block]}
+            yield from (_turned(found[frozenset(clique)], clique) for clique in some)
+
+    def _counted(self, blocks: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+        """The counts of a few sets of columns, in one query."""
         columns = dict(zip(self.domain, self.codes.columns, strict=True))
         sizes = {columns[name]: size for name, size in self.domain.items()}
-        for some in self._batches(cliques):
-            yield from self.place.counts(self.codes, [[columns[name] for name in clique] for clique in some], sizes)
+        return self.place.counts(self.codes, [[columns[name] for name in block] for block in blocks], sizes)
 
-    def _n_cells(self, clique: Sequence[str]) -> int:
-        return math.prod(self.domain[name] for name in clique)
-
-    def _batches(self, cliques: Sequence[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-        batch: list[Sequence[str]] = []
+    def _batches(self, cliques: Iterable[Named], n_most: int) -> Iterator[list[Named]]:
+        batch: list[Named] = []
         n_cells = 0
         for clique in cliques:
-            size = self._n_cells(clique)
-            if batch and (len(batch) == SETS_A_SCAN or n_cells + size > CELLS_A_SCAN):
+            size = math.prod(self.domain[name] for name in clique)
+            if batch and (len(batch) == n_most or n_cells + size > CELLS_AT_ONCE):
                 yield batch
                 batch, n_cells = [], 0
             batch.append(clique)
             n_cells += size
         if batch:
             yield batch
+
+
+def _summed(counts: NDArray[np.int64], block: Block, clique: Clique) -> NDArray[np.int64]:
+    """The counts of some columns of a set; one axis for each, in the order of their names."""
+    summed: NDArray[np.int64] = counts.sum(axis=tuple(at for at, name in enumerate(block) if name not in clique))
+    return summed
+
+
+def _turned(counts: NDArray[np.int64], clique: Sequence[str]) -> NDArray[np.int64]:
+    """Axes in the order of their names, turned into the order of the clique."""
+    return counts.transpose([sorted(clique).index(name) for name in clique])

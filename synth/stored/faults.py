@@ -4,6 +4,7 @@ A backend's message may hold a cell that could not be read, a query, or a passwo
 """
 
 import importlib
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ _ERRORS = (
     "duckdb:Error", "psycopg:Error", "pyspark.errors:PySparkException", "py4j.protocol:Py4JError",
     "ibis.common.exceptions:IbisError", "ibis.common.exceptions:TableNotFound",
     "sqlglot.errors:SqlglotError", "pyarrow:ArrowException",
+    "builtins:ConnectionRefusedError", "builtins:ConnectionResetError",
 )  # fmt: skip
 """The roots of what drivers raise, by module; looked up among those that are loaded."""
 _AGAIN = "then start again: nothing was written"
@@ -29,15 +31,39 @@ _POSTGRES = {
     "22": "a cell cannot be read there as its column's kind; correct the column, or read it through a view",
 }
 _UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
+_LOST = f"the connection was lost; check server and network, {_AGAIN}"
+_FULL = f"the disk of the temporary files is full; make room there, or name another with TMPDIR, {_AGAIN}"
+_GONE = f"a file is no longer there; leave the files alone while they are read, {_AGAIN}"
+_DAMAGED = "a file is none of Parquet or CSV, or is damaged or changed while it was read; export it anew"
+_UNLIKE = "its files have not the same columns and types; export them anew, all alike"
+_FAILED = f"the embedded engine failed; {_AGAIN.removeprefix('then ')}"
+_SAID = {
+    "No space left on device": _FULL,
+    "max_temp_directory_size": _FULL,
+    "No files found": _GONE,
+    "No such file": _GONE,
+    "Permission denied": "this user may not read one of its files; allow it, or name another",
+    "GZIP": _DAMAGED,
+    "TProtocolException": _DAMAGED,
+    "schema mismatch": _UNLIKE,
+    "failed to cast column": _UNLIKE,
+}
+"""By words that DuckDB says, of errors whose type does not tell; the first that are found."""
 _NAMED = {
     "TableNotFound": "there is no such table; check the name after # in the address",
     "IOException": f"a file cannot be read or written; check the disk and its room, {_AGAIN}",
-    "OutOfMemoryException": "it does not fit the memory that is allowed; allow more, or free some",
-    "BinderException": "its columns do not fit together; export the files anew, all with the same columns",
-    "InvalidInputException": "a file is none of Parquet or CSV, or is damaged; export it anew",
+    "OutOfMemoryException": "the work does not fit the memory that is allowed; give a larger memory_mb",
+    "BinderException": _UNLIKE,
+    "InvalidInputException": _DAMAGED,
     "ConversionException": "a cell cannot be read as its column's kind; correct it, or export the files anew",
     "HTTPException": "files are read from disks only; copy them here",
+    "FatalException": _FAILED,
+    "InternalException": _FAILED,
+    "Py4JNetworkError": _LOST,
 }
+_LOGGERS = ("psycopg", "py4j")
+_INTERRUPTED = "Query interrupted"
+"""What DuckDB makes of Ctrl-C: a RuntimeError."""
 
 
 @contextmanager
@@ -52,11 +78,35 @@ def told(shown: str) -> Iterator[None]:
     """
     reason = None
     try:
-        yield
+        with _silent():
+            yield
     except _roots() as error:
         reason = _reason(error)
-    if reason is not None:
-        raise TableError(f"the table at {shown!r} cannot be read where it is stored: {reason}")
+    except RuntimeError as error:
+        if str(error) != _INTERRUPTED:
+            raise
+        raise KeyboardInterrupt from None
+    if reason is None:
+        return
+    refused = TableError(f"the table at {shown!r} cannot be read where it is stored: {reason}")
+    try:
+        raise refused from None
+    finally:
+        # A block's own error is the context of what is raised at its end, and its text may be a cell.
+        refused.__context__ = None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """A block in which drivers log nothing: they log who connects, queries and answers."""
+    before = {name: logging.getLogger(name).level for name in _LOGGERS}
+    for name in before:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def _roots() -> tuple[type[BaseException], ...]:
@@ -65,9 +115,24 @@ def _roots() -> tuple[type[BaseException], ...]:
 
 
 def _reason(error: BaseException) -> str:
+    kind, origin = type(error).__name__, type(error).__module__.split(".")[0]
+    if origin == "psycopg":
+        return _of_a_server(error)
+    if isinstance(error, ConnectionError):
+        return _LOST
+    said = str(error) if origin in ("duckdb", "_duckdb") else ""
+    known = (reason for words, reason in _SAID.items() if words in said)
+    return next(known, _NAMED.get(kind, f"the backend refused it ({kind}); check the table there"))
+
+
+def _of_a_server(error: BaseException) -> str:
     state = getattr(error, "sqlstate", None)
-    if type(error).__module__.split(".")[0] == "psycopg":
-        known = (_POSTGRES[key] for key in (state, (state or "")[:2]) if key in _POSTGRES)
-        unknown = f"the server refused the query (SQLSTATE {state}); ask whoever runs it" if state else _UNREACHED
-        return next(known, unknown)
-    return _NAMED.get(type(error).__name__, f"the backend refused it ({type(error).__name__}); check the table there")
+    if type(error).__name__ == "ProgrammingError" and state is None:
+        return "the driver does not know a parameter of the address; correct it"
+    if state is None:
+        # The driver names the connection in errors of connecting alone; it has no SQLSTATE in others where the network
+        # or the server is gone.
+        connecting = getattr(error, "pgconn", None) is not None or type(error).__name__ == "ConnectionTimeout"
+        return _UNREACHED if connecting else _LOST
+    known = (_POSTGRES[key] for key in (state, state[:2]) if key in _POSTGRES)
+    return next(known, f"the server refused the query (SQLSTATE {state}); ask whoever runs it")

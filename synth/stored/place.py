@@ -11,12 +11,16 @@ import pyarrow as pa
 import sqlglot.expressions as sge
 from numpy.typing import NDArray
 
+from synth.stored.embedded import CATALOG
 from synth.stored.faults import told
 
 Counted = NDArray[np.int64]
+_Rows = tuple[Sequence[Any], Any]
+"""Columns of codes, and how many rows have each combination."""
+_N_ROWS = sge.Count(this=sge.Star()).as_("n_rows", quoted=True)
 
-_SCAN_EACH = ("duckdb",)
-"""Backends on which a scan for each count is faster than one scan for all of them."""
+_SET = "understudy_set"
+"""The column that tells which of several counts a row belongs to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,19 +64,9 @@ class Place:
         Yields:
             For each clique an array of one axis for each of its columns.
         """
-        if self.backend in _SCAN_EACH:
-            for clique in cliques:
-                found = self.fetch(codes.group_by(list(clique)).agg(n=codes.count()))
-                yield _filled([found.column(i) for i in range(len(clique))], found.column(len(clique)), clique, sizes)
-            return
-        names = [name for name in codes.columns if any(name in clique for clique in cliques)]
-        found = self.fetch(self._grouping_sets(codes, names, cliques))
-        present = np.array([found.column(name).is_valid().to_numpy() for name in names])
-        for clique in cliques:
-            # No code is null, so that a null tells columns that are not counted here.
-            here = (present == np.array([name in clique for name in names])[:, None]).all(axis=0)
-            rows = found.filter(pa.array(here))
-            yield _filled([rows.column(name) for name in clique], rows.column("n_rows"), clique, sizes)
+        found = self._branches(codes, cliques) if self.backend == "duckdb" else self._sets(codes, cliques)
+        for clique, (columns, n_rows) in zip(cliques, found, strict=True):
+            yield _filled(columns, n_rows, clique, sizes)
 
     def apart(self, asked: ir.Table) -> ir.Table:
         """The same rows, whose columns are worked out once however often they are named in what is asked of them.
@@ -104,17 +98,48 @@ class Place:
         if self.backend != "duckdb":
             return rows
         with told(self.shown):
-            return self.connection.create_table(ibis.util.gen_name("understudy"), rows, temp=True)
+            # Elsewhere than in the engine's own database nothing may stay.
+            temporary = self.connection.current_catalog != CATALOG
+            return self.connection.create_table(ibis.util.gen_name("understudy"), rows, temp=temporary)
 
-    def _grouping_sets(self, codes: ir.Table, names: Sequence[str], cliques: Sequence[Sequence[str]]) -> ir.Table:
+    def _branches(self, codes: ir.Table, cliques: Sequence[Sequence[str]]) -> Iterator[_Rows]:
+        """Counts of every clique, each by a grouping of its own within one query, which reads it as often.
+
+        DuckDB counts small whole numbers in arrays, faster than it sets rows apart for several counts.
+        """
+        inner = self.connection.compiler.to_sqlglot(codes).subquery("codes")
+        width = max(map(len, cliques))
+        branches = []
+        for number, clique in enumerate(cliques):
+            columns = [sge.column(name, quoted=True) for name in clique]
+            padded = [*columns, *[sge.Null()] * (width - len(clique))]
+            named = [column.as_(f"x{at}", quoted=True) for at, column in enumerate(padded)]
+            which = sge.Literal.number(number).as_(_SET, quoted=True)
+            branches.append(sge.select(which, *named, _N_ROWS).from_(inner).group_by(*columns))
+        query = sge.union(*branches, distinct=False) if len(branches) > 1 else branches[0]
+        kinds = {_SET: "int32", **{f"x{at}": "uint16" for at in range(width)}, "n_rows": "int64"}
+        found = self.fetch(self.connection.sql(query.sql(self.connection.dialect), schema=ibis.schema(kinds)))
+        sets = found.column(_SET).to_numpy()
+        for number, clique in enumerate(cliques):
+            rows = found.filter(pa.array(sets == number))
+            yield [rows.column(f"x{at}") for at in range(len(clique))], rows.column("n_rows")
+
+    def _sets(self, codes: ir.Table, cliques: Sequence[Sequence[str]]) -> Iterator[_Rows]:
         """Counts of every clique in one scan: a row for each combination of codes, null in the other columns."""
+        names = [name for name in codes.columns if any(name in clique for clique in cliques)]
         inner = self.connection.compiler.to_sqlglot(self.apart(codes.select(*names))).subquery("codes")
         columns = {name: sge.column(name, quoted=True) for name in names}
-        query = sge.select(*columns.values(), sge.Count(this=sge.Star()).as_("n_rows", quoted=True)).from_(inner)
+        query = sge.select(*columns.values(), _N_ROWS).from_(inner)
         sets = [sge.Tuple(expressions=[columns[name] for name in clique]) for clique in cliques]
         query.set("group", sge.Group(grouping_sets=[sge.GroupingSets(expressions=sets)]))
         kinds = ibis.schema({**{name: codes[name].type() for name in names}, "n_rows": "int64"})
-        return self.connection.sql(query.sql(self.connection.dialect), schema=kinds)
+        found = self.fetch(self.connection.sql(query.sql(self.connection.dialect), schema=kinds))
+        present = np.array([found.column(name).is_valid().to_numpy() for name in names])
+        for clique in cliques:
+            # No code is null, so that a null tells columns that are not counted here.
+            here = (present == np.array([name in clique for name in names])[:, None]).all(axis=0)
+            rows = found.filter(pa.array(here))
+            yield [rows.column(name) for name in clique], rows.column("n_rows")
 
 
 def _filled(columns: Sequence[Any], n_rows: Any, clique: Sequence[str], sizes: Mapping[str, int]) -> Counted:

@@ -4,6 +4,7 @@ They are what `synth.table` makes of the same cells in memory where each is read
 unknown, or missing, and no row has a say in how another is read.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +15,13 @@ import numpy as np
 from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
 from synth.domain import line
 from synth.domain.discretizer import MISSING, OTHER, Attribute, categories
-from synth.errors import TableError
-from synth.stored.functions import exactly, floor, half_even, microseconds
+from synth.stored.functions import exactly, floor, floored, half_even, holds_nul, within
+from synth.stored.numbers import finite, of_decimals, of_texts
+from synth.stored.times import Moments, cannot, moments
 from synth.table.kinds import holds_whole_numbers
 
-# DEVIATES: in memory exponents may be longer; backends disagree on what they overflow to.
-NUMBER = r"^[+-]?([0-9]{1,200}([.][0-9]{0,200})?|[.][0-9]{1,200})([eE][+-]?[0-9]{1,2})?$"
-DATE = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-CLOCK = r"[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
 _LARGEST_EXACT = 2.0**52
 _LARGEST_WHOLE = 2.0**63
-_CALENDAR = tuple(
-    int(np.datetime64(end, "us").astype(np.int64)) for end in ("0001-01-01", "9999-12-31T23:59:59.999999")
-)
-_TRIES_CASTS = ("duckdb", "pyspark")
-"""Backends on which a text that is no day is null; on others it ends the query."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +49,12 @@ class Reader:
         """
         low, high = line.bounds(column)
         if isinstance(column, DateColumn | DatetimeColumn):
-            return self._moments(cells, name, column)
-        reals = self._reals(cells, name)
+            return self._places_of_moments(cells, name, column)
+        reals = self.reals(cells, name)
         if isinstance(column, IntegerColumn):
             return _clip(half_even(reals), low, high)
         if column.decimals is not None:
-            scale = exactly(10.0**column.decimals)
-            steps = reals * scale
-            reals = ibis.ifelse(steps.abs() < exactly(_LARGEST_EXACT), half_even(steps) / scale, reals)
+            reals = rounded(reals, column.decimals)
         return _clip(reals, low, high)
 
     def members(self, cells: ir.Column, name: str, column: CategoricalColumn | BooleanColumn) -> ir.IntegerColumn:
@@ -89,16 +80,21 @@ class Reader:
         """The value of each cell of a column whose categories are to be measured; null where it is missing."""
         kind = cells.type()
         if not holds_whole_numbers(column):
+            if kind.is_boolean():
+                return ibis.cases((cells, "True"), (~cells, "False"), else_=ibis.null("string"))
+            if kind.is_integer():
+                return cells.cast("string")
             if not kind.is_string():
-                raise self._cannot(name, kind, "texts to be measured")
+                raise cannot(name, kind, "texts to be measured")
             return self.present(cells)
         low, high = column.limits
         if kind.is_integer():
-            return _within(cells, low, high).cast("int64")
-        reals = self._reals(cells, name)
-        within = (reals == floor(reals)) & (reals.abs() < exactly(_LARGEST_WHOLE))
-        whole = ibis.ifelse(within, reals, ibis.null("float64")).cast("int64")
-        return _within(whole, low, high)
+            return within(cells, low, high).cast("int64")
+        reals = self.reals(cells, name)
+        whole = ibis.ifelse(
+            (reals == floor(reals)) & (reals.abs() < exactly(_LARGEST_WHOLE)), reals, ibis.null("float64")
+        )
+        return within(whole.cast("int64"), low, high)
 
     def _truths(self, cells: ir.Column, name: str, column: BooleanColumn) -> tuple[ir.Column, list[Any]]:
         """Cells in which whatever is neither true nor false is missing, and what false and true are there."""
@@ -108,13 +104,13 @@ class Reader:
             return ibis.ifelse(cells.isin(known), cells, ibis.null("string")), known
         if kind.is_boolean():
             return cells, [False, True]
-        reals = self._reals(cells, name)
+        reals = self.reals(cells, name)
         return ibis.ifelse(reals.isin([0.0, 1.0]), reals, ibis.null("float64")), [exactly(0.0), exactly(1.0)]
 
     def _whole_numbers(self, cells: ir.Column, name: str, known: tuple[Any, ...]) -> tuple[ir.Column, list[Any]]:
         if cells.type().is_integer():
             return cells, list(known)
-        return half_even(self._reals(cells, name)), [exactly(float(category)) for category in known]
+        return half_even(self.reals(cells, name)), [exactly(float(category)) for category in known]
 
     def _texts(self, cells: ir.Column, name: str, known: tuple[Any, ...]) -> tuple[ir.Column, list[Any]]:
         kind = cells.type()
@@ -125,68 +121,53 @@ class Reader:
         numbers = [_number_of(text) for text in known]
         if kind.is_integer():
             return cells, [number if isinstance(number, int) else None for number in numbers]
-        return self._reals(cells, name), [None if number is None else exactly(number) for number in numbers]
+        return self.reals(cells, name), [None if number is None else exactly(number) for number in numbers]
 
     def present(self, texts: ir.StringColumn) -> ir.StringColumn:
-        """Texts, null where they stand for a missing value."""
-        return ibis.ifelse(texts.isin(sorted({"", *self.missing_texts})), ibis.null("string"), texts)
+        """Texts, null where they stand for a missing value, or hold a NUL, which no reader takes for a text."""
+        absent = texts.isin(sorted({"", *self.missing_texts})) | holds_nul(texts, self.backend)
+        return ibis.ifelse(absent, ibis.null("string"), texts)
 
-    def _reals(self, cells: ir.Column, name: str) -> ir.FloatingColumn:
-        """Cells as finite reals, null where they are none."""
-        kind = cells.type()
+    def reals(self, cells: ir.Column, name: str) -> ir.FloatingColumn:
+        """Cells as finite reals, null where they are none.
+
+        Raises:
+            TableError: this type is no number.
+        """
+        kind: Any = cells.type()
         if kind.is_string():
-            # Not even looked at unless it is a number: a cast that fails would end the query.
-            number = ibis.ifelse(self.present(cells).re_search(NUMBER), cells, ibis.null("string"))
-            return number.cast("float64")
+            return of_texts(self.present(cells), self.backend)
         if kind.is_boolean():
-            return cells.ifelse(1.0, 0.0)
+            return ibis.cases((cells, exactly(1.0)), (~cells, exactly(0.0)), else_=ibis.null("float64"))
+        if kind.is_decimal():
+            return of_decimals(cells, self.backend)
         if not kind.is_numeric():
-            raise self._cannot(name, kind, "a number")
-        reals = cells.cast("float64")
-        if kind.is_floating():
-            # What is not finite has no difference to itself; Ibis's own test for infinity is always false on Spark.
-            return ibis.ifelse((reals - reals).isnan(), ibis.null("float64"), reals)
-        return reals
+            raise cannot(name, kind, "a number")
+        return finite(cells.cast("float64"), self.backend) if kind.is_floating() else cells.cast("float64")
 
-    def _moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> ir.FloatingColumn:
-        micros = self._micros(cells, name, column)
+    def moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Moments:
+        """Cells as times.
+
+        Raises:
+            TableError: this type is not read as such times.
+        """
+        return moments(self.present(cells) if cells.type().is_string() else cells, name, column, self.backend)
+
+    def _places_of_moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Any:
         unit = line.DAY if isinstance(column, DateColumn) else line.MICROSECONDS[column.precision]
-        late = ((micros % unit) + unit) % unit
+        units = floored(self.moments(cells, name, column).micros, unit, self.backend)
         low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
-        held = _clip(micros - late, low, high)
-        return (held // unit if isinstance(column, DateColumn) else held).cast("float64")
+        if isinstance(column, DateColumn):
+            return _clip(units, low // unit, high // unit).cast("float64")
+        return _clip(units * unit, low, high).cast("float64")
 
-    def _micros(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> ir.IntegerColumn:
-        """Microseconds since 1970 of each cell, of UTC where the column has a zone; null where it is missing."""
-        kind, zone = cells.type(), getattr(column, "timezone", None)
-        if kind.is_string():
-            cells, kind = self._parsed(cells, name, column)
-        if kind.is_date():
-            if zone is not None:
-                raise self._cannot(name, kind, f"a time of timezone={zone!r}")
-            found = cells.delta(ibis.date("1970-01-01"), unit="day").cast("int64") * line.DAY
-        elif kind.is_timestamp() and ((kind.timezone is None) == (zone is None) or self.backend == "pyspark"):
-            # Spark's own type is a moment that is shown on the clock of the session, with a zone or without.
-            found = microseconds(cells, self.backend)
-        else:
-            raise self._cannot(name, kind, "a time without a zone" if zone is None else f"one of timezone={zone!r}")
-        return _within(found, *_CALENDAR)
 
-    def _parsed(self, texts: ir.StringColumn, name: str, column: DateColumn | DatetimeColumn) -> tuple[Any, Any]:
-        """Texts in ISO's form as days or times, null where there is no such day; where the backend can tell."""
-        form = "%Y-%m-%d" if isinstance(column, DateColumn) else None
-        if self.backend not in _TRIES_CASTS or column.format != form or getattr(column, "timezone", None) is not None:
-            raise self._cannot(name, texts.type(), "a day or a time")
-        pattern = f"^{DATE}$" if isinstance(column, DateColumn) else f"^{DATE}({CLOCK})?$"
-        sound = ibis.ifelse(self.present(texts).re_search(pattern), texts, ibis.null("string"))
-        moments = sound.try_cast("date" if isinstance(column, DateColumn) else "timestamp")
-        return moments, moments.type()
-
-    def _cannot(self, name: str, kind: Any, wanted: str) -> TableError:
-        return TableError(
-            f"column={name!r} is of type={str(kind)!r} where it is stored, which is not read as {wanted}; convert it "
-            "there, in a view for example, or change its kind in the schema"
-        )
+def rounded(reals: ir.FloatingColumn, decimals: int) -> ir.FloatingColumn:
+    """Reals rounded to so many digits after the point, where they have any."""
+    scale = exactly(10.0**decimals)
+    # Multiplied only where that cannot overflow, which ends the query on some backends.
+    exact = reals.abs() < exactly(_LARGEST_EXACT / 10.0**decimals)
+    return ibis.ifelse(exact, half_even(reals * scale) / scale, reals)
 
 
 def code_of(found: ir.NumericColumn, attribute: Attribute) -> ir.IntegerColumn:
@@ -226,15 +207,10 @@ def _between(found: ir.NumericColumn, edges: np.ndarray, codes: np.ndarray, low:
     )
 
 
-def _within(found: Any, low: int, high: int) -> Any:
-    """Whole numbers, null where they are not between two others."""
-    return ibis.ifelse((found >= low) & (found <= high), found, ibis.null(found.type()))
-
-
 def _clip(found: Any, low: Any, high: Any) -> Any:
     """Within the bounds; null where it was."""
-    bound = exactly if isinstance(low, float) else ibis.literal
-    return ibis.cases((found < bound(low), bound(low)), (found > bound(high), bound(high)), else_=found)
+    least, most = (exactly(end) if isinstance(low, float) else ibis.literal(end, "int64") for end in (low, high))
+    return ibis.ifelse(found.isnull(), ibis.null(found.type()), ibis.least(ibis.greatest(found, least), most))
 
 
 def _code(code: int) -> ir.IntegerScalar:
@@ -248,6 +224,7 @@ def _number_of(text: str) -> int | float | None:
             number = kind(text)
         except ValueError:
             continue
-        if str(number) == text and (kind is int or not float(text).is_integer()):
+        whole = float(number).is_integer() and abs(number) < _LARGEST_WHOLE
+        if str(number) == text and math.isfinite(number) and whole == (kind is int):
             return number
     return None

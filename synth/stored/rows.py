@@ -63,10 +63,11 @@ class StoredRows:
         return StoredCounts(discretizer.sizes, self.place.kept(places.select(**codes)), self.place)
 
     def rows_per_entity(self) -> Counted:
-        """How many entities have 1, 2, ..., k rows; shape (k,)."""
+        """How many entities have 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
         entities = self.rows.group_by(self.schema.entity).agg(n=self.rows.count())
         found = self.place.fetch(entities.group_by("n").agg(n_entities=entities.count()))
-        return _filled(found, self.schema.max_rows_per_unit + 1)[1:]
+        most = max([self.schema.max_rows_per_unit, *found.column(0).to_pylist()])
+        return _filled(found, most + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
         """How often each present value of a column of categories occurs; every one of them comes here."""

@@ -9,11 +9,14 @@ import ibis.expr.types as ir
 
 from synth.errors import TableError, nearest
 from synth.schema import Schema
-from synth.split import side_bound, side_salt, unit_column
-from synth.stored.functions import md5
+from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
+from synth.stored.functions import exactly, floor, matches, md5
 from synth.stored.place import Place
 from synth.stored.reading import Reader
 from synth.stored.rows import StoredRows
+from synth.table.kinds import holds_whole_numbers
+
+_WHOLE = "^[+-]?[0-9]{1,18}$"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,7 @@ class StoredTable:
         self.check(schema)
         if schema.entity is None:
             return StoredRows(self.place, self.place.written(self.rows.select(*schema.modeled)), schema)
-        entity, content = self._text(schema.entity, schema), [self._text(n, schema) for n in schema.kept]
+        entity, content = self.text(schema.entity, schema), [self.text(n, schema) for n in schema.kept]
         owned = self.rows.mutate(understudy_hash=md5(_joined([ibis.literal(os.urandom(16).hex()), entity, *content])))
         owned = owned.filter(entity.notnull())
         rank = ibis.row_number().over(group_by=owned[schema.entity], order_by=owned["understudy_hash"])
@@ -68,8 +71,10 @@ class StoredTable:
         """Train and holdout, each unit by its own keyed hash: that of its entity, of its identifier, or of its slot.
 
         Raises:
-            TableError: rows have no name of their own; nothing was read.
+            JobError: the share is not inside (0, 1); nothing was read.
+            TableError: rows have no name of their own, or too few rows are on one side; nothing was split.
         """
+        check_share(holdout_share)
         self.check(schema)
         name = unit_column(schema) or self.slot
         if name is None:
@@ -77,17 +82,32 @@ class StoredTable:
                 f"the table at {self.place.shown!r} has no order, and none of its columns is an identifier that is "
                 "never missing, so that its rows cannot be told apart; declare the column that names them"
             )
-        unit = self._text(name, schema)
+        unit = self.text(name, schema)
         digest = md5(ibis.literal(side_salt(seed)) + unit)
         # A row without a name stays in train, as in memory.
         inside = ibis.ifelse(unit.isnull(), False, digest < side_bound(holdout_share))
         train, holdout = (type(self)(self.place, self.rows.filter(which), self.slot) for which in (~inside, inside))
+        n_inside = ibis.ifelse(inside, 1, 0).sum().fill_null(0)
+        sizes = self.place.fetch(self.rows.agg(inside=n_inside, rows=self.rows.count()))
+        n_holdout, n_rows = (int(column[0].as_py()) for column in sizes.columns)
+        refuse_small_sides(n_rows - n_holdout, n_holdout, holdout_share)
         return train, holdout
 
-    def _text(self, name: str, schema: Schema) -> Any:
-        """Cells as text, null where they are missing."""
-        cells = self.rows[name].cast("string")
-        return Reader(self.place.backend, frozenset({"", *schema.missing_values})).present(cells)
+    def text(self, name: str, schema: Schema) -> Any:
+        """Cells of a column as text, null where they are missing."""
+        cells, column = self.rows[name], schema.columns.get(name)  # none for the slot
+        reader = Reader(self.place.backend, frozenset({"", *schema.missing_values}))
+        if column is None or not holds_whole_numbers(column) or cells.type().is_integer():
+            return reader.present(cells.cast("string"))
+        # A whole number has one name, however it is written.
+        if cells.type().is_string():
+            cells = reader.present(cells)
+            whole = ibis.ifelse(matches(cells, _WHOLE), cells, ibis.null("string"))
+        else:
+            reals = reader.reals(cells, name)
+            held = (reals == floor(reals)) & (reals.abs() < exactly(2.0**63))
+            whole = ibis.ifelse(held, reals, ibis.null("float64"))
+        return whole.cast("int64").cast("string")
 
 
 def _joined(texts: list[Any]) -> Any:

@@ -62,7 +62,7 @@ def conform(frame: pd.DataFrame, schema: Schema, *, outside: Outside = "refuse",
     Raises:
         TableError: the table does not fit, named by its first violation, or it lacks a column.
     """
-    for violation in _of_names(frame, schema, extra=outside == "refuse"):
+    for violation in of_names(frame, schema, extra=outside == "refuse"):
         raise TableError(str(violation))
     missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
@@ -84,7 +84,7 @@ def violations(frame: pd.DataFrame, schema: Schema) -> list[Violation]:
         frame: *Sensitive*. Any dtypes, any index.
         schema: what the columns should hold.
     """
-    found = list(_of_names(frame, schema, extra=True))
+    found = list(of_names(frame, schema, extra=True))
     if any(violation.column is None for violation in found):
         return found
     missing_texts = frozenset({"", *schema.missing_values})
@@ -106,7 +106,7 @@ def faulty_rows(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     Raises:
         TableError: a column is missing.
     """
-    for violation in _of_names(frame, schema, extra=False):
+    for violation in of_names(frame, schema, extra=False):
         raise TableError(str(violation))
     faulty = np.zeros(len(frame), dtype=bool)
     missing_texts = frozenset({"", *schema.missing_values})
@@ -123,7 +123,7 @@ def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     Raises:
         TableError: a column is missing, or holds cells that no value of its kind stands for.
     """
-    for violation in _of_names(frame, schema, extra=True):
+    for violation in of_names(frame, schema, extra=True):
         raise TableError(str(violation))
     missing_texts = frozenset({"", *schema.missing_values})
     columns = {}
@@ -192,7 +192,7 @@ def _of_cells(name: str, checked: _Checked, schema: Schema) -> Iterator[Violatio
             yield Violation(name, *words(fault, schema.columns[name], declared=schema.status == "declared"))
 
 
-def _of_names(frame: Any, schema: Schema, *, extra: bool) -> Iterator[Violation]:
+def of_names(frame: Any, schema: Schema, *, extra: bool) -> Iterator[Violation]:
     """Violations of column names: any of them keeps the cells from being read."""
     yield from names_at_fault(frame)
     missing = [name for name in schema.kept if name not in frame.columns]

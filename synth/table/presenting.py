@@ -29,7 +29,7 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The table as its reader knows it: whole numbers as int64 where none is missing, declared dtypes where declared.
 
     Args:
-        frame: in canonical form.
+        frame: in canonical form. The table may share its memory.
         schema: what the columns hold, and their dtypes.
 
     Raises:
@@ -41,7 +41,9 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     {'n': 'int64'}
     """
     shown = {name: shown_column(frame[name], name, schema.columns[name]) for name in schema.kept}
-    return pd.DataFrame(shown, index=pd.RangeIndex(len(frame)), columns=list(schema.kept))
+    # Gathering columns of one dtype into a block would take as long as all else.
+    names = pd.Index(list(schema.kept), dtype=object)
+    return pd.DataFrame(shown, index=pd.RangeIndex(len(frame)), columns=names, copy=False)
 
 
 def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:

@@ -16,7 +16,8 @@ from synth.domain import Discretizer
 from synth.domain.discretizer import MISSING, OTHER, Attribute, categories
 from synth.schema import Schema
 from synth.transforms import plain
-from synth.transforms.encoding import Match, chunks, place_of
+from synth.transforms.columns import Columns, columns_of
+from synth.transforms.encoding import Match, place_of
 from synth.transforms.layout import Encoded, Layout, Span
 
 
@@ -35,18 +36,20 @@ class BinnedEncoding:
         """One span a column, `other` and `missing` its last two codes; no scalars."""
         return Layout(tuple(Span(name, size, whole=True) for name, size in self.discretizer.sizes.items()))
 
-    def apply(self, frame: pd.DataFrame, rng: np.random.Generator) -> Encoded:
+    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded; every value has one code.
 
         Args:
-            frame: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
+            table: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
             rng: unused, for nothing is drawn.
         """
-        made = Encoded.zeros(len(frame), self.layout)
-        for index, attribute in enumerate(self.discretizer.attributes):
-            series = frame[attribute.name]
-            for rows in chunks(len(frame)):
-                made.codes[rows, index] = attribute.codes(series.iloc[rows])
+        columns, attributes = columns_of(table), self.discretizer.attributes
+        made, start = columns.encoded(self.layout), 0
+        for parts in zip(*map(columns.parts, attributes), strict=True):
+            rows = slice(start, start := start + len(parts[0]))
+            for index, (attribute, part) in enumerate(zip(attributes, parts, strict=True)):
+                cells = part if attribute.edges is None else attribute.cells_at(part)
+                made.codes[rows, index] = attribute.group[cells]
         return made
 
     def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:

@@ -1,15 +1,14 @@
 """The categories of one column, those that it really takes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain.discretizer import Attribute
-from synth.transforms.encoding import chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +32,16 @@ class Categories:
             raise ValueError("codes of categories are not ascending, or not the column's")
 
     @classmethod
-    def fit(cls, series: pd.Series, attribute: Attribute) -> Self:
+    def fit(cls, parts: Iterable[NDArray[np.int64]], attribute: Attribute) -> Self:
         """The categories of a column; missing where there is none.
 
         Args:
-            series: *Sensitive*. Canonical.
-            attribute: how it becomes codes.
+            parts: *Sensitive*. The cells of its values, some at a time.
+            attribute: how cells become codes.
         """
         held = np.zeros(attribute.size, dtype=bool)
-        for rows in chunks(len(series)):
-            held[attribute.codes(series.iloc[rows])] = True
+        for cells in parts:
+            held[attribute.group[cells]] = True
         held[-1] |= not held.any()
         return cls(np.flatnonzero(held).astype(np.int64), attribute.size)
 
@@ -58,13 +57,13 @@ class Categories:
         places[self.known] = np.arange(self.size, dtype=np.int32)
         return places
 
-    def apply(self, codes: NDArray[np.int32]) -> NDArray[np.int32]:
+    def apply(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
         """The places of codes of the attribute.
 
         Raises:
             ValueError: one is not known; nothing was encoded.
         """
-        found = self.places[codes]
+        found: NDArray[np.int32] = self.places[codes]
         if (found < 0).any():
             raise ValueError("a value has no code: encode rows of the table that the encoding was fitted on")
         return found

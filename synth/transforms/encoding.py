@@ -1,6 +1,5 @@
 """What every encoding of a table can do: rows to codes and scalars, and back."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -8,10 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain import Discretizer
+from synth.transforms.columns import Columns
 from synth.transforms.layout import Encoded, Layout
-
-CHUNK_ROWS = 65_536
-"""Rows of a column that are worked on at once: what is needed on the way does not grow with the table."""
 
 
 class Match(NamedTuple):
@@ -41,11 +38,11 @@ class Encoding(Protocol):
         """What an encoded row is made of."""
         ...
 
-    def apply(self, frame: pd.DataFrame, rng: np.random.Generator) -> Encoded:
-        """The rows encoded: the same for the same state of the generator.
+    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
+        """The rows encoded, kept where the table is: the same for the same state of the generator.
 
         Args:
-            frame: *Sensitive*. Canonical rows.
+            table: *Sensitive*. Canonical rows.
             rng: draws where a value has several codes.
         """
         ...
@@ -74,11 +71,6 @@ class Encoding(Protocol):
     def to_plain(self) -> dict[str, Any]:
         """The encoding as plain data, without the schema's part."""
         ...
-
-
-def chunks(n: int) -> Iterator[slice]:
-    """The rows of a table, some at a time."""
-    return (slice(start, start + CHUNK_ROWS) for start in range(0, n, CHUNK_ROWS))
 
 
 def place_of(discretizer: Discretizer, name: str) -> int:

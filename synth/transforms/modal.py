@@ -15,7 +15,8 @@ from synth.domain.discretizer import Attribute
 from synth.schema import Schema
 from synth.transforms import plain
 from synth.transforms.categories import Categories
-from synth.transforms.encoding import Match, chunks, place_of
+from synth.transforms.columns import Columns, columns_of
+from synth.transforms.encoding import Match, place_of
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.modes import Modes
 
@@ -41,22 +42,21 @@ class ModalEncoding:
     columns: tuple[Categories | Modes, ...]
 
     @classmethod
-    def fit(cls, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> Self:
+    def fit(cls, table: pd.DataFrame | Columns, schema: Schema, rng: np.random.Generator) -> Self:
         """The encoding of a table.
 
         Args:
-            frame: *Sensitive*. Canonical rows.
+            table: *Sensitive*. Canonical rows.
             schema: observed, so that it holds every value of the table.
             rng: source of the draws on which modes are fitted.
         """
-        discretizer = Discretizer.by_schema(schema)
+        columns, discretizer = columns_of(table), Discretizer.by_schema(schema)
         made: list[Categories | Modes] = []
         for attribute in discretizer.attributes:
-            series = frame[attribute.name]
             if attribute.edges is None:
-                made.append(Categories.fit(series, attribute))
+                made.append(Categories.fit(columns.parts(attribute), attribute))
             else:
-                made.append(Modes.fit(_all_positions(series, attribute), log=_is_log(attribute), rng=rng))
+                made.append(Modes.fit(columns.values(attribute), log=_is_log(attribute), rng=rng))
         return cls(discretizer, tuple(made))
 
     @cached_property
@@ -69,29 +69,34 @@ class ModalEncoding:
             scalars += [attribute.name] if bells else []
         return Layout(tuple(spans), tuple(scalars))
 
-    def apply(self, frame: pd.DataFrame, rng: np.random.Generator) -> Encoded:
+    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded.
 
         Args:
-            frame: *Sensitive*. The table that the encoding was fitted on, or rows of it.
+            table: *Sensitive*. The table that the encoding was fitted on, or rows of it.
             rng: draws among bells that overlap.
 
         Raises:
             ValueError: a category, or a missing value, was not in the table that the encoding was fitted on; nothing
                 was encoded.
         """
-        made = Encoded.zeros(len(frame), self.layout)
-        for index, (attribute, column) in enumerate(zip(self.discretizer.attributes, self.columns, strict=True)):
-            series = frame[attribute.name]
-            for rows in chunks(len(frame)):
-                part = series.iloc[rows]
-                if isinstance(column, Categories):
-                    made.codes[rows, index] = column.apply(attribute.codes(part))
-                    continue
-                made.codes[rows, index], scalars = column.apply(_positions(part, attribute), rng)
-                if column.has_scalar:
-                    made.scalars[rows, self._scalar(attribute.name)] = scalars
+        columns, attributes = columns_of(table), self.discretizer.attributes
+        made, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
+        for parts in zip(*map(columns.parts, attributes), strict=True):
+            rows = slice(start, start := start + len(parts[0]))
+            for index, part in enumerate(parts):
+                self._encode(index, part, made, rows, draws[index])
         return made
+
+    def _encode(self, index: int, part: NDArray[Any], made: Encoded, rows: slice, rng: np.random.Generator) -> None:
+        """Fill one column of some rows."""
+        attribute, column = self.discretizer.attributes[index], self.columns[index]
+        if isinstance(column, Categories):
+            made.codes[rows, index] = column.apply(attribute.group[part])
+            return
+        made.codes[rows, index], scalars = column.apply(part, rng)
+        if column.has_scalar:
+            made.scalars[rows, self._scalar(attribute.name)] = scalars
 
     def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
         """Canonical rows of codes and scalars.
@@ -167,14 +172,6 @@ def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Mo
 
 def _positions(series: pd.Series, attribute: Attribute) -> NDArray[np.float64]:
     return line.positions(series, attribute.column)  # type: ignore[arg-type]
-
-
-def _all_positions(series: pd.Series, attribute: Attribute) -> NDArray[np.float64]:
-    """Positions of a whole column, made some at a time: objects of times take far more room than they do."""
-    made = np.empty(len(series))
-    for rows in chunks(len(series)):
-        made[rows] = _positions(series.iloc[rows], attribute)
-    return made
 
 
 def _is_log(attribute: Attribute) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.transforms import plain
-from synth.transforms.atoms import draw, find_atoms
+from synth.transforms.atoms import find_atoms
 from synth.transforms.bells import LEAST_DEVIATION, fit_bells
+from synth.transforms.columns import Array, Values
 from synth.transforms.encoding import Match
 
-Array = NDArray[np.float64]
 FAR = 100.0
 """Where the range of the values is so many times that of nine in ten of them, bells are on a signed logarithm."""
 WIDEST = 1e100
@@ -77,23 +77,22 @@ class Modes:
         return len(self.means) > 0
 
     @classmethod
-    def fit(cls, values: Array, *, log: bool, rng: np.random.Generator) -> Self:
+    def fit(cls, values: Values, *, log: bool, rng: np.random.Generator) -> Self:
         """The modes of a column; missing is one where it occurs, or where there is nothing else.
 
         DEVIATES: the paper fits the mixture on every row; a draw of 5,000 takes a fraction of the time and gives the
         same bells but for chance. It has no logarithm either, without which one far value hides all the others.
 
         Args:
-            values: *Sensitive*. Shape (n,), NaN where missing.
+            values: *Sensitive*. Of the column.
             log: whether to look for bells on a signed logarithm even where values do not reach far.
             rng: source of the draws and of the mixture's start.
         """
-        present = values[~np.isnan(values)]
-        atoms, rest = find_atoms(present, rng)
-        drawn = draw(rest, rng)
+        atoms, rest = find_atoms(values, rng)
+        drawn = rest.draw(rng)
         log = log or _reaches_far(rest, drawn)
         bells = fit_bells(_signed_log(drawn) if log else drawn, rng)
-        return cls(atoms, *bells, missing=len(present) < max(len(values), 1), log=log)
+        return cls(atoms, *bells, missing=values.missing or len(values) == 0, log=log)
 
     def apply(self, values: Array, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The code of each value, and its scalar: 0 where the code says it all; shape (n,) both.
@@ -202,11 +201,11 @@ class Modes:
         return np.asarray((shares < drawn[:, None]).sum(axis=1), dtype=np.int64)
 
 
-def _reaches_far(values: Array, drawn: Array) -> bool:
+def _reaches_far(values: Values, drawn: Array) -> bool:
     """Whether a few values lie so far out that bells could not tell the others apart."""
     if len(values) == 0:
         return False
-    low, high = float(values.min()), float(values.max())
+    low, high = values.ends()
     if max(-low, high) > WIDEST:
         return True
     most = np.quantile(drawn, [0.05, 0.95])

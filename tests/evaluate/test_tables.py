@@ -9,6 +9,7 @@ import pytest
 from evaluate.engine import evaluate
 from evaluate.policy import load_policy
 from evaluate.result import EvaluationError, Failure
+from evaluate.sampling import seeded_order
 from evaluate.tables import Tables
 from evaluate.verdict import judge
 from synth.errors import TableError
@@ -63,3 +64,30 @@ def test_the_message_names_the_table_that_does_not_fit() -> None:
         Tables.prepare(rows(100, 0), odd, rows(100, 2), schema())
     with pytest.raises(TableError, match=r"^synthetic: .*income"):
         Tables.prepare(rows(100, 0), rows(100, 1), rows(100, 2).drop(columns="income"), schema())
+
+
+def test_rows_stand_in_their_seeded_order_whatever_order_they_came_in() -> None:
+    frames = rows(300, 0), rows(200, 1), rows(250, 2)
+    first = Tables.prepare(*frames, schema(), seed=4)
+    turned = (frame.sample(frac=1.0, random_state=5).set_axis(range(len(frame))) for frame in frames)
+    second = Tables.prepare(*turned, schema(), seed=4)
+    for side in ("train", "fresh", "control", "synthetic", "offered", "shuffled"):
+        pd.testing.assert_frame_equal(getattr(first, side), getattr(second, side))
+    for side, n in (("train", 300), ("synthetic", 250)):
+        assert first.order(side).tolist() == list(range(n))
+    assert not first.train.equals(Tables.prepare(*frames, schema(), seed=5).train)
+
+
+def test_equal_rows_of_different_entities_come_in_the_same_order_too() -> None:
+    of_people = build_schema(
+        {
+            "status": "declared", "entity": "who",
+            "columns": {"who": {"kind": "identifier", "template": "P##"}, "x": {"kind": "boolean"}},
+        }
+    )  # fmt: skip
+    frame = pd.DataFrame({"who": [f"P{i % 30:02d}" for i in range(90)], "x": np.arange(90) % 2 == 0})
+    turned = frame.iloc[::-1].reset_index(drop=True)
+    pd.testing.assert_frame_equal(
+        frame.iloc[seeded_order(frame, of_people, 1)].reset_index(drop=True),
+        turned.iloc[seeded_order(turned, of_people, 1)].reset_index(drop=True),
+    )

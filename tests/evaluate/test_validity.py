@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import validity
+from evaluate import validity, validity_shares
 from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
 from evaluate.tables import Tables
+from evaluate.validity_shares import Tally
 from synth.schema import build_schema
 
 SCHEMA = build_schema(
@@ -290,7 +291,7 @@ def _held(share: float, n_replicates: int) -> float:
         rng = np.random.default_rng(seed)
         units = np.repeat(np.arange(300), rng.integers(1, 8, 300))
         flags = (rng.random(300) < share)[units]
-        estimate = validity._share("validity.rows", flags, (), "", units=units)
+        estimate = validity_shares.share("validity.rows", Tally.of(flags, units), (), "")
         held += estimate.low <= 1 - share <= estimate.high  # type: ignore[operator]
     return held / n_replicates
 
@@ -315,6 +316,6 @@ def test_intervals_of_repeated_values_are_rather_too_wide(n: int, n_values: int)
         values = np.random.default_rng(seed).integers(0, n_values, n)
         units = np.unique(values, return_inverse=True)[1]
         repeats = np.bincount(units)[units] > 1
-        estimate = validity._share("validity.constraint", repeats, (), "", units=units, least=2.0)
+        estimate = validity_shares.share("validity.constraint", Tally.of(repeats, units), (), "", least=2.0)
         held += estimate.low <= expected <= estimate.high  # type: ignore[operator]
     assert held >= 950

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,20 @@ class Server:
 
     port: int
     bin: Path
+    folder: Path
+    user: str | None
+
+    def control(self, *words: str) -> None:
+        """What `pg_ctl` is told: to start, or to stop."""
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.folder} -c fsync=off -c max_connections=60"
+        self.command(
+            self.bin / "pg_ctl", "-D", self.folder / "data", "-w", "-o", options, "-l", self.folder / "log", *words
+        )
+
+    def command(self, *words: object) -> None:
+        subprocess.run(
+            list(map(str, words)), check=True, capture_output=True, user=self.user, cwd=self.folder, timeout=120
+        )
 
     def url(self, database: str, password: str = PASSWORD) -> str:
         return f"postgresql://keeper:{password}@127.0.0.1:{self.port}/{database}"
@@ -62,30 +77,42 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A server for this session; skipped, with the reason, where PostgreSQL or psycopg is not installed."""
+    with running() as one:
+        yield one
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """A server of its own; skipped where there can be none."""
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     bin = _binaries()
     if bin is None:
         pytest.skip("PostgreSQL is not installed on this machine")
-    user, port = _user(), _free_port()
     # A short path outside pytest's folders, which another user may not enter and whose length a socket does not allow.
     folder = Path(tempfile.mkdtemp(prefix="pg"))
+    server = Server(_free_port(), bin, folder, _user())
     try:
         secret = folder / "password"
         secret.write_text(PASSWORD, encoding="utf-8")
-        if user is not None:
-            shutil.chown(folder, user)
-            shutil.chown(secret, user)
-        data = folder / "data"
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -c fsync=off -c max_connections=60"
-
-        def command(*words: object) -> None:
-            subprocess.run(list(map(str, words)), check=True, capture_output=True, user=user, cwd=folder, timeout=120)
-
-        command(bin / "initdb", "-D", data, "-U", "keeper", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8")
-        command(bin / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log", "start")
+        if server.user is not None:
+            shutil.chown(folder, server.user)
+            shutil.chown(secret, server.user)
+        server.command(
+            bin / "initdb",
+            "-D",
+            folder / "data",
+            "-U",
+            "keeper",
+            "-A",
+            "scram-sha-256",
+            f"--pwfile={secret}",
+            "-E",
+            "UTF8",
+        )
+        server.control("start")
         try:
-            yield Server(port, bin)
+            yield server
         finally:
-            command(bin / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+            server.control("-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

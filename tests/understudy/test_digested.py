@@ -45,7 +45,7 @@ def test_the_digest_is_of_the_file_that_was_measured(
     offer: offering.Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, schema = sha256(tmp_path / "t.csv"), sha256(tmp_path / "s.toml")
-    measure = offering.measuring.evaluate
+    measure = offering.evaluate_beside
 
     def exchanged(*given: Any, **named: Any) -> Any:
         found = measure(*given, **named)
@@ -53,7 +53,7 @@ def test_the_digest_is_of_the_file_that_was_measured(
         (tmp_path / "s.toml").write_text(f"{SCHEMA}# other\n")
         return found
 
-    monkeypatch.setattr(offering.measuring, "evaluate", exchanged)
+    monkeypatch.setattr(offering, "evaluate_beside", exchanged)
     known = json.loads(offering.measure_offer(offer, quiet).to_json())["provenance"]
     assert known["files_sha256"] == {"synthetic/t.csv": before}
     assert known["schema_sha256"] == schema

@@ -300,7 +300,9 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
 ) -> None:
     folder = prepared(workspace, "cut", **ASKED)
     plan, drawn = make_plan(folder / "job.toml", folder / "out"), []
-    table, real = done / "out" / "synthetic" / "independent.csv", stages.read(plan)
+    table = done / "out" / "synthetic" / "independent.csv"
+    with stages.read(plan) as real:
+        sides = stages.split(plan, real)
     gaussian = SystemNoise.gaussian
 
     def dies_at_the_third(noise: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
@@ -312,7 +314,6 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
     monkeypatch.setattr(SystemNoise, "gaussian", dies_at_the_third)
     with unfinished(plan.out) as work:
         work.claim({"job": "a job"})
-        sides = stages.split(plan, real)
         reservations.reserve(plan, work, "a fingerprint")
         with pytest.raises(KeyboardInterrupt):
             publishing.release_numbers(plan, work, sides, table, quiet)

@@ -98,7 +98,12 @@ def _policy(spec: Job, home: Path) -> Path | None:
 def _table_mark(job: BatchJob) -> dict[str, Any]:
     """What tells one table from another without reading it: equal or not, whatever a clock says."""
     given = _spec(job).table
+    if given.path is not None and "://" in given.path:  # only reading it would tell
+        return {"path": given.path, "source": None}
     path = None if given.path is None else job.path.parent / given.path
+    if path is not None and path.is_dir():
+        files = sorted((one.relative_to(path).as_posix(), one.stat()) for one in path.rglob("*") if one.is_file())
+        return {"path": given.path, "files": [[name, found.st_size, found.st_mtime_ns] for name, found in files]}
     if path is None or not path.is_file():
         return {"path": given.path, "source": given.source}
     found = path.stat()

@@ -93,4 +93,8 @@ def _asked(spec: Job) -> list[float]:
 def _dataset(job: BatchJob, spec: Job, schema: Schema) -> str:
     if schema.dataset is not None:
         return schema.dataset
+    if spec.table.path is not None and "://" in spec.table.path:
+        from synth.stored.address import parsed
+
+        return parsed(spec.table.path).shown
     return str(spec.table.source or (job.path.parent / str(spec.table.path)).resolve())

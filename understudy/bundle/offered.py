@@ -1,12 +1,10 @@
 """The evidence bundle of a table from elsewhere: the evaluated file, and no other, with what was found of it."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from evaluate.policy import Policy
 from evaluate.result import Evaluation
@@ -23,8 +21,9 @@ from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import PUBLIC, Manifest
 from understudy.cards import Handing
 from understudy.delivery import Delivery
-from understudy.digested import read_digested
+from understudy.digested import read_whole
 from understudy.job import build_job
+from understudy.parts import parts_of
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 TITLE = "A table from elsewhere"
@@ -36,7 +35,7 @@ class Offered:
 
     Attributes:
         evaluation: *Sensitive*: it was measured on real rows.
-        table: the synthetic table's file.
+        table: the synthetic table's file, or folder of parts.
         candidate: what the evaluation calls it.
         given: what goes into the bundle beside it, by the name that it has there.
         handing: what its job says about handing it on.
@@ -71,7 +70,7 @@ def offered(
         TableError: the table cannot be read.
         BundleError: it is not an evaluated one, or a schema or job is another; nothing was written.
     """
-    delivered = read_digested(table)
+    delivered = read_whole(table)
     for name, file in inputs.items():
         _check_input(evaluation, name, file)
     job = inputs.get("job")
@@ -81,7 +80,7 @@ def offered(
         handing = Handing(said.card, said.split.holdout_share)
     given = {f"{name}.toml": file.content for name, file in {**inputs, **others}.items()}
     called = _candidate(evaluation, delivered.sha256, table, candidate)
-    return Offered(evaluation, table, called, given, handing, _left_out(evaluation, delivered.frame))
+    return Offered(evaluation, table, called, given, handing, _left_out(evaluation, delivered.columns))
 
 
 def write_offered(
@@ -104,7 +103,7 @@ def write_offered(
     with whole_folder(bundle) as folder:
         kept = Path("synthetic") / _file_name(offer)
         (folder / "synthetic").mkdir()
-        shutil.copyfile(offer.table, folder / kept)
+        _copy(offer.table, folder / kept)
         _candidate(offer.evaluation, provenance.sha256(folder / kept), offer.table, offer.candidate)
         delivery = Delivery(
             evaluation=offer.evaluation,
@@ -133,14 +132,22 @@ def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | No
     return named or found[0]
 
 
+def _copy(table: Path, to: Path) -> None:
+    for part in parts_of(table):
+        place = to / part.relative_to(table)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(part, place)
+
+
 def _digests(evaluation: Evaluation, name: str) -> tuple[Any, ...]:
     known = evaluation.provenance.get("files_sha256")
     files = known if isinstance(known, Mapping) else {}
-    return tuple(files.get(f"synthetic/{name}{suffix}") for suffix in SUFFIXES)
+    return tuple(files.get(f"synthetic/{name}{suffix}") for suffix in ("", *SUFFIXES))
 
 
 def _file_name(offer: Offered) -> str:
-    suffix = next((one for one in SUFFIXES[::-1] if offer.table.name.endswith(one)), None)
+    ends = [""] if offer.table.is_dir() else SUFFIXES[::-1]
+    suffix = next((one for one in ends if offer.table.name.endswith(one)), None)
     if suffix is None:
         raise BundleError(f"a table is a {', '.join(SUFFIXES)} file: path={str(offer.table)!r}; name it as it was")
     if "/" in offer.candidate or not offer.candidate.isprintable():
@@ -148,10 +155,10 @@ def _file_name(offer: Offered) -> str:
     return f"{offer.candidate}{suffix}"
 
 
-def _left_out(evaluation: Evaluation, frame: pd.DataFrame) -> tuple[str, ...]:
+def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]:
     """A warning about columns that were never measured, and so are not published."""
     kept = set(build_schema(evaluation.schema).kept)
-    names = [str(name) for name in frame.columns if name not in kept]
+    names = [name for name in columns if name not in kept]
     if not names:
         return ()
     shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import SchemaFile, Table, console_of, scalar
+from understudy.cli.options import SchemaFile, StoredTable, console_of, scalar
 from understudy.exit_codes import DONE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 def advise(
     ctx: typer.Context,
-    table: Table,
+    table: StoredTable,
     schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Of one fit, in total.", show_default=False)],
     delta: Annotated[
@@ -41,13 +41,14 @@ def advise(
     fits; no row is, nor how many there are. Errors are of noise alone, before the estimation smooths it.
     """
     from synth.schema_file import read_schema
-    from synth.table.header import check_header
     from understudy.advice import HOLDOUT_SHARE
     from understudy.advice import advise as ask
+    from understudy.real_rows import check_names
+    from understudy.real_table import find_table
 
     console = console_of(ctx)
     declared = read_schema(schema)
-    check_header(table, declared)
+    check_names(find_table(table), declared)
     with console.stage("price the generators"):
         advice = ask(declared, epsilon, scalar(delta), HOLDOUT_SHARE if holdout_share is None else holdout_share)
     _show(advice, console)

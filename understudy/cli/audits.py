@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import SeedOption, console_of, parameters_of
+from understudy.cli.options import SeedOption, a_file, console_of, parameters_of
 
 if TYPE_CHECKING:
     from evaluate.privacy.audit.black_box import BlackBox
@@ -57,12 +57,18 @@ def audit(  # noqa: PLR0913 - options of the command line
     public_table: Annotated[
         Path | None,
         typer.Option(
-            help="Table for --black-box that you assert to be public; none: a made-up one.", show_default=False
+            parser=a_file,
+            help="Table for --black-box that you assert to be public; none: a made-up one.",
+            show_default=False,
         ),
     ] = None,
     train: Annotated[
         Path | None,
-        typer.Option(help="Real rows for --black-box: every fit is paid for and never released.", show_default=False),
+        typer.Option(
+            parser=a_file,
+            help="Real rows for --black-box: every fit is paid for and never released.",
+            show_default=False,
+        ),
     ] = None,
     ledger: Annotated[
         str | None, typer.Option(help="What pays for --train; none: that of UNDERSTUDY_LEDGER.", show_default=False)

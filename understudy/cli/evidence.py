@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFile, SchemaFile, SeedOption, console_of
+from understudy.cli.options import EngineOption, OutFile, SchemaFile, SeedOption, console_of
 from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
 if TYPE_CHECKING:
@@ -39,9 +39,11 @@ def add_to(app: typer.Typer) -> None:
 
 def evaluate(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    train: Annotated[Path, typer.Option(help="Real rows that the generator saw.", show_default=False)],
-    holdout: Annotated[Path, typer.Option(help="Real rows that it did not see.", show_default=False)],
-    synthetic: Annotated[list[Path], typer.Option(help="The table to judge; may be repeated.", show_default=False)],
+    train: Annotated[
+        str, typer.Option(help="Real rows that the generator saw: file, folder or address.", show_default=False)
+    ],
+    holdout: Annotated[str, typer.Option(help="Real rows that it did not see.", show_default=False)],
+    synthetic: Annotated[list[str], typer.Option(help="The table to judge; may be repeated.", show_default=False)],
     schema: SchemaFile,
     out: OutFile,
     model: Annotated[
@@ -60,24 +62,32 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     targets: Annotated[
         str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
     ] = "8000",
+    fidelity_rows: Annotated[
+        str,
+        typer.Option(
+            "--fidelity-rows",
+            help="Rows of each table that columns, pairs and triples compare at most; all: all.",
+        ),
+    ] = "50000",
     shadow_models: Annotated[
         int | None,
         typer.Option(
             "--shadow-models", min=4, max=1000, help="Attack with so many models fitted as --model was; none: do not."
         ),
     ] = None,
+    engine: EngineOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from synth.output import check_new_file, whole_file
-    from understudy.offered import Offer, disputed, measure_offer, parsed_targets, unverified
+    from understudy.offered import Offer, disputed, measure_offer, parsed_rows, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
     asked = tuple(measure or ()) or None
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
-        parsed_targets(targets),
+        parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), engine,
     )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from understudy.cli.options import (
-    OutFile,
+    EngineOption,
     OutFolder,
     SchemaFile,
     SeedOption,
-    Table,
+    StoredTable,
     console_of,
     parameters_of,
 )
@@ -36,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
 
 def split(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    table: Table,
+    table: StoredTable,
     schema: SchemaFile,
     out: OutFolder,
     holdout_share: Annotated[float, typer.Option(help="Share of units that no generator may see.")] = 0.2,
@@ -45,31 +45,27 @@ def split(  # noqa: PLR0913 - options of the command line
         bool, typer.Option("--stratified", help="Stratify on the target; only where no private fit will follow.")
     ] = False,
     clamp: Clamp = False,
+    engine: EngineOption = None,
 ) -> int:
     """Split a table into train and holdout, whole entities on one side, by keyed hash."""
-    from synth.output import check_new_folder, whole_folder
+    from synth.output import check_new_folder
     from synth.schema_file import read_schema
-    from synth.split import split_table
-    from synth.table import read_table, write_table
+    from understudy.parting import Cut, part
+    from understudy.real_table import find_table
 
     console = console_of(ctx)
     check_new_folder(out)
-    read = read_schema(schema)
+    cut = Cut(holdout_share, seed, stratified, _outside(clamp))
     with console.stage("split"):
-        real = read_table(table, read, outside=_outside(clamp))
-        sides = split_table(real, read, holdout_share=holdout_share, seed=seed, private=not stratified)
-        suffix = ".parquet" if table.suffix == ".parquet" else ".csv"
-        with whole_folder(out) as folder:
-            write_table(sides.train, folder / f"train{suffix}", read)
-            write_table(sides.holdout, folder / f"holdout{suffix}", read)
-    console.say(f"Train and holdout: {out / f'train{suffix}'}, {out / f'holdout{suffix}'}")
-    console.result({"train": str(out / f"train{suffix}"), "holdout": str(out / f"holdout{suffix}")})
+        train, holdout = part(find_table(table, engine=engine), read_schema(schema), cut, out)
+    console.say(f"Train and holdout: {train}, {holdout}")
+    console.result({"train": str(train), "holdout": str(holdout)})
     return 0
 
 
 def fit(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    table: Table,
+    table: StoredTable,
     schema: SchemaFile,
     name: Annotated[str, typer.Option("--generator", help="See `understudy generators`.", show_default=False)],
     out: OutFolder,
@@ -98,20 +94,22 @@ def fit(  # noqa: PLR0913 - options of the command line
             show_default=False,
         ),
     ] = None,
+    engine: EngineOption = None,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from synth.generators.registry import generator
     from synth.schema_file import read_schema
     from understudy.fitting import carry_out, plan_fit
     from understudy.funds import release_line, releases
+    from understudy.real_table import find_table
 
     console = console_of(ctx)
-    chosen = generator(name, **parameters_of(parameters or [], epsilon, delta))
-    planned = plan_fit(chosen, read_schema(schema), out, outside=_outside(clamp), ledger=ledger, place=training)
+    chosen, place = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table, engine=engine)
+    planned = plan_fit(chosen, place, read_schema(schema), out, outside=_outside(clamp), ledger=ledger, place=training)
     for sentence in planned.warnings:
         console.warn(sentence)
     with console.stage(f"fit {name}") as progress:
-        model, found = carry_out(planned, table, seed, progress)
+        model, found = carry_out(planned, seed, progress)
     for sentence in found:
         console.warn(sentence)
     statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
@@ -142,10 +140,18 @@ def _promise(statement: dict[str, Any] | None) -> str:
     )
 
 
-def sample(
+def sample(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     model: Annotated[Path, typer.Argument(help="A saved model.", show_default=False)],
-    out: OutFile,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="The file to write; without a suffix, a folder of Parquet files, which holds any number of rows: the "
+            "same command goes on where one ended.",
+            show_default=False,
+        ),
+    ],
     rows: Annotated[int | None, typer.Option(min=1, help="How many; none: the model's own default.")] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same table; none: a fresh one.")
@@ -158,26 +164,48 @@ def sample(
             help="What every row holds in a column, written as in a CSV file (nothing: missing); may be repeated.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    rows_a_file: Annotated[
+        int | None, typer.Option(min=1, help="Rows of each file in a folder, at most; none: a million.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file, or the folder of files.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
+    from synth.generators.chunks import ROWS_A_FILE, write_rows
     from synth.generators.lawful import REJECTED, rejections
     from synth.generators.registry import load_model
     from synth.output import check_new_file
     from synth.table import write_table
+    from synth.table.reading import check_suffix
 
     console = console_of(ctx)
-    check_new_file(out, force=force)
+    in_files = out.suffix == ""
+    if not in_files:
+        if rows_a_file is not None:
+            raise typer.BadParameter(
+                f"--rows-a-file is for a folder: --out {str(out)!r} is a file; take its suffix off"
+            )
+        check_suffix(out)
+        check_new_file(out, force=force)
     loaded = load_model(model)
     conditions = _conditions(given or [], loaded.schema.columns)
+    result: dict[str, Any] = {"synthetic": str(out), "generator": loaded.name}
     with console.stage(f"sample {loaded.name}") as progress:
-        synthetic = loaded.sample(rows, seed=seed, given=conditions, progress=progress)
-        write_table(synthetic, out, loaded.schema)
-    console.say(f"Synthetic table: {out}")
-    rejected = synthetic.attrs.get(REJECTED)
-    if rejected is not None:
-        console.say(f"Constraints: {rejections(rejected)}")
-    console.result({"synthetic": str(out), "rows": len(synthetic), "generator": loaded.name, "rejected": rejected})
+        if in_files:
+            written = write_rows(
+                loaded, out, rows, seed=seed, given=conditions, rows_a_file=rows_a_file or ROWS_A_FILE, force=force,
+                progress=progress,
+            )  # fmt: skip
+            result |= {"rows": written.n_rows, "rejected": written.n_rejected}
+            result |= {"files": written.n_files, "seed": written.seed}
+        else:
+            synthetic = loaded.sample(rows, seed=seed, given=conditions, progress=progress)
+            write_table(synthetic, out, loaded.schema)
+            result |= {"rows": len(synthetic), "rejected": synthetic.attrs.get(REJECTED)}
+    files = result.get("files")
+    console.say(f"Synthetic table: {out}" + ("" if files is None else f" ({files} file{'s' * (files > 1)})"))
+    if result["rejected"] is not None:
+        console.say(f"Constraints: {rejections(result['rejected'])}")
+    console.result(result)
     return 0
 
 

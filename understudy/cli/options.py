@@ -2,14 +2,42 @@
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from understudy.console import Console
 from understudy.seeds import MAX_SEED
 
-Table = Annotated[Path, typer.Argument(help="A .csv, .csv.gz or .parquet file.", show_default=False)]
+
+def a_file(text: str) -> Path:
+    """A table that is read whole.
+
+    Raises:
+        BadParameter: it is a folder, or the address of a database, which is not shown: it may hold a password.
+    """
+    if "://" in text or Path(text).is_dir():
+        what = "an address" if "://" in text else "a folder"
+        raise typer.BadParameter(f"only a file can be read here, and this is {what}; name a file of sampled rows")
+    return Path(text)
+
+
+Table = Annotated[Path, typer.Argument(parser=a_file, help="A .csv, .csv.gz or .parquet file.", show_default=False)]
+StoredTable = Annotated[
+    str,
+    typer.Argument(
+        help="A .csv, .csv.gz or .parquet file, a folder of such files, or postgresql://host/database#table.",
+        show_default=False,
+    ),
+]
+EngineOption = Annotated[
+    Literal["memory", "stored"] | None,
+    typer.Option(
+        "--engine",
+        help="memory reads a file whole; stored reads it where it is, as folders and databases always are.",
+        show_default="memory for a file",
+    ),
+]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.", show_default=False)]
 OutFolder = Annotated[Path, typer.Option("--out", help="The folder to make; it must be new.", show_default=False)]

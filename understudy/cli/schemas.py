@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFile, SchemaFile, Table, console_of
+from understudy.cli.options import EngineOption, OutFile, SchemaFile, StoredTable, Table, a_file, console_of
 from understudy.exit_codes import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
@@ -141,20 +141,21 @@ def declare(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
+def check(ctx: typer.Context, table: StoredTable, schema: SchemaFile, engine: EngineOption = None) -> int:
     """Say what of a table does not fit its schema. The exit code is 2 where anything does not."""
     from synth.errors import TableError
     from synth.schema_file import read_schema
-    from synth.table import read_table, violations
+    from understudy.real_rows import violations_in
+    from understudy.real_table import find_table
 
     console = console_of(ctx)
-    read = read_schema(schema)
+    read, place = read_schema(schema), find_table(table, engine=engine)
     with console.stage("check"):
-        found = violations(read_table(table), read)
+        found = violations_in(place, read)
     said = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
     console.result({"fits": not found, "violations": said, "exit_code": BAD_INPUT if found else DONE})
     if not found:
-        console.say(f"The table fits: {table} under {schema}")
+        console.say(f"The table fits: {place.shown} under {schema}")
         return 0
     console.table(("column", "does not fit", "remedy"), [(v.column or "table", v.rule, v.remedy) for v in found])
     if not console.json:
@@ -169,7 +170,10 @@ def from_sdv(
     out: OutFile,
     table: Annotated[str | None, typer.Option(help="The table, where the metadata has several.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="CSV or Parquet file with what the metadata does not hold: bounds, categories.")
+        Path | None,
+        typer.Option(
+            parser=a_file, help="CSV or Parquet file with what the metadata does not hold: bounds, categories."
+        ),
     ] = None,
     force: Force = False,
 ) -> int:

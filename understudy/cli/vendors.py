@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFolder, SchemaFile, SeedOption, console_of
+from understudy.cli.options import OutFolder, SchemaFile, SeedOption, a_file, console_of
 from understudy.cli.signing import SignKey, signer_of
 
 if TYPE_CHECKING:
@@ -25,9 +25,11 @@ def add_to(app: typer.Typer) -> None:
 
 def compare(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    tables: Annotated[list[Path], typer.Argument(help="The vendors' files.", show_default=False)],
-    real: Annotated[Path, typer.Option(help="Real rows that every vendor was given.", show_default=False)],
-    holdout: Annotated[Path, typer.Option(help="Real rows that none was given.", show_default=False)],
+    tables: Annotated[list[Path], typer.Argument(parser=a_file, help="The vendors' files.", show_default=False)],
+    real: Annotated[
+        Path, typer.Option(parser=a_file, help="Real rows that every vendor was given.", show_default=False)
+    ],
+    holdout: Annotated[Path, typer.Option(parser=a_file, help="Real rows that none was given.", show_default=False)],
     schema: SchemaFile,
     out: OutFolder,
     policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
@@ -57,7 +59,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
     from synth.output import check_new_folder
-    from understudy.offered import parsed_targets
+    from understudy.offered import parsed_rows
     from understudy.vendors.asked import Asked
     from understudy.vendors.comparing import compare as compared
     from understudy.vendors.delivering import deliver_comparison, exit_code, sentences
@@ -67,7 +69,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     signer = signer_of(sign_key, console)
     asked = Asked(
         real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, seed,
-        rows, tuple(measure or ()) or None, time_limit_s, target, parsed_targets(targets),
+        rows, tuple(measure or ()) or None, time_limit_s, target, parsed_rows(targets),
     )  # fmt: skip
     with console.stage("compare") as progress:
         found = compared(asked, progress)

@@ -66,7 +66,7 @@ def fair():
 
 @pytest.fixture(scope="module")
 def planted():
-    return models.measure(tables(unfair(population(1_200, 3))))
+    return models.measure(tables(unfair(population(1_200, 5))))
 
 
 def test_an_independent_sample_is_fair(fair):

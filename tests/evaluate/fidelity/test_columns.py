@@ -10,7 +10,8 @@ from scipy import stats
 
 from evaluate.fidelity import columns
 from evaluate.fidelity.column_figures import MAX_LABELS
-from evaluate.fidelity.distances import Gaps, Line, chi_square
+from evaluate.fidelity.distances import Gaps, chi_square
+from evaluate.fidelity.lines import Line
 from evaluate.fidelity.samples import Samples
 from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate
@@ -34,22 +35,28 @@ def value(measurement: Measurement, measure: str, *subject: str) -> float:
 def lines() -> tuple[Line, Line]:
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 12, 300) * 1.0, rng.integers(2, 13, 90) * 1.5
-    return Line.of(first, np.arange(300) % 16), Line.of(second, np.arange(90) % 16)
+    return Line.of(first, np.arange(300) % 16, 16), Line.of(second, np.arange(90) % 16, 16)
+
+
+def values(line: Line, kept: np.ndarray | None = None) -> np.ndarray:
+    """The values of a line, or those in some groups, each as often as it occurs."""
+    kept = np.ones(len(line.counts)) if kept is None else kept
+    return np.repeat(line.values, (kept @ line.counts).astype(int))
 
 
 def test_ks_and_wasserstein_agree_with_scipy_ties_included(lines: tuple[Line, Line]) -> None:
-    gaps, (first, second) = Gaps.between(*lines, 16), (of.values for of in lines)  # noqa: PD011
+    gaps, (first, second) = Gaps.between(*lines), (values(of) for of in lines)
     assert gaps.kolmogorov_smirnov[0] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
     assert gaps.wasserstein[0] == pytest.approx(stats.wasserstein_distance(first, second), abs=1e-12)
 
 
 def test_every_replicate_is_the_distance_of_its_own_rows(lines: tuple[Line, Line]) -> None:
-    gaps = Gaps.between(*lines, 16)
+    gaps = Gaps.between(*lines)
     for replicate, kept in enumerate(replicate_groups(16)):
-        first, second = (of.values[kept[of.groups] > 0] for of in lines)  # noqa: PD011
+        first, second = (values(of, kept) for of in lines)
         assert gaps.kolmogorov_smirnov[replicate] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
         assert gaps.wasserstein[replicate] == pytest.approx(stats.wasserstein_distance(first, second), abs=1e-12)
-        assert lines[0].deviation(16)[replicate] == pytest.approx(first.std(), abs=1e-12)
+        assert lines[0].deviation()[replicate] == pytest.approx(first.std(), abs=1e-12)
 
 
 def test_chi_square_agrees_with_scipy_on_pooled_counts() -> None:

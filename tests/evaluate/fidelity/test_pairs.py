@@ -29,7 +29,10 @@ def test_pairs_agree_with_sdmetrics_where_both_measure_the_same(tables: Tables) 
         theirs = pytest.importorskip("sdmetrics.column_pairs")
         measurement, coded = pairs.measure(tables), Coded.of(tables, Samples.draw(tables))
         figure = measurement.figures["pairs"]
-        frames = [pd.DataFrame(codes, columns=list(coded.columns)).astype(str) for codes in coded.codes]
+        frames = [
+            pd.DataFrame(codes, columns=list(coded.columns)).astype(str)
+            for codes in (rows.codes for rows in coded.rows)
+        ]
         for a, b in itertools.combinations(range(len(coded.columns)), 2):
             names = [coded.columns[a], coded.columns[b]]
             expected = theirs.ContingencySimilarity.compute(

@@ -23,7 +23,10 @@ def find(measurement: Measurement, measure: str) -> Estimate:
 def test_every_triple_agrees_with_counting_rows_one_by_one(tables: Tables) -> None:
     coded = Coded.of(tables, Samples.draw(tables), together=3)
     shares = [
-        [pd.Series(map(tuple, codes[:, triple])).value_counts(normalize=True) for codes in coded.codes[:2]]
+        [
+            pd.Series(map(tuple, codes[:, triple])).value_counts(normalize=True)
+            for codes in (rows.codes for rows in coded.rows[:2])
+        ]
         for triple in (list(t) for t in combinations(range(5), 3))
     ]
     expected = np.mean([train.sub(synthetic, fill_value=0).abs().sum() / 2 for train, synthetic in shares])

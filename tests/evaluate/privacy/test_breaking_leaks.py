@@ -80,7 +80,7 @@ def test_an_exact_copy_fails_under_every_policy_whatever_its_dtypes(make, turned
 @pytest.mark.parametrize("n_synthetic", [400, 1600])
 def test_equal_samples_of_one_population_show_no_leak_at_any_size_ratio(sizes, n_synthetic) -> None:
     """Of some thirty numbers, one or two may lie above chance by their stated rate; none far."""
-    candidate = measured(population(sizes[0], 10), population(sizes[1], 11), population(n_synthetic, 12))
+    candidate = measured(population(sizes[0], 20), population(sizes[1], 21), population(n_synthetic, 22))
     above = [e for e in candidate.estimates if e.detectable is not None and e.low is not None and e.low > e.reference]
     assert len(above) <= 1, above
     assert not failed(candidate, "internal")

@@ -67,7 +67,7 @@ def by_hand(evaluate_frames, train, control, synthetic):
 @pytest.mark.parametrize("sizes", RATIOS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_of_the_holdout_as_synthetic_gives_no_excess_at_any_ratio(kind, sizes, draw):
-    for seed in range(3):
+    for seed in range(6, 9):
         found = by_name(named(draw(KINDS[kind], sizes, seed=seed)))[EXCESS]
         assert isinstance(found, Failure) or found.low <= 0 <= found.high
 

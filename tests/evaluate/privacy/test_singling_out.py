@@ -64,7 +64,7 @@ def test_a_copy_alarms_at_every_ratio(kind, sizes, draw, make, few):
 @pytest.mark.parametrize("kind", ["all categorical", "all numeric", "mixed", "fifty columns", "one column"])
 def test_independent_samples_raise_no_alarm_at_any_ratio(kind, sizes, draw, make, few):
     population = fifty if kind == "fifty columns" else make[kind]
-    for one in singling_out.measure(draw(population, sizes, seed=3)).estimates:
+    for one in singling_out.measure(draw(population, sizes, seed=4)).estimates:
         assert one.low <= 0 <= one.high, one
 
 

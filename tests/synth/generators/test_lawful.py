@@ -13,7 +13,7 @@ from synth.domain.lawfulness import broken
 from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.lawful import ENOUGH, REJECTED, draw_lawful
+from synth.generators.lawful import ENOUGH, LARGEST_BATCH, REJECTED, draw_lawful
 from synth.generators.structural_zeros import structural_zeros
 from synth.marginals import Factor, Measurement, estimate, sample
 from synth.schema import Schema, build_schema
@@ -196,6 +196,12 @@ def test_rejected_rows_are_those_before_the_last_one_accepted(share: float) -> N
     last = np.flatnonzero(drawn == 999)[499]
     assert table.attrs[REJECTED] == last + 1 - 500
     assert len(source.asked) <= 8
+
+
+def test_however_many_rows_are_rejected_no_batch_is_larger_than_memory_allows() -> None:
+    source = Source(0.05)
+    assert len(draw_lawful(source, 300_000, below())) == 300_000
+    assert max(source.asked) <= LARGEST_BATCH
 
 
 @pytest.mark.parametrize("n_rows", [1, 100, 5000])

@@ -109,3 +109,13 @@ def test_a_column_of_one_code_always_asks_for_it() -> None:
     conditions = Conditions.of(Encoded(np.zeros((5, 1), np.int32), np.zeros((5, 0), np.float32)), layout, CPU)
     assert conditions.draw(20)[0].unique().tolist() == [0]
     assert set(conditions.matching(torch.zeros(200, dtype=torch.int64)).tolist()) == set(range(5))
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 100, 300, 1000])
+def test_rows_are_sorted_alike_however_many_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synth.neural.conditions.SORTED_ROWS", at_once)
+    found = Conditions.of(_table(), LAYOUT, CPU)
+    expected = [np.argsort(_table().codes[:, index], kind="stable") for index in LAYOUT.whole]
+    assert found.rows.tolist() == np.concatenate(expected).tolist()
+    counts = [np.bincount(_table().codes[:, index], minlength=LAYOUT.sizes[index]) for index in LAYOUT.whole]
+    assert found.n_rows.tolist() == np.concatenate(counts).tolist()

@@ -70,7 +70,8 @@ def by_autograd(codes: Iterable[int], layout: Layout = LAYOUT) -> np.ndarray:
 
 def unit_gradient(table: Units, unit: int) -> np.ndarray:
     """The sum over a unit's rows, where one row has a norm of 1."""
-    first, n_rows = table.first_row[unit], table.n_rows[unit]
+    first = unit if table.first_row is None else table.first_row[unit]
+    n_rows = table.n_rows[unit]
     rows = [by_autograd(row.tolist()) for row in table.codes[first : first + n_rows]]
     summed: np.ndarray = np.sum([np.zeros(len(places_of_pairs())), *rows], axis=0)
     return summed / math.sqrt(3)

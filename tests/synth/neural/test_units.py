@@ -54,3 +54,11 @@ def test_a_batch_has_its_public_shape_whatever_is_in_it() -> None:
 def test_a_table_without_rows_gives_padding() -> None:
     assert rows_of(Units.of(table(0)), size=2) == [[], []]
     assert rows_of(Units.of(table(0), np.empty(0, dtype=object), 2), size=2) == [[], []]
+
+
+def test_rows_that_stand_side_by_side_are_units_where_they_are() -> None:
+    encoded = table(6)
+    units = Units.side_by_side(encoded, np.array([0, 1, 5]), 3)
+    assert rows_of(units, 0, 1, 2) == [[0], [1, 2, 3], [5], []]
+    assert np.shares_memory(units.codes.numpy(), encoded.codes)
+    assert len(Units.side_by_side(table(0), np.empty(0, dtype=np.int64), 3)) == 0

@@ -65,7 +65,7 @@ def rows(n: int = 60) -> pd.DataFrame:
         "visit": identifiers.generate(schema.columns["visit"], n, rng),  # type: ignore[arg-type]
         "age": rng.integers(0, 121, n),
         "price": np.where(rng.random(n) < 0.1, np.nan, rng.integers(50, 9950, n) / 100),
-        "open": rng.normal(size=n),
+        "open": rng.normal(size=n).round(9),
         "grade": rng.choice(["low", "high"], n),
         "code": rng.integers(1, 4, n),
         "town": rng.choice(["North", "South", None], n),

@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from synth.errors import JobError, MissingExtra, TableError
+from synth.errors import MissingExtra, TableError
 from synth.generators.independent import Independent
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
@@ -105,12 +105,6 @@ def test_a_column_that_is_not_there_is_named(put: Any) -> None:
     both = put(pd.DataFrame({"y": [1, 2]}))
     with pytest.raises(TableError, match="column='x' is in the schema"):
         Independent(epsilon=1.0).fit(both.stored, ONE)
-
-
-def test_without_epsilon_rows_are_read_into_memory(put: Any) -> None:
-    both = put(pd.DataFrame({"x": [1, 2]}))
-    with pytest.raises(JobError, match="read_table"):
-        Independent().fit(both.stored, ONE)
 
 
 def test_names_are_never_read_as_queries(put: Any) -> None:

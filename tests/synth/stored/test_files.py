@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -110,3 +111,46 @@ def test_little_memory_is_enough(tmp_path: Path) -> None:
         codes = Discretizer.by_schema(schema)
         pairs = list(itertools.combinations(codes.columns, 2))
         assert all(int(counts.sum()) == len(frame) for counts in rows.coded(codes).each(pairs))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_columns_may_have_the_names_that_duckdb_gives_its_own(tmp_path: Path, suffix: str) -> None:
+    names = ("filename", "file_row_number", "file_index", "understudy")
+    columns = {"who": COLUMNS["who"], **{name: {"kind": "integer", "bounds": [0, 9]} for name in names}}
+    schema = build_schema({"status": "declared", "n_units": 100, "columns": columns})
+    frame = pd.DataFrame({"who": [f"P{i:04d}" for i in range(300)], **{name: np.arange(300) % 7 for name in names}})
+    if suffix == ".csv":
+        frame.to_csv(tmp_path / "rows.csv", index=False)
+    else:
+        frame.to_parquet(tmp_path / "rows.parquet")
+    codes = Discretizer.by_schema(schema)
+    with open_table(tmp_path / f"rows{suffix}") as stored:
+        train, holdout = stored.split(schema, holdout_share=0.3, seed=0)
+        found = train.training(schema).coded(codes).counts(("filename", "file_row_number"))
+        assert len(train) + len(holdout) == 300
+    sides = split_table(frame, schema, holdout_share=0.3, seed=0, private=True)
+    here = HeldTable(sides.train, schema).coded(codes).counts(("filename", "file_row_number"))
+    np.testing.assert_array_equal(found, here)
+
+
+def test_a_long_line_is_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"x,y\n1,{'a' * 5_000_000}\n2,b\n")
+    schema = build_schema(
+        {"status": "declared", "n_units": 9, "columns": {"x": {"kind": "integer", "bounds": [0, 9]}, "y": WORD}}
+    )
+    with open_table(tmp_path / "rows.csv") as stored:
+        counted = list(stored.training(schema).cell_counts(Discretizer.by_schema(schema).attributes))
+    assert counted[1].tolist() == [0, 1, 1, 0]
+
+
+WORD = {"kind": "categorical", "categories": ["a", "b"], "missing": True}
+
+
+def test_whole_numbers_of_128_bits_end_no_fit(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "rows.ddb")) as made:
+        made.execute(f"CREATE TABLE t AS SELECT unnest([{2**127 - 1}, {-(2**127)}, 7, NULL])::HUGEINT AS x")
+    column = {"kind": "integer", "bounds": [0, 9], "missing": True}
+    schema = build_schema({"status": "declared", "n_units": 9, "columns": {"x": column}})
+    with open_table(f"duckdb://{tmp_path / 'rows.ddb'}#t") as stored:
+        counted = next(stored.training(schema).cell_counts(Discretizer.by_schema(schema).attributes))
+    assert (counted.sum(), counted[-1]) == (4, 3)

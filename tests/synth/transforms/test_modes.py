@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from synth.transforms.atoms import FEW_VALUES
 from synth.transforms.bells import LEAST_DEVIATION, fit_bells
+from synth.transforms.columns import HeldValues
 from synth.transforms.modes import EDGE, WIDTH, Modes
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -21,7 +22,7 @@ FALSE_ALARM_SE = 4.5
 
 
 def _fit(values: Any, log: bool = False, seed: int = 0) -> Modes:
-    return Modes.fit(np.asarray(values, dtype=np.float64), log=log, rng=np.random.default_rng(seed))
+    return Modes.fit(HeldValues.of(np.asarray(values, dtype=np.float64)), log=log, rng=np.random.default_rng(seed))
 
 
 def _two_bells(n: int, seed: int = 0) -> np.ndarray:

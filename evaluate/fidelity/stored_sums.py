@@ -1,0 +1,108 @@
+"""Counts and sums by a few columns at a time, worked out where the rows are stored."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import sqlglot.expressions as sge
+
+from synth.stored.faults import told
+from synth.stored.place import Place
+
+N_ROWS = "n_rows"
+SMALL_ROWS = 1_000_000
+"""Rows of a sample that are written down on a server at most."""
+
+
+@ibis.udf.scalar.builtin(name="has_database_privilege")  # type: ignore[untyped-decorator]
+def _has_database_privilege(database: str, privilege: str) -> bool:  # type: ignore[empty-body]
+    """Whether the user has it there."""
+
+
+@ibis.udf.scalar.builtin(name="current_setting")  # type: ignore[untyped-decorator]
+def _current_setting(setting: str) -> str:  # type: ignore[empty-body]
+    """Of the session."""
+
+
+def kept(place: Place, rows: ir.Table, n_rows: int) -> ir.Table:
+    """Rows that are read many times: written down in the embedded engine's own folder; a sample also on PostgreSQL.
+
+    There it is a temporary table, which only this session sees and which ends with it, where the user may have one:
+    drawing a sample reads the whole table. Elsewhere the rows are drawn again in each scan.
+
+    Args:
+        place: where they are.
+        rows: *Sensitive*. Few columns of numbers.
+        n_rows: how many there are.
+    """
+    if place.backend != "postgres" or n_rows > SMALL_ROWS:
+        return place.written(place.apart(rows))
+    database = ibis.literal(place.connection.current_catalog)
+    may = _has_database_privilege(database, "TEMP") & (_current_setting("transaction_read_only") == "off")
+    if not place.fetch(may.name("may").as_table()).column(0)[0].as_py():
+        return place.apart(rows)
+    with told(place.shown):
+        return place.connection.create_table(ibis.util.gen_name("understudy"), rows, temp=True)
+
+
+def grouped(
+    place: Place, rows: ir.Table, sets: Sequence[Sequence[str]], sums: Sequence[str] = (), *, sets_a_scan: int = 64
+) -> Iterator[pa.Table]:
+    """How many rows have each combination of values of a few columns, and sums of others over these rows.
+
+    Args:
+        place: where the rows are.
+        rows: *Sensitive*. Numbers; those that are summed are never null. Rows with a null in a column that they are
+            counted by are left out.
+        sets: columns that they are counted by together, no set twice.
+        sums: columns that are summed.
+        sets_a_scan: how many sets are counted in one scan at most, where scans are dear.
+
+    Yields:
+        For each set its columns, `n_rows` and the sums, in this order.
+    """
+    if place.backend == "duckdb":
+        for by in sets:
+            present = rows.filter([rows[name].notnull() for name in by])
+            summed = {f"sum_{name}": present[name].sum() for name in sums}
+            yield place.fetch(present.group_by(list(by)).agg(**{N_ROWS: present.count()}, **summed))
+        return
+    for start in range(0, len(sets), sets_a_scan):
+        yield from _one_scan(place, rows, sets[start : start + sets_a_scan], sums)
+
+
+def _one_scan(place: Place, rows: ir.Table, sets: Sequence[Sequence[str]], sums: Sequence[str]) -> Iterator[pa.Table]:
+    names = [name for name in rows.columns if any(name in by for by in sets)]
+    inner = place.connection.compiler.to_sqlglot(place.apart(rows.select(*names, *sums))).subquery("rows")
+    columns = {name: sge.column(name, quoted=True) for name in (*names, *sums)}
+    counted = [sge.Count(this=sge.Star()).as_(N_ROWS, quoted=True)]
+    counted += [sge.Sum(this=columns[name]).as_(f"sum_{name}", quoted=True) for name in sums]
+    query = sge.select(*(columns[name] for name in names), *counted).from_(inner)
+    tuples = [sge.Tuple(expressions=[columns[name] for name in by]) for by in sets]
+    query.set("group", sge.Group(grouping_sets=[sge.GroupingSets(expressions=tuples)]))
+    kinds = {**{name: rows[name].type() for name in names}, N_ROWS: "int64", **{f"sum_{n}": "float64" for n in sums}}
+    found = place.fetch(place.connection.sql(query.sql(place.connection.dialect), schema=ibis.schema(kinds)))
+    valid = np.array([found.column(name).is_valid().to_numpy() for name in names])
+    for by in sets:
+        # A null tells a column that is not counted by here; a row with one where it is belongs to no set.
+        here = (valid == np.array([name in by for name in names])[:, None]).all(axis=0)
+        yield found.filter(pa.array(here)).select([*by, N_ROWS, *(f"sum_{name}" for name in sums)])
+
+
+def one_row(place: Place, rows: ir.Table, asked: dict[str, Any], most: int = 400) -> dict[str, Any]:
+    """A few numbers about all rows, by name: so many in one scan at most."""
+    names, found = list(asked), {}
+    for start in range(0, len(names), most):
+        some = {name: asked[name] for name in names[start : start + most]}
+        found.update(place.fetch(rows.aggregate(**some)).to_pylist()[0])
+    return found
+
+
+def forget(place: Place, written: ir.Table) -> None:
+    """Remove what was written down in the embedded engine's own folder."""
+    if place.backend == "duckdb":
+        with told(place.shown):
+            place.connection.drop_table(written.get_name(), force=True)

@@ -1,0 +1,91 @@
+"""Copies of training rows in tables that stay where they are stored: every row is compared there, by its key."""
+
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+
+from evaluate.intervals import Rate, clustered, design_effect_of_units, wilson
+from evaluate.privacy.copies import MEASURES, shares
+from evaluate.privacy.multiset import Counts, chi_square, multiset_of
+from evaluate.sampling import entity_codes
+from evaluate.stored_keys import STRATUM, UNIT_NAME, KeyCounts, N, meeting_place
+from evaluate.stored_tables import StoredTables
+from evaluate.tables import Measurement, Tables
+from synth.stored.content import KEY
+
+_TRAIN, _OTHER, _TIMES, _HITS, _SIZE = "n_train", "n_other", "times", "hits", "size"
+
+
+def measure(tables: Tables, stored: StoredTables) -> Measurement:
+    """The estimates of `evaluate.privacy.copies` on all rows; of fresh rows, those of the sample beside all of train.
+
+    Args:
+        tables: *Sensitive*. The samples.
+        stored: *Sensitive*. All rows.
+    """
+    place = meeting_place([stored.train, stored.holdout, stored.offered])
+    train, synthetic = stored.real.keys("train", place), KeyCounts.of(stored.offered, tables.schema, place)
+    units, n_train = entity_codes(tables.fresh, tables.schema), stored.real.fresh_in_train
+    estimates = []
+    for name, once in zip(MEASURES, (False, True), strict=True):
+        fresh = clustered(n_train == 1 if once else n_train > 0, units)
+        estimates += shares(name, _rate(synthetic, train, once, stored.n_offered), fresh, stored.n_offered)
+    found = chi_square(_strata(train, synthetic))
+    synthetic.forget()
+    multiset = multiset_of(found, stored.real.n_rows["train"], stored.n_offered, tables)
+    return Measurement((*estimates, *multiset.estimates), multiset.failures)
+
+
+def _rate(synthetic: KeyCounts, train: KeyCounts, once: bool, n: int) -> Rate:
+    """The share of synthetic rows that equal a training row, or one that occurs once."""
+    place, targets = train.place, train.counts
+    targets = (targets.filter(targets[N] == 1) if once else targets).select(KEY)
+    if synthetic.of_units is None:
+        return wilson(place.number(synthetic.counts.semi_join(targets, KEY)[N].sum().fill_null(0)) / n, float(n))
+    rows = synthetic.of_units
+    hits = rows.semi_join(targets, KEY).mutate(**{_HITS: ibis._[N]})
+    missed = rows.anti_join(targets, KEY).mutate(**{_HITS: ibis.literal(0, "int64")})
+    both = hits.union(missed)
+    of_unit = both.group_by(UNIT_NAME).agg(
+        **{_SIZE: both[N].sum().cast("int64"), _HITS: both[_HITS].sum().cast("int64")}
+    )
+    alike = of_unit.group_by([_SIZE, _HITS]).agg(**{_TIMES: of_unit.count()})
+    sizes, hit, times = (column.to_numpy() for column in place.fetch(alike).columns)
+    return wilson(float((times * hit).sum()) / n, n / design_effect_of_units(sizes, hit, times))
+
+
+def _strata(train: KeyCounts, synthetic: KeyCounts) -> list[Counts]:
+    """How many distinct rows stand how often in both tables, by the target's category."""
+    place, other = train.place, synthetic.counts.select(KEY, **{_OTHER: synthetic.counts[N]})
+    shared = train.counts.inner_join(other, KEY)
+    both = _fetched(place, shared.select(STRATUM, **{_TRAIN: shared[N], _OTHER: shared[_OTHER]}))
+    ours, theirs = (
+        _fetched(place, side.counts.select(STRATUM, **{_TRAIN: first(side), _OTHER: second(side)}))
+        for side, first, second in ((train, _n, _none), (synthetic, _none, _n))
+    )
+    for (stratum, a, b), times in both.items():
+        ours[stratum, a, 0] -= times
+        theirs[stratum, 0, b] -= times
+    cells = {cell: times for table in (both, ours, theirs) for cell, times in table.items() if times}
+    strata = []
+    for stratum in sorted({cell[0] for cell in cells}):
+        rows = np.array([(a, b, times) for (s, a, b), times in sorted(cells.items()) if s == stratum], dtype=np.int64)
+        strata.append(Counts(rows[:, 0], rows[:, 1], rows[:, 2]))
+    return strata
+
+
+def _n(side: KeyCounts) -> Any:
+    return side.counts[N]
+
+
+def _none(_: KeyCounts) -> Any:
+    return ibis.literal(0, "int64")
+
+
+def _fetched(place: Any, cells: ir.Table) -> dict[tuple[int, int, int], int]:
+    names = [STRATUM, _TRAIN, _OTHER]
+    found = place.fetch(cells.group_by(names).agg(**{_TIMES: cells.count()}))
+    *of_cells, times = (column.to_pylist() for column in found.columns)
+    return dict(zip(zip(*of_cells, strict=True), times, strict=True))

@@ -1,0 +1,185 @@
+"""Any number of synthetic rows as a folder of Parquet files: one table, written in bounded memory, file by file.
+
+Each file is drawn from a child of the seed, as a part of the table (`synth.part`): names and keys do not repeat from
+file to file, and an entity has all of its rows in one. So the same call gives the same bytes, however often it was
+interrupted and taken up again.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synth.errors import BadInput, JobError, ModelError, OutputError
+from synth.generators.assembling import rows_wanted
+from synth.generators.base import Model
+from synth.generators.lawful import REJECTED
+from synth.generators.seen import SeenOnDisk
+from synth.generators.unfinished_rows import OtherRows, UnfinishedRows, unfinished_rows
+from synth.part import Part
+from synth.progress import Progress, quiet
+from synth.table import write_table
+
+ROWS_A_FILE = 1_000_000
+"""Rows that one file holds at most, unless told."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A synthetic table that is whole.
+
+    Attributes:
+        folder: holds `part-00000.parquet`, `part-00001.parquet`, ... and nothing else.
+        n_rows: of all files.
+        n_files: how many there are.
+        seed: what it was drawn from: the same model, seed, rows and rows a file give the same bytes.
+        n_rejected: rows that broke a constraint and were drawn again; none where there are no constraints.
+    """
+
+    folder: Path
+    n_rows: int
+    n_files: int
+    seed: int
+    n_rejected: int | None
+
+
+def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
+    model: Model,
+    folder: Path,
+    n_rows: int | None = None,
+    *,
+    seed: int | None = None,
+    given: Mapping[str, Any] | None = None,
+    rows_a_file: int = ROWS_A_FILE,
+    force: bool = False,
+    progress: Progress = quiet,
+) -> Written:
+    """Write a synthetic table as a folder of Parquet files, which appears when it is whole.
+
+    What is written of it when that ends early is kept in a hidden folder beside, and the same call goes on from there.
+
+    Args:
+        model: draws the rows.
+        folder: where to; its parent exists.
+        n_rows: how many rows; none: the model's `default_rows`.
+        seed: the same seed gives the same table; none: that of the unfinished table, or a fresh one.
+        given: the value that every row holds in some columns, as of `Model.sample`.
+        rows_a_file: how many rows a file holds at most; they are spread evenly over as many files as that takes.
+        force: whether such a folder, or the unfinished table of another call, may be replaced.
+        progress: told what is being done.
+
+    Raises:
+        JobError: the model cannot give such rows, or so few a file; nothing was left.
+        ModelError: next to no row keeps the constraints; nothing was left.
+        SchemaError: there are too few identifiers or personal values that do not repeat; nothing was left.
+        OutputError: the place is taken, or cannot be written; what was written of the table is kept.
+    """
+    wanted = rows_wanted(n_rows, model.default_rows)
+    if rows_a_file < 1:
+        raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
+    n_files = -(-wanted // rows_a_file)
+    with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
+        asked = {
+            "model": _digest(model, rows.hidden / "model"),
+            "version": importlib.metadata.version("understudy"),
+            "rows": wanted,
+            "rows_a_file": rows_a_file,
+            "given": {name: repr(value) for name, value in sorted((given or {}).items())},
+            "seed": seed,
+        }
+        call = rows.claim(asked, force=force)
+        done = rows.done
+        for index in range(len(done), n_files):
+            first, last = (wanted * place // n_files for place in (index, index + 1))
+            part = Part(call["seed"], first, last - first, wanted, SeenOnDisk(rows.seen, index))
+
+            def tell(label: str, share: float | None, index: int = index) -> None:
+                progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
+
+            done.append(_write(model, rows.file(index), part, _child(call["seed"], index), given, tell))
+            rows.note(call, done)
+            _check_room(rows.file(index), n_files - len(done))
+        rows.finish(force=force)
+    n_rejected = None if None in done else sum(n for n in done if n is not None)
+    return Written(folder, wanted, n_files, call["seed"], n_rejected)
+
+
+def _write(
+    model: Model, file: Path, part: Part, seed: int, given: Mapping[str, Any] | None, progress: Progress
+) -> int | None:
+    """One file, and how many rows were rejected on the way."""
+    table = model.sample(part.n_rows, seed=seed, given=given, progress=progress, part=part)
+    progress("writing", 1.0)
+    write_table(table, file, model.schema)
+    rejected: int | None = table.attrs.get(REJECTED)
+    return rejected
+
+
+def _child(seed: int, index: int) -> int:
+    """The seed of one file."""
+    digest = hashlib.blake2b(f"{seed}\0part\0{index}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _digest(model: Model, place: Path) -> str:
+    """What tells the model from others; of one that cannot be saved, and that no later call can have, a fresh text."""
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        model.save(place)
+    except ModelError:
+        return secrets.token_hex(16)
+    found = hashlib.sha256()
+    for path in sorted(place.iterdir()):
+        content = path.read_bytes()
+        found.update(f"{path.name}\0{len(content)}\0".encode() + content)
+    shutil.rmtree(place)
+    return found.hexdigest()
+
+
+def _check_room(file: Path, n_left: int) -> None:
+    """Refuse to go on where the files to come will not fit.
+
+    Raises:
+        OutputError: they will not; the files that are written stay.
+    """
+    needed, free = n_left * file.stat().st_size, shutil.disk_usage(file.parent).free
+    if needed > free:
+        raise OutputError(
+            f"the {n_left} files to come need about {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free; make "
+            "room there, or choose another place"
+        )
+
+
+@contextmanager
+def _told(rows: UnfinishedRows, n_files: int) -> Iterator[None]:
+    """Errors as sentences that say what is kept; where the same call can only fail again, nothing is."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        reason = type(error).__name__ if error.errno is None else os.strerror(error.errno)
+        told = OutputError(f"{str(rows.out)!r} cannot be written ({reason}); make room there or choose another place")
+        raise _noted(told, rows, n_files) from None
+    except BadInput as error:
+        if not isinstance(error, OutputError):
+            rows.discard()
+        elif not isinstance(error, OtherRows):
+            _noted(error, rows, n_files)
+        raise
+    except BaseException as error:
+        _noted(error, rows, n_files)
+        raise
+
+
+def _noted(error: BaseException, rows: UnfinishedRows, n_files: int) -> BaseException:
+    n_done = len(rows.done)
+    if n_done:
+        error.add_note(f"{n_done} of {n_files} files are kept, and the same command goes on from there")
+    return error

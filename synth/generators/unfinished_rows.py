@@ -1,0 +1,195 @@
+"""Synthetic rows while they are written: a hidden folder beside the output, which the same call goes on from.
+
+::
+
+    .NAME.parts/
+        lock            held by the process at work
+        state.json      what is being written, and what is known of the files that are whole
+        table/          the files; becomes the output by one rename
+        seen/           hashes of what may not repeat
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from synth.errors import OutputError
+from synth.output import check_new_folder, is_taken, sync, whole_file
+
+_STATE, _TABLE, _SEEN, _OLDER = "state.json", "table", "seen", "older"
+_SHOWN = ("rows", "rows_a_file", "seed")
+"""What is told of another call by its value, too."""
+
+
+class OtherRows(OutputError):
+    """Unfinished rows of another call are in the way; they were left as they are."""
+
+
+@dataclass(frozen=True)
+class UnfinishedRows:
+    """The hidden folder, held by this process alone.
+
+    Attributes:
+        hidden: the folder.
+        out: the folder that its files are to become.
+    """
+
+    hidden: Path
+    out: Path
+
+    @property
+    def seen(self) -> Path:
+        """Where hashes of what may not repeat are kept."""
+        return self.hidden / _SEEN
+
+    @property
+    def done(self) -> list[int | None]:
+        """For each file that is whole, in order, the rows that were rejected on the way."""
+        known = enumerate(self._state().get("done", []))
+        return [rejected for _, rejected in takewhile(lambda found: self.file(found[0]).exists(), known)]
+
+    def file(self, index: int) -> Path:
+        """Where a file of the table is written."""
+        return self.hidden / _TABLE / f"part-{index:05d}.parquet"
+
+    def claim(self, call: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+        """Take the work up where it was left, or begin it.
+
+        Args:
+            call: what is to be written; a seed of none is that of the work, or a fresh one.
+            force: whether the work of another call may be thrown away.
+
+        Returns:
+            The call with the seed that it goes by.
+
+        Raises:
+            OtherRows: the work is another call's; it was left as it is.
+        """
+        known: dict[str, Any] = self._state().get("call", {})
+        n_done = len(self.done)
+        asked = {**call, "seed": call["seed"] if call["seed"] is not None or not known else known["seed"]}
+        other = [name for name in asked if known and known.get(name) != asked[name]]
+        if other and n_done and not force:
+            told = [f"{name} ({name}={known.get(name)})" if name in _SHOWN else name for name in other]
+            raise OtherRows(
+                f"unfinished rows stand in the way of {str(self.out)!r}, {n_done} files of them, and they are "
+                f"of another {' and another '.join(told)}; finish them with what they were begun with, name "
+                "another folder, or throw them away with --force"
+            )
+        if other or not known:
+            self._clear()
+            return self._begun(call)
+        self._sweep(n_done)
+        return asked
+
+    def note(self, call: Mapping[str, Any], done: list[int | None]) -> None:
+        """Keep which files are whole; it is on the disk when this returns."""
+        with whole_file(self.hidden / _STATE) as beside:
+            beside.write_text(json.dumps({"call": call, "done": done}), encoding="utf-8")
+
+    def finish(self, *, force: bool) -> None:
+        """Turn the files into the output.
+
+        Raises:
+            OutputError: something has taken the output's name meanwhile; the files were left as they are.
+        """
+        if force and is_taken(self.out):
+            check_parts_alone(self.out)
+            self.out.replace(self.hidden / _OLDER)
+        check_new_folder(self.out)
+        sync(self.hidden / _TABLE)
+        (self.hidden / _TABLE).replace(self.out)
+        sync(self.hidden.parent)
+
+    def discard(self) -> None:
+        """Remove the folder and all that is in it."""
+        shutil.rmtree(self.hidden, ignore_errors=True)
+
+    def _state(self) -> dict[str, Any]:
+        path = self.hidden / _STATE
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
+
+    def _begun(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        begun = {**call, "seed": secrets.randbits(32) if call["seed"] is None else call["seed"]}
+        (self.hidden / _TABLE).mkdir()
+        self.note(begun, [])
+        return begun
+
+    def _clear(self) -> None:
+        (self.hidden / _STATE).unlink(missing_ok=True)
+        sync(self.hidden)
+        self._remove(kept=frozenset())
+
+    def _sweep(self, n_done: int) -> None:
+        """Remove what a process that was killed left half-written."""
+        self._remove(kept=frozenset((_STATE, _TABLE, _SEEN)))
+        whole = {self.file(index) for index in range(n_done)}
+        for path in (self.hidden / _TABLE).iterdir():
+            if path not in whole:
+                path.unlink()
+
+    def _remove(self, kept: frozenset[str]) -> None:
+        for path in self.hidden.iterdir():
+            if path.name != "lock" and path.name not in kept:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@contextmanager
+def unfinished_rows(out: Path, *, force: bool) -> Iterator[UnfinishedRows]:
+    """The rows of an output, new or as they were left, for this process alone.
+
+    Args:
+        out: the folder that they are to become.
+        force: whether a folder of such files may be replaced.
+
+    Raises:
+        OutputError: the output is taken, or cannot be made, or another process is at work on it; nothing was changed.
+    """
+    whole = out.absolute()
+    rows = UnfinishedRows(whole.parent / f".{whole.name}.parts", out)
+    if is_taken(out) and (rows.hidden / _STATE).exists() and not (rows.hidden / _TABLE).exists():
+        rows.discard()  # all that a process that was killed had left to do
+    if force and is_taken(out):
+        check_parts_alone(out)
+    else:
+        check_new_folder(out)
+    rows.hidden.mkdir(mode=0o700, exist_ok=True)
+    lock = FileLock(rows.hidden / "lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise OutputError(
+            f"another process is writing {str(out)!r}; wait for it to end, or name another folder"
+        ) from None
+    try:
+        yield rows
+    finally:
+        if not rows.done:  # none was written, or all of them are the output now
+            rows.discard()
+        lock.release()
+
+
+def check_parts_alone(folder: Path) -> None:
+    """Refuse to replace a folder that holds anything but files such as are written here.
+
+    Raises:
+        OutputError: it does, or it is no plain folder; nothing was removed.
+    """
+    if folder.is_symlink() or not folder.is_dir() or any(not _is_part(path) for path in folder.iterdir()):
+        raise OutputError(
+            f"--force replaces a folder that holds nothing but part-*.parquet: {str(folder)!r} is none; name another "
+            "or remove it"
+        )
+
+
+def _is_part(path: Path) -> bool:
+    return path.match("part-*.parquet") and path.is_file() and not path.is_symlink()

@@ -1,0 +1,174 @@
+"""Which rows of a stored table break a constraint, in expressions: `synth.domain.lawfulness` where rows are stored."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, IdentifierColumn
+from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
+from synth.constraints.expression import Expression, Name, Number
+from synth.domain import line
+from synth.domain.lawfulness import NOISE
+from synth.stored.functions import exactly, half_even
+from synth.stored.numbers import finite
+from synth.stored.reading import Reader
+from synth.stored.table import StoredTable
+from synth.stored.violations import own_values
+from synth.table.kinds import holds_whole_numbers
+
+_MODERATE = 1e150
+"""Numbers between its inverse and this can be multiplied and divided without overflow, which ends some queries."""
+_SPACING = 2.0**-52
+
+
+def placed(
+    table: StoredTable, reader: Reader, constraints: Sequence[Constraint], columns: Mapping[str, Column]
+) -> tuple[StoredTable, dict[str, str]]:
+    """The table beside the places of numbers and times that constraints name, each worked out once, and their columns.
+
+    A constraint names a place many times over, and a place may be a long expression.
+
+    Args:
+        table: *Sensitive* where it is real.
+        reader: how its cells are read.
+        constraints: of the schema.
+        columns: of the schema, domains known.
+    """
+    named = dict.fromkeys(name for constraint in constraints for name in constraint.columns)
+    apart = (BooleanColumn, CategoricalColumn, IdentifierColumn)
+    found = {name: f"understudy_place_{i}" for i, name in enumerate(named) if not isinstance(columns[name], apart)}
+    if not found:
+        return table, found
+    places = {key: reader.places(table.rows[name], name, columns[name]) for name, key in found.items()}  # type: ignore[arg-type]
+    rows = table.place.written(table.place.apart(table.rows.mutate(**places)))
+    return replace(table, rows=rows), found
+
+
+@dataclass(frozen=True)
+class Laws:
+    """What constraints say of the rows of one table, clamped to its schema.
+
+    Attributes:
+        rows: the columns as they are stored, and places of some of them.
+        reader: how its cells are read.
+        columns: of the schema, domains known.
+        placed: the column that holds the places of each of some columns.
+    """
+
+    rows: ir.Table
+    reader: Reader
+    columns: Mapping[str, Column]
+    placed: Mapping[str, str]
+
+    def broken(self, constraint: Constraint) -> ir.BooleanColumn:
+        """Which rows break a constraint; of rows that repeat each other, all of them do. Never null."""
+        if isinstance(constraint, Inequality):
+            low, high = (self._on_one_line(name) for name in constraint.columns)
+            return (low >= high if constraint.strict else low > high).fill_null(False)
+        if isinstance(constraint, FixedCombinations):
+            return self._unlisted(constraint)
+        if isinstance(constraint, Unique):
+            return self.repeats(constraint) > 1
+        return self._miscalculated(constraint)
+
+    def repeats(self, constraint: Unique) -> ir.IntegerColumn:
+        """How many rows hold the values of each row; 1 where one of them is missing."""
+        values = [self.told_apart(name) for name in constraint.columns]
+        missing = values[0].isnull()
+        for value in values[1:]:
+            missing = missing | value.isnull()
+        together = self.rows.count().over(group_by=values)
+        return ibis.ifelse(missing, 1, together).cast("int64")
+
+    def told_apart(self, name: str) -> Any:
+        """The cells of a column in a form in which equal values are equal; null where they are missing."""
+        column: Any = self.columns[name]
+        cells = self.rows[name]
+        if isinstance(column, IdentifierColumn):
+            return own_values(cells, column, self.reader)
+        if isinstance(column, BooleanColumn):
+            members = self.reader.members(cells, name, column)
+            return ibis.ifelse(members > 1, ibis.null("int16"), members)
+        if not isinstance(column, CategoricalColumn):
+            return self._place(name)
+        if holds_whole_numbers(column):
+            return cells if cells.type().is_integer() else half_even(self.reader.reals(cells, name))
+        return self.reader.present(cells) if cells.type().is_string() else cells
+
+    def _place(self, name: str) -> Any:
+        return self.rows[self.placed[name]]
+
+    def _on_one_line(self, name: str) -> Any:
+        days = isinstance(self.columns[name], DateColumn)
+        return self._place(name) * exactly(float(line.DAY)) if days else self._place(name)
+
+    def _unlisted(self, constraint: FixedCombinations) -> Any:
+        """The rows whose values, each as its number among those that are listed, are no listed combination."""
+        key, missing = ibis.literal(0, "int64"), ibis.literal(False)
+        numbers: list[dict[Any, int]] = []
+        for index, name in enumerate(constraint.columns):
+            known = list(dict.fromkeys(combination[index] for combination in constraint.combinations))
+            numbers.append({value: number for number, value in enumerate(known)})
+            number, absent = self._numbered(name, known)
+            key, missing = key * (len(known) + 1) + number, missing | absent
+        listed = set()
+        for combination in constraint.combinations:
+            total = 0
+            for value, places in zip(combination, numbers, strict=True):
+                total = total * (len(places) + 1) + places[value]
+            listed.add(total)
+        return key.notin(sorted(listed)) & ~missing
+
+    def _numbered(self, name: str, known: list[Any]) -> tuple[Any, Any]:
+        """The number of each cell's value among those that are listed, one past the last for others; the missing."""
+        column: Any = self.columns[name]
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            members = self.reader.members(self.rows[name], name, column)
+            values = (False, True) if isinstance(column, BooleanColumn) else column.categories
+            places: list[Any] = [ibis.literal(values.index(value), "int16") for value in known]
+            absent = members == len(values) + 1
+        else:
+            members = self._place(name)
+            places, absent = [exactly(float(value)) for value in known], members.isnull()
+        branches = [(members == place, ibis.literal(number, "int64")) for number, place in enumerate(places)]
+        return ibis.cases(*branches, else_=ibis.literal(len(known), "int64")), absent
+
+    def _miscalculated(self, formula: Formula) -> Any:
+        given, exact = self._place(formula.column), self._value(formula.parsed)
+        unit = line.step(self.columns[formula.column])  # type: ignore[arg-type]
+        if unit is None:
+            allowed = ibis.greatest(exact.abs(), exactly(1.0)) * exactly(NOISE)
+        else:
+            allowed = exactly(unit / 2 * (1 + 1e-6)) + exact.abs() * exactly(4 * _SPACING)
+        differs = (given - exact).abs() > allowed
+        return ibis.ifelse(given.isnull() | exact.isnull(), given.isnull() != exact.isnull(), differs)
+
+    def _value(self, expression: Expression) -> Any:
+        """What an expression gives in each row; null where an operand is missing or a divisor is zero."""
+        if isinstance(expression, Number):
+            return exactly(expression.value)
+        if isinstance(expression, Name):
+            return self._place(expression.name)
+        left, right = self._value(expression.left), self._value(expression.right)
+        if expression.symbol == "+":
+            return self._finite(left + right)
+        if expression.symbol == "-":
+            return self._finite(left - right)
+        left, right = self._moderate(left), self._moderate(right)
+        if expression.symbol == "*":
+            return self._finite(left * right)
+        divisor = ibis.ifelse(right == exactly(0.0), ibis.null("float64"), right)
+        return self._finite(left / divisor)
+
+    def _finite(self, made: Any) -> Any:
+        return made if self.reader.backend == "postgres" else finite(made, self.reader.backend)
+
+    def _moderate(self, reals: Any) -> Any:
+        if self.reader.backend != "postgres":
+            return reals
+        size = reals.abs()
+        held = ibis.ifelse(size < exactly(1.0 / _MODERATE), exactly(0.0), reals)
+        return ibis.ifelse(size > exactly(_MODERATE), ibis.null("float64"), held)

@@ -1,0 +1,157 @@
+"""Rows of a stored table brought here some at a time, as places and cells: what a network is trained on.
+
+What a cell stands for is worked out where the table is stored, as it is for counts; a batch holds numbers only.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain.discretizer import Attribute, Discretizer
+from synth.stored.faults import told
+from synth.stored.functions import md5
+from synth.stored.place import Place
+from synth.stored.rows import StoredRows
+from synth.transforms.columns import CHUNK_ROWS
+from synth.transforms.mapped import Disk, FiledColumns
+
+OWNER = "understudy_owner"
+
+
+@dataclass(frozen=True, eq=False)
+class FiledRows:
+    """A stored table as it was brought here.
+
+    Attributes:
+        columns: *Sensitive*. Its rows, in a file.
+        first_row: *Sensitive*. Where each entity's rows start among them, shape (n_entities,); none where rows were not
+            asked for by entity.
+    """
+
+    columns: FiledColumns
+    first_row: NDArray[np.int64] | None = field(default=None, repr=False)
+
+
+def in_order(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRows:
+    """The rows ordered by what they hold, so that the same rows come in the same order from every backend.
+
+    Args:
+        rows: *Sensitive*. Where they are stored.
+        discretizer: names the columns, under the schema of the rows.
+        disk: where they are kept.
+
+    Raises:
+        TableError: the backend failed.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    read = _read(rows, discretizer)
+    read = read.order_by([ibis.asc(read[name], nulls_first=True) for name in read.columns])
+    return FiledRows(disk.keep(_blocks(rows.place, read), discretizer.columns))
+
+
+def by_entity(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRows:
+    """The rows of each entity side by side, where the schema names entities; else in the order in which they come.
+
+    A private fit looks at no row's place, and rows are not ordered by anything that other rows have a say in.
+
+    Args:
+        rows: *Sensitive*. Where they are stored, contributions bounded.
+        discretizer: names the columns, under the schema of the rows.
+        disk: where they are kept.
+
+    Raises:
+        TableError: the backend failed.
+        OutputError: the disk has no room; nothing is left there.
+    """
+    if rows.schema.entity is None:
+        return FiledRows(disk.keep(_blocks(rows.place, _read(rows, discretizer)), discretizer.columns))
+    # Whose a row is goes by bytes: the database's own order may hold two names for one, and mix their rows.
+    owner = md5(ibis.literal(os.urandom(16).hex()) + rows.rows[rows.schema.entity].cast("string"))
+    read = _read(rows, discretizer, **{OWNER: owner})
+    starts = _Starts()
+    columns = disk.keep(map(starts.see, _batches(rows.place, read.order_by(OWNER))), discretizer.columns)
+    return FiledRows(columns, np.concatenate([np.empty(0, np.int64), *starts.found]))
+
+
+class _Starts:
+    """Where the rows of a new owner start, batch by batch."""
+
+    def __init__(self) -> None:
+        self.found: list[NDArray[np.int64]] = []
+        self._n, self._last = 0, pa.scalar("")
+
+    def see(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+        """The block of a batch, whose owners are noted."""
+        owners = batch.column(OWNER)
+        before = pa.concat_arrays([pa.array([self._last.as_py()], owners.type), owners.slice(0, len(owners) - 1)])
+        is_new = pc.not_equal(owners, before).to_numpy(zero_copy_only=False)
+        self.found.append(np.flatnonzero(is_new) + self._n)
+        self._n, self._last = self._n + len(owners), owners[-1]
+        return _block(batch.drop_columns([OWNER]))
+
+
+def _read(rows: StoredRows, discretizer: Discretizer, **more: Any) -> ir.Table:
+    """Places and cells of the columns, x0, x1, ...; null where a place is missing."""
+    found = {f"x{index}": _column(rows, attribute) for index, attribute in enumerate(discretizer.attributes)}
+    return rows.rows.select(**found, **more)
+
+
+def _column(rows: StoredRows, attribute: Attribute) -> Any:
+    cells, column = rows.rows[attribute.name], attribute.column
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return rows.reader.members(cells, attribute.name, column)
+    return rows.reader.places(cells, attribute.name, column)
+
+
+def _blocks(place: Place, asked: ir.Table) -> Iterator[NDArray[np.float64]]:
+    return map(_block, _batches(place, asked))
+
+
+def _block(batch: pa.RecordBatch) -> NDArray[np.float64]:
+    """Shape (n_columns, n); NaN where a cell is null."""
+    made = np.empty((batch.num_columns, batch.num_rows))
+    for index, column in enumerate(batch.columns):
+        made[index] = column.to_numpy(zero_copy_only=False)
+    return made
+
+
+def _batches(place: Place, asked: ir.Table) -> Iterator[pa.RecordBatch]:
+    """The rows of an answer of any size, some at a time and none of them empty.
+
+    Raises:
+        TableError: the backend failed.
+    """
+    with told(place.shown):
+        if place.backend == "pyspark":  # whose own batches are cut from an answer that is here as a whole
+            found = _of_partitions(place, asked)
+        else:
+            found = _first_drawn(iter(place.connection.to_pyarrow_batches(asked, chunk_size=CHUNK_ROWS)))
+        yield from (batch for batch in found if batch.num_rows)
+
+
+def _first_drawn(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, of which the first is there: with it comes DuckDB's warning of how Ibis asks for them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        first = list(islice(batches, 1))
+    return chain(first, batches)
+
+
+def _of_partitions(place: Place, asked: ir.Table) -> Iterator[pa.RecordBatch]:
+    """One partition after the other."""
+    rows = place.connection.raw_sql(place.connection.compile(asked)).toLocalIterator()
+    kinds = asked.schema().to_pyarrow()
+    while some := list(islice(rows, CHUNK_ROWS)):
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*some, strict=True), kinds.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=kinds)

@@ -1,0 +1,157 @@
+# ruff: noqa: E501
+"""A stored table that breaks its schema is refused in the words of memory, and one that keeps it is fitted alike."""
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.errors import TableError
+from synth.generators.aim import Aim
+from synth.generators.independent import Independent
+from synth.generators.mst import Mst
+from synth.schema import Schema, build_schema
+from synth.stored.violations import counted_faults, violations_of
+from synth.table import conform, faulty_rows, violations
+from tests.synth.stored.conftest import COLUMNS, every_kind
+
+N = 12
+
+
+def _rows(cells: dict[str, list[Any]], dtypes: dict[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {name: pd.Series((values * N)[:N], dtype=dtypes.get(name, "object")) for name, values in cells.items()}
+    )
+
+
+TYPED: list[tuple[dict[str, Any], list[Any], str]] = [
+    ({"kind": "integer", "bounds": [0, 5]}, [1, 2, 5], "int64"),
+    ({"kind": "integer", "bounds": [0, 5]}, [1, 6, -1], "int64"),
+    ({"kind": "integer", "bounds": [0, 5]}, [1, None, 2], "Int64"),
+    ({"kind": "integer", "bounds": [0, 5]}, [1.0, 2.5, 9.0, np.inf, np.nan], "float64"),
+    ({"kind": "integer", "bounds": [0, 1]}, [True, False], "boolean"),
+    ({"kind": "integer", "bounds": [0, 5]}, ["1", "2.5", "x", "inf", "1e400", "9", "", "?", "9" * 30], "object"),
+    ({"kind": "integer", "bounds": [0, 5]}, [dt.datetime(2020, 1, 1)], "datetime64[us]"),
+    ({"kind": "real", "bounds": [0, 5]}, [1.0, 5.1, np.inf, np.nan, -0.0], "float64"),
+    ({"kind": "real", "bounds": [0, 5], "decimals": 2}, [1.0, 1.25, 1.005, 4.999], "float64"),
+    ({"kind": "real", "bounds": [0, 5], "decimals": 2}, [1.0, 1.25, 0.1, 3.3], "float32"),
+    ({"kind": "real", "bounds": [0, 5], "decimals": 1}, ["1.25", ".5", "1e0", "nan", "-inf", " 1"], "object"),
+    ({"kind": "boolean"}, [True, None], "boolean"),
+    ({"kind": "boolean", "tokens": ["n", "y"]}, ["n", "y", "N", ""], "object"),
+    ({"kind": "boolean"}, [0, 1, 2], "int64"),
+    ({"kind": "categorical", "categories": ["a", "Ä"]}, ["a", "Ä", "b", "A\u0308", None, "?"], "object"),
+    ({"kind": "categorical", "categories": ["1", "2"]}, [1, 2, 3], "int64"),
+    ({"kind": "categorical", "categories": ["1", "2"]}, [1.0, 2.0], "float64"),
+    ({"kind": "categorical", "categories": ["True", "False"]}, [True, False], "boolean"),
+    ({"kind": "categorical", "categories": [1, 2]}, [1, 2, 3], "int64"),
+    ({"kind": "categorical", "categories": [1, 2]}, ["1", "2.5", "3", "x", "2.0"], "object"),
+    ({"kind": "categorical", "measure": True}, ["a", "b", None], "object"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}, ["2020-02-29", "2021-02-29", "2021-01-01", "", "x"], "object"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}, [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 1)], "datetime64[us]"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%d.%m.%Y"}, ["1.2.2020", "2020-02-01", "1.1.2021"], "object"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}, [1, 2], "int64"),
+    ({"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"], "precision": "min"},
+     ["2020-01-01T10:00", "2020-01-01T10:00:30", "2020-01-01T10:00Z", "2019-01-01", "2020-13-01"], "object"),
+    ({"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"], "timezone": "mixed"},
+     ["2020-01-01T10:00+02:00", "2020-01-01T10:00:30", "2020-01-01T10:00Z", "2019-12-31T23:00-02:00"], "object"),
+    ({"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"], "precision": "h"},
+     [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 1, 1), dt.datetime(1969, 1, 1)], "datetime64[us]"),
+    ({"kind": "identifier", "template": "A##"}, ["a", "b", None], "object"),
+    ({"kind": "identifier", "bounds": [0, 10**6]}, list(range(N)), "int64"),
+    ({"kind": "identifier", "bounds": [0, 10]}, ["01", "1", "7", "x"], "object"),
+    ({"kind": "personal", "personal": "name"}, ["Ann", None], "object"),
+]  # fmt: skip
+
+
+def _schema(missing: bool) -> Schema:
+    columns = {f"k{i}": {**column, "missing": missing} for i, (column, _, _) in enumerate(TYPED)}
+    return build_schema({"status": "declared", "missing_values": ["?"], "columns": columns})
+
+
+def test_every_fault_is_found_as_in_memory(put: Any) -> None:
+    frame = _rows(
+        {f"k{i}": cells for i, (_, cells, _) in enumerate(TYPED)}, {f"k{i}": t for i, (_, _, t) in enumerate(TYPED)}
+    )
+    both = put(frame)
+    for missing in (False, True):
+        schema = _schema(missing)
+        here = [str(v) for v in violations(frame, schema) if "values only" not in v.rule]
+        assert [str(v) for v in violations_of(both.stored, schema)] == here
+    for name, found in counted_faults(both.stored, schema).items():
+        alone = schema.model_copy(update={"columns": {name: schema.columns[name]}})
+        n_faulty = int(faulty_rows(frame, alone).sum())
+        assert max(found.counts.values(), default=0) <= n_faulty <= sum(found.counts.values()), name
+
+
+LAWFUL = {
+    name: COLUMNS[name] for name in ("who", "whole", "gone", "real", "fine", "word", "day", "seen", "yes", "level")
+}
+
+
+def _lawful() -> tuple[pd.DataFrame, Schema]:
+    """Rows that keep their schema."""
+    schema = build_schema({"status": "declared", "n_units": 3_000, "columns": LAWFUL})
+    frame = conform(every_kind()[list(LAWFUL)], schema, outside="clamp")
+    frame["word"] = frame["word"].where(frame["word"].isin(["a", "b"]), "Ä")
+    frame["level"] = frame["level"].clip(upper=2)
+    frame["level"] = frame["level"].astype("int64")
+    return frame, schema
+
+
+@pytest.mark.parametrize("generator", [Independent(), Mst(), Aim(rounds=3)])
+def test_a_fit_without_epsilon_is_the_same(put: Any, generator: Any) -> None:
+    frame, schema = _lawful()
+    names = ("who", "whole", "word", "level", "seen")
+    schema = schema.model_copy(update={"columns": {name: schema.columns[name] for name in names}})
+    both = put(frame[list(names)])
+    models = [generator.fit(rows, schema) for rows in (both.held, both.stored)]
+    (plain, arrays), (others, other_arrays) = (model.distribution.to_arrays() for model in models)
+    assert plain == others and models[0].discretizer.to_plain() == models[1].discretizer.to_plain()
+    assert models[1].statement is None
+    for name, array in arrays.items():
+        np.testing.assert_allclose(array, other_arrays[name], rtol=1e-9)
+
+
+def test_domains_that_are_not_declared_are_read_off(put: Any) -> None:
+    frame, _ = _lawful()
+    columns = {
+        "whole": {"kind": "integer", "measure": True},
+        "real": {"kind": "real", "measure": True, "missing": True},
+        "day": {"kind": "date", "measure": True, "missing": True},
+        "seen": {"kind": "datetime", "measure": True, "missing": True, "precision": "min"},
+        "word": {"kind": "categorical", "measure": True, "missing": True},
+        "level": {"kind": "categorical", "measure": True, "whole_numbers": True},
+    }
+    schema = build_schema({"status": "declared", "columns": columns})
+    both = put(frame[list(columns)])
+    found = [Independent().fit(rows, schema).schema for rows in (both.held, both.stored)]
+    assert found[0] == found[1]
+
+
+def test_entities_keep_all_their_rows(put: Any) -> None:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"who": rng.choice([f"P{i:04d}" for i in range(50)], 600), "x": rng.integers(0, 9, 600)})
+    columns = {"who": COLUMNS["who"], "x": {"kind": "integer", "bounds": [0, 9]}}
+    schema = build_schema({"status": "declared", "entity": "who", "max_rows_per_unit": 3, "columns": columns})
+    both = put(frame)
+    here, there = (Independent().fit(rows, schema) for rows in (both.held, both.stored))
+    assert (here.entity_shares, here.default_rows) == (there.entity_shares, there.default_rows)
+
+
+@pytest.mark.parametrize("bad", ["whole", "word", "who", "extra", "absent"])
+def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(put: Any, bad: str) -> None:
+    frame, schema = _lawful()
+    if bad == "extra":
+        frame = frame.assign(extra=1)
+    elif bad == "absent":
+        frame = frame.drop(columns="level")
+    else:
+        frame.loc[7, bad] = {"whole": 10**6, "word": "z", "who": frame["who"][0]}[bad]
+    both, said = put(frame), []
+    for rows in (both.held, both.stored):
+        with pytest.raises(TableError) as error:
+            Independent().fit(rows, schema)
+        said.append(str(error.value))
+    assert said[0] == said[1]

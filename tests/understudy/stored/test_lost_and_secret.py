@@ -1,0 +1,246 @@
+"""Servers that are not there, are lost on the way, or let nobody in: one sentence, right books, and no secret told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from synth.dp.ledger import open_ledger
+from synth.dp.mechanisms import SystemNoise
+from tests.synth.postgres import PASSWORD, Server
+from tests.understudy.conftest import Ran, Workspace
+from tests.understudy.stored.conftest import Put, named_table, write_job
+from understudy import stages
+from understudy.batch.uncounted import uncounted
+from understudy.job import build_job
+from understudy.real_table import find_table
+
+OPTIONS = ("--generator", "mst", "--epsilon", 1, "--clamp")
+
+
+def run(workspace: Workspace, *more: object) -> Ran:
+    return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", "--debug", *more)
+
+
+def close_to_all(server: Server, address: str, *, closed: bool = True) -> None:
+    """Ends every connection to the database of an address, and lets no other in; or lets all in again."""
+    import psycopg
+    from psycopg import sql
+
+    name = urlsplit(address).path.removeprefix("/")
+    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+        words = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+        connection.execute(words.format(sql.Identifier(name), sql.Literal(not closed)))
+        if closed:
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    yield from (path for path in folder.rglob("*") if path.is_file())
+
+
+def assert_untold(workspace: Workspace, *all_ran: Ran, secret: str = PASSWORD) -> None:
+    for ran in all_ran:
+        assert secret not in ran.stdout + ran.stderr
+    for path in files_below(workspace.folder):
+        assert secret.encode() not in path.read_bytes(), path
+    for path in workspace.folder.rglob("*"):
+        assert secret not in path.name
+
+
+def sentences(ran: Ran) -> list[str]:
+    return [line for line in ran.stderr.splitlines() if line.startswith("Error: ")]
+
+
+@pytest.fixture
+def address(put: Put) -> str:
+    return put(named_table(), "database")
+
+
+def with_password(address: str, password: str = PASSWORD) -> str:
+    return address.replace("keeper@", f"keeper:{password}@")
+
+
+def test_the_password_of_a_run_is_told_nowhere(workspace: Workspace, address: str) -> None:
+    write_job(
+        workspace,
+        address,
+        release="independent",
+        workers=2,
+        generators={"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}},
+    )
+    ran = run(workspace)
+    assert ran.exit_code == 3, ran.stderr
+    assert_untold(workspace, ran, run(workspace))
+    shown = [path for path in files_below(workspace.folder / "out") if b"keeper@" in path.read_bytes()]
+    assert shown == [workspace.folder / "out" / "job.toml"]  # as it was given, and as public as that
+
+
+def test_a_password_in_an_address_is_told_nowhere(workspace: Workspace, address: str) -> None:
+    write_job(workspace, address)
+    schema, given = ("--schema", workspace.folder / "schema.toml"), with_password(address)
+    fitted = workspace.run("fit", given, *schema, *OPTIONS, "--out", workspace.folder / "model", "--debug")
+    assert fitted.exit_code == 0, fitted.stderr
+    checked = workspace.run("schema", "check", given, *schema, "--json")
+    assert checked.json["fits"], checked.stderr
+    advised = workspace.run("advise", given, *schema, "--epsilon", 1)
+    assert advised.exit_code == 0, advised.stderr
+    nowhere = given.replace("#visits", "#zebras")
+    refused = [
+        workspace.run("fit", nowhere, *schema, *OPTIONS, "--out", workspace.folder / "other", "--debug"),
+        workspace.run("split", given, *schema, "--out", workspace.folder / "parts", "--debug"),
+        workspace.run("schema", "infer", given, "--out", workspace.folder / "inferred.toml", "--debug"),
+        workspace.run(
+            "compare", "a.csv", "--real", given, "--holdout", given, *schema, "--out", workspace.folder / "compared"
+        ),
+        workspace.run("fit", with_password(address, f"not-{PASSWORD}"), *schema, *OPTIONS, "--out", "m", "--debug"),
+    ]
+    assert [(ran.exit_code, len(sentences(ran))) for ran in refused] == [(2, 1)] * 5
+    assert_untold(workspace, fitted, checked, advised, *refused)
+
+
+@pytest.mark.parametrize("form", ["user:{}@", "user@/?password={}", "user@/?sslPassword={}", "user:1#{}@"])
+def test_a_job_with_a_password_in_its_address_is_refused_before_anything_is_copied(
+    workspace: Workspace, form: str
+) -> None:
+    said, _, rest = form.format("zebrafish").partition("/")
+    write_job(
+        workspace, f"postgresql://{said}host/database{rest}#visits" if rest else f"postgresql://{said}host/d#visits"
+    )
+    before = workspace.listing()
+    ran = run(workspace)
+    assert ran.exit_code == 2 and "holds no password" in ran.stderr and "zebrafish" not in ran.stderr
+    assert workspace.listing() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda address: address.replace("#visits", "#zebras"), "no such table"),
+        (lambda address: address.replace("keeper@", "nobody@"), "check user and password|refused user or password"),
+        (lambda address: address.replace("/t", "/u"), "no such database|cannot be reached"),
+        (lambda address: "postgresql://keeper@127.0.0.1:1/d#visits", "cannot be reached"),
+        (lambda address: "snowflake://keeper@host/d#visits", "not installed"),
+        (lambda address: "zebra://keeper@host/d#visits", "no backend"),
+    ],
+)
+def test_a_table_that_is_not_there_ends_a_run_before_anything_is_paid(
+    workspace: Workspace, address: str, change: Any, said: str
+) -> None:
+    import re
+
+    books = open_ledger(workspace.folder / "ledger.db")
+    books.open("patients", unit="row", epsilon=5.0, n_units=900)
+    write_job(workspace, change(address), ledger={"url": "ledger.db"})
+    ran = run(workspace)
+    assert ran.exit_code == 2, ran.stderr
+    (sentence,) = sentences(ran)
+    assert re.search(said, sentence) and "keeper" not in sentence and "Traceback" not in ran.stderr
+    assert [entry.kind for entry in books.history()] == ["opened"]
+    assert not (workspace.folder / "out").exists() and not (workspace.folder / ".out.unfinished").exists()
+    assert_untold(workspace, ran)
+
+
+def test_a_server_that_is_stopped_in_a_fit_leaves_the_books_right_and_the_run_goes_on(
+    workspace: Workspace, address: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = open_ledger(workspace.folder / "ledger.db")
+    books.open("patients", unit="row", epsilon=5.0, n_units=900)
+    write_job(workspace, address, generators={"mst": {"epsilon": 1.0}}, ledger={"url": "ledger.db"})
+    drawn, gaussian = [], SystemNoise.gaussian
+
+    def stopping(noise: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+        if not drawn:
+            close_to_all(server, address)
+        drawn.append(sigma)
+        return gaussian(noise, values, sigma)
+
+    monkeypatch.setattr(SystemNoise, "gaussian", stopping)
+    ran = run(workspace)
+    assert ran.exit_code == 2, ran.stderr
+    (sentence,) = sentences(ran)
+    assert "the same command goes on from there" in sentence and "Traceback" not in ran.stderr
+    assert not (workspace.folder / "out").exists()
+    n_before = len(drawn)
+    assert run(workspace).exit_code == 2  # the server is still away
+    close_to_all(server, address, closed=False)
+    again = run(workspace)
+    assert again.exit_code == 0, again.stderr
+    # Four columns alone and three pairs: what was drawn before the server went is not drawn again.
+    assert 0 < n_before < len(drawn) == 7
+    kinds = [entry.kind for entry in books.history()]
+    assert (kinds.count("reserved"), kinds.count("used"), kinds.count("charged"), kinds.count("committed")) == (
+        1,
+        1,
+        0,
+        1,
+    )
+    assert_untold(workspace, ran, again)
+
+
+def test_a_server_that_is_stopped_in_an_evaluation_is_no_finding_and_the_run_goes_on(
+    workspace: Workspace, address: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_job(workspace, address, workers=1)
+    original = stages.evaluate_beside
+
+    def stopped(*given: Any, **named: Any) -> Any:
+        close_to_all(server, address)
+        return original(*given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "evaluate_beside", stopped)
+        ran = run(workspace)
+    assert ran.exit_code == 2, ran.stderr
+    assert "goes on from there" in sentences(ran)[0] and not (workspace.folder / "out").exists()
+    close_to_all(server, address, closed=False)
+    again = run(workspace)
+    assert again.exit_code == 0, again.stderr
+    assert "fit independent" not in again.stderr
+    assert_untold(workspace, ran, again)
+
+
+def test_a_server_that_is_stopped_in_a_single_fit_leaves_no_model_and_a_spent_reservation(
+    workspace: Workspace, address: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = open_ledger(workspace.folder / "ledger.db")
+    books.open("patients", unit="row", epsilon=5.0, n_units=900)
+    write_job(workspace, address)
+    gaussian = SystemNoise.gaussian
+
+    def stopping(noise: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+        close_to_all(server, address)
+        return gaussian(noise, values, sigma)
+
+    monkeypatch.setattr(SystemNoise, "gaussian", stopping)
+    ran = workspace.run(
+        "fit", with_password(address), "--schema", workspace.folder / "schema.toml", *OPTIONS,
+        "--ledger", workspace.folder / "ledger.db", "--out", workspace.folder / "model", "--debug",
+    )  # fmt: skip
+    assert ran.exit_code == 2
+    assert "no model was left, and what the ledger reserved for it stays spent" in sentences(ran)[0]
+    assert not (workspace.folder / "model").exists()
+    assert [entry.kind for entry in books.history()] == ["opened", "reserved", "used"]
+    assert_untold(workspace, ran)
+
+
+def test_the_place_of_a_table_shows_neither_user_nor_password() -> None:
+    place = find_table("postgresql://keeper:zebrafish@host/clinic?application_name=zebrafish#visits")
+    assert place.shown == "postgresql://host/clinic#visits"
+    assert "zebrafish" not in repr(place) and "keeper" not in repr(place)
+
+
+def test_a_batch_names_a_database_without_its_user(tmp_path: Path) -> None:
+    from understudy.batch.listing import BatchJob
+
+    (tmp_path / "schema.toml").write_text(
+        'status = "declared"\nn_units = 9\n[columns.a]\nkind = "integer"\nbounds = [0, 9]\n'
+    )
+    table = {"path": "postgresql://keeper@host/clinic#visits", "schema": "schema.toml"}
+    spec = build_job({"table": table, "generators": {"mst": {"epsilon": 1.0}}})
+    jobs = [BatchJob(name, tmp_path / f"{name}.toml", tmp_path, spec) for name in ("one", "two")]
+    (found,) = uncounted(jobs)
+    assert found.dataset == "postgresql://host/clinic#visits"

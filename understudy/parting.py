@@ -1,0 +1,90 @@
+"""A real table cut into the two parts that commands take one at a time: train and holdout, as files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from synth.errors import JobError
+from synth.output import whole_folder
+from synth.schema import Schema
+from synth.split import split_table
+from synth.table import read_table, write_table
+from synth.table.conforming import Outside
+from understudy.real_rows import StoredSplit, read_real
+from understudy.real_table import RealTable
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+SIDES = ("train", "holdout")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a table is cut.
+
+    Attributes:
+        holdout_share: share of units that no generator may see.
+        seed: names the split.
+        stratified: on the target, where no private fit will follow; else by keyed hash.
+        outside: what becomes of values outside the schema.
+    """
+
+    holdout_share: float
+    seed: int
+    stratified: bool
+    outside: Outside
+
+
+def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, Path]:
+    """Train and holdout, written into a new folder that appears whole.
+
+    Args:
+        table: *Sensitive*. A file gives two files; stored files give two folders of Parquet, cells as they are stored.
+        schema: names entity, identifiers and target.
+        cut: says how.
+        out: the folder.
+
+    Raises:
+        JobError: the rows would leave a database, or a stratified split is asked for where they are stored.
+        TableError: the table cannot be read, does not fit, or is too small; nothing was left.
+        OutputError: the folder cannot be written; nothing was left.
+    """
+    if table.stored:
+        return _part_stored(table, schema, cut, out)
+    real = read_table(table.file, schema, outside=cut.outside)
+    sides = split_table(
+        real, schema, holdout_share=cut.holdout_share, seed=cut.seed, private=not cut.stratified
+    )  # fmt: skip
+    suffix = ".parquet" if table.file.suffix == ".parquet" else ".csv"
+    with whole_folder(out) as folder:
+        write_table(sides.train, folder / f"train{suffix}", schema)
+        write_table(sides.holdout, folder / f"holdout{suffix}", schema)
+    return out / f"train{suffix}", out / f"holdout{suffix}"
+
+
+def _part_stored(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, Path]:
+    if table.is_database:
+        raise JobError(
+            f"rows do not leave their database, and {table.shown!r} is in one; let a job split it there "
+            "(`understudy run`), or make a view of each part"
+        )
+    if cut.stratified:
+        raise JobError("a stratified split is drawn in memory, and this table is not; leave --stratified out")
+    with read_real(table, schema, cut.outside) as real, whole_folder(out) as folder:
+        assert not isinstance(real, pd.DataFrame)
+        sides = StoredSplit.of(real, schema, holdout_share=cut.holdout_share, seed=cut.seed)
+        for name, side in zip(SIDES, (sides.train, sides.holdout), strict=True):
+            _write(side, schema, folder / name)
+    return out / SIDES[0], out / SIDES[1]
+
+
+def _write(side: "StoredTable", schema: Schema, folder: Path) -> None:
+    """The kept columns of a side as a folder of one Parquet file."""
+    from synth.stored.faults import told
+
+    folder.mkdir()
+    with told(side.place.shown):
+        side.place.connection.to_parquet(side.rows.select(*schema.kept), folder / "part-00000.parquet")

@@ -1,0 +1,104 @@
+"""Where a real table is: a file that is read into memory, or a table that stays where it is stored."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Self
+from urllib.parse import unquote, urlsplit
+
+from synth.errors import JobError, TableError
+
+Engine = Literal["memory", "stored"]
+MEMORY_MB, LEAST_MEMORY_MB = 1_500, 100
+"""What the embedded engine may take unless told, and what it needs."""
+FILES = "a .csv, .csv.gz or .parquet file, a folder of such files, or an address like postgresql://host/database#table"
+_SECRET = ("password", "passwd", "pwd", "token", "secret", "credential", "private_key", "access_key", "apikey")
+"""What the parameters of an address hold where one of them is for nobody else to read."""
+
+
+@dataclass(frozen=True)
+class RealTable:
+    """A real table's place, and how it is read there.
+
+    Attributes:
+        address: a path or the URL of a database, which may hold a user's name: never shown.
+        shown: the same as messages may show it.
+        stored: whether it stays where it is stored, and only counts and seeded samples of it are read.
+        memory_mb: what embedded engines may take together.
+        threads: of the embedded engine; none: all cores.
+    """
+
+    address: str = field(repr=False)
+    shown: str
+    stored: bool
+    memory_mb: int = MEMORY_MB
+    threads: int | None = None
+
+    @property
+    def is_database(self) -> bool:
+        """Whether it is in a database, which its rows may not leave."""
+        return "://" in self.address
+
+    @property
+    def file(self) -> Path:
+        """The file of a table that is read into memory."""
+        assert not self.stored
+        return Path(self.address)
+
+    def shared(self, n: int) -> Self:
+        """The same for each of several engines at work at once."""
+        return replace(self, memory_mb=max(self.memory_mb // n, LEAST_MEMORY_MB))
+
+
+def find_table(
+    given: str, home: Path = Path(), *, engine: Engine | None = None, memory_mb: int | None = None,
+    threads: int | None = None,
+) -> RealTable:  # fmt: skip
+    """Where a table is. No row of it is read, and no connection is made.
+
+    Args:
+        given: a file, a folder or the URL of a database.
+        home: folder that a relative path starts from.
+        engine: "memory" reads a file whole, "stored" leaves it where it is; none: a file is read whole.
+        memory_mb: what embedded engines may take together; none: `MEMORY_MB`.
+        threads: of the embedded engine; none: all cores.
+
+    Raises:
+        TableError: there is no such table.
+        JobError: a folder or a database is to be read into memory.
+    """
+    text = given if "://" in given else str(home / given)
+    if "://" not in text and not Path(text).is_dir() and engine != "stored":
+        if not Path(text).is_file():
+            raise TableError(f"the table is not there: path={text!r}; name {FILES}")
+        if memory_mb is not None or threads is not None:
+            raise JobError(
+                "memory_mb and threads are of the engine for tables that stay where they are stored, and a file is "
+                'read into memory; leave them out, or set engine = "stored"'
+            )
+        return RealTable(text, text, stored=False)
+    from synth.stored.address import parsed
+
+    shown = parsed(text).shown
+    if engine == "memory":
+        raise JobError(
+            f'only a file is read into memory, and {shown!r} is a folder or a database; leave engine = "memory" out'
+        )
+    return RealTable(text, shown, stored=True, memory_mb=memory_mb or MEMORY_MB, threads=threads)
+
+
+def refuse_credentials(address: str) -> None:
+    """Refuse an address that holds a password or its like: a job is copied into its output.
+
+    Raises:
+        ValueError: it does; nothing was opened.
+    """
+    if "://" not in address:
+        return
+    parts = urlsplit(address)
+    # A bare / or # in a password ends the part of the address that it stands in.
+    cut = "@" in parts.path + parts.fragment
+    if parts.password is not None or cut or any(word in unquote(parts.query).lower() for word in _SECRET):
+        raise ValueError(
+            "the address of a table in a job holds no password and no token, since the job is copied into the output; "
+            "leave it out and use the driver's own places, such as PGPASSWORD or a pgpass file"
+        )
