@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from synth.errors import JobError, TableError
 
@@ -11,8 +11,13 @@ Engine = Literal["memory", "stored"]
 MEMORY_MB, LEAST_MEMORY_MB = 1_500, 100
 """What the embedded engine may take unless told, and what it needs."""
 FILES = "a .csv, .csv.gz or .parquet file, a folder of such files, or an address like postgresql://host/database#table"
-_SECRET = ("password", "passwd", "pwd", "token", "secret", "credential", "private_key", "access_key", "apikey")
-"""What the parameters of an address hold where one of them is for nobody else to read."""
+_PARAMETERS = frozenset(
+    {
+        "account", "application_name", "catalog", "connect_timeout", "database", "dbname", "host", "port", "region",
+        "role", "schema", "sslcert", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user", "warehouse",
+    }
+)  # fmt: skip
+"""Parameters of an address that hold nothing for nobody else to read."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,10 @@ def refuse_credentials(address: str) -> None:
     parts = urlsplit(address)
     # A bare / or # in a password ends the part of the address that it stands in.
     cut = "@" in parts.path + parts.fragment
-    if parts.password is not None or cut or any(word in unquote(parts.query).lower() for word in _SECRET):
+    unknown = any(name.lower() not in _PARAMETERS for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    if parts.password is not None or cut or unknown:
         raise ValueError(
-            "the address of a table in a job holds no password and no token, since the job is copied into the output; "
-            "leave it out and use the driver's own places, such as PGPASSWORD or a pgpass file"
+            "the address of a table in a job holds no password, no token, and of parameters only "
+            f"{', '.join(sorted(_PARAMETERS))}, since the job is copied into the output; leave others out and use the "
+            "driver's own places, such as PGPASSWORD or a pgpass file"
         )

@@ -121,7 +121,7 @@ def _real(plan: Plan, work: Work, console: Console) -> Iterator[_Real]:
             table = until_the_end.enter_context(stages.read(plan))
             sides = stages.split(plan, table)
             prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
-            work.claim({"table": prints["table"]})
+            work.claim(prints)
         reservations.reserve(plan, work, prints["table"])
         for sentence in work.warnings:
             console.warn(sentence)

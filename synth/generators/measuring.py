@@ -188,14 +188,12 @@ def _as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Pro
         seen = observe(schema, held)
         return HeldTable(held, seen), seen
     from synth.stored.observed import observed
-    from synth.stored.rows import StoredRows
     from synth.stored.violations import refuse_violations
 
     progress("checking the table where it is stored", None)
     refuse_violations(train, schema)
     seen = observed(schema, train)
-    names = [*([] if schema.entity is None else [schema.entity]), *seen.modeled]
-    return StoredRows(train.place, train.place.written(train.rows.select(*names)), seen), seen
+    return train.whole(seen), seen
 
 
 def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> Fit:

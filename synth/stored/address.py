@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit
 
 from synth.errors import TableError
 
@@ -57,10 +57,10 @@ def _of_database(text: str) -> Address:
     if not parts.fragment:
         raise TableError(f"the address of a database lacks the table's name; {FORMS}")
     server = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
-    shown = urlunsplit((parts.scheme, server, parts.path, "", parts.fragment))
+    shown = f"{parts.scheme}://{server}{parts.path}#{parts.fragment}"
     if parts.scheme in FILES and not Path(parts.path).is_file():  # which it would make, empty
         raise TableError(f"there is no database at path={parts.path!r}; check the name")
-    return Address(urlunsplit(parts._replace(fragment="")), parts.fragment, (), shown)
+    return Address(text.partition("#")[0], parts.fragment, (), shown)
 
 
 def _split(text: str) -> SplitResult | None:

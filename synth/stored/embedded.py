@@ -41,14 +41,18 @@ def embedded(*, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Itera
         TableError: the folder for temporary files cannot be written; nothing was read.
     """
     with work_folder() as folder:
-        options: dict[str, Any] = {"memory_limit": f"{memory_mb}MB", "temp_directory": str(folder), **_OPTIONS}
-        options |= {} if threads is None else {"threads": threads}
-        connection = ibis.duckdb.connect(folder / _WORK, **options)
+        connection = ibis.duckdb.connect(folder / _WORK, **engine_options(folder, memory_mb, threads), **_OPTIONS)
         try:
             yield connection
         finally:
             connection.con.interrupt()  # a query that Ctrl-C has left behind goes on, and closing waits for it
             connection.disconnect()
+
+
+def engine_options(folder: Path, memory_mb: int, threads: int | None) -> dict[str, Any]:
+    """What an engine may take, and the folder for what does not fit."""
+    options: dict[str, Any] = {"memory_limit": f"{memory_mb}MB", "temp_directory": str(folder)}
+    return options if threads is None else {**options, "threads": threads}
 
 
 @contextmanager

@@ -14,7 +14,9 @@ from synth.errors import TableError
 _ERRORS = (
     "duckdb:Error", "psycopg:Error", "pyspark.errors:PySparkException", "py4j.protocol:Py4JError",
     "ibis.common.exceptions:IbisError", "ibis.common.exceptions:TableNotFound",
-    "sqlglot.errors:SqlglotError", "pyarrow:ArrowException",
+    "sqlglot.errors:SqlglotError", "pyarrow:ArrowException", "sqlite3:Error", "MySQLdb:Error", "pyodbc:Error",
+    "oracledb:Error", "trino.exceptions:Error", "snowflake.connector.errors:Error",
+    "google.api_core.exceptions:GoogleAPIError", "clickhouse_connect.driver.exceptions:ClickHouseError",
     "builtins:ConnectionRefusedError", "builtins:ConnectionResetError",
 )  # fmt: skip
 """The roots of what drivers raise, by module; looked up among those that are loaded."""

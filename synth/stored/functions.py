@@ -43,6 +43,15 @@ def _date_part(part: str, moment: Any) -> Any: ...
 def _epoch_ns(moment: Any) -> Any: ...
 
 
+@ibis.udf.scalar.builtin(name="trim_scale", signature=(("decimal",), "decimal"))
+def _trim_scale(number: Any) -> Any: ...
+
+
+def one_text(cells: ir.Column, backend: str) -> ir.StringColumn:
+    """Cells as texts, one for each value: a `numeric` of PostgreSQL has as many as there are scales to write it in."""
+    return (_trim_scale(cells) if backend == "postgres" and cells.type().is_decimal() else cells).cast("string")
+
+
 def holds_nul(texts: ir.StringColumn, backend: str) -> ir.BooleanColumn:
     """Which texts hold a NUL; in PostgreSQL none can."""
     if backend not in ("duckdb", "pyspark"):

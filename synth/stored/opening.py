@@ -1,6 +1,8 @@
 """Tables opened where they are stored: files through an embedded DuckDB, databases by their URL."""
 
-from collections.abc import Iterator
+import glob
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import ibis.expr.types as ir
 
 from synth.errors import MissingExtra, TableError
 from synth.stored.address import FORMS, Address, parsed
-from synth.stored.embedded import MEMORY_MB, embedded
+from synth.stored.embedded import MEMORY_MB, embedded, engine_options, work_folder
 from synth.stored.faults import told
 from synth.stored.patience import patient
 from synth.stored.place import Place
@@ -40,7 +42,7 @@ def open_table(text: str | Path, *, memory_mb: int = MEMORY_MB, threads: int | N
     """
     address = parsed(str(text))
     if address.url is not None:
-        with _reached(address) as table:
+        with _reached(address, memory_mb, threads) as table:
             yield table
         return
     with told(address.shown), embedded(memory_mb=memory_mb, threads=threads) as connection:
@@ -48,9 +50,10 @@ def open_table(text: str | Path, *, memory_mb: int = MEMORY_MB, threads: int | N
 
 
 @contextmanager
-def _reached(address: Address) -> Iterator[StoredTable]:
-    with told(address.shown):
-        connection = _connected(address)
+def _reached(address: Address, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
+    with told(address.shown), work_folder() as folder:
+        # DuckDB would spill rows to a folder beside the database, for all to read.
+        connection = _connected(address, engine_options(folder, memory_mb, threads))
         try:
             *schema, name = address.table.split(".", 1) if "." in address.table else [address.table]
             rows = connection.table(name, database=schema[0] if schema else None)
@@ -60,8 +63,12 @@ def _reached(address: Address) -> Iterator[StoredTable]:
             connection.disconnect()
 
 
-def _connected(address: Address) -> Any:
-    """Ibis's connection, which may write nothing.
+def _connected(address: Address, options: Mapping[str, Any]) -> Any:
+    """Ibis's connection, in DuckDB one that only reads.
+
+    Args:
+        address: of a database.
+        options: of an embedded engine.
 
     Raises:
         MissingExtra: the libraries of the backend are not installed.
@@ -69,9 +76,9 @@ def _connected(address: Address) -> Any:
     """
     scheme, _, rest = str(address.url).partition("://")
     try:
-        return (
-            ibis.duckdb.connect(rest, read_only=True) if scheme == "duckdb" else ibis.connect(patient(str(address.url)))
-        )
+        if scheme == "duckdb":
+            return ibis.duckdb.connect(rest, read_only=True, **options)
+        return ibis.connect(patient(str(address.url)))
     except ImportError:
         reason: Exception = MissingExtra(
             f"tables of scheme={scheme!r} need libraries that are not installed; install them "
@@ -83,23 +90,27 @@ def _connected(address: Address) -> Any:
 
 
 def _of_files(connection: Any, address: Address) -> StoredTable:
-    files = [str(path) for path in address.files]
+    # Whole paths: a row's slot does not depend on how they were given. Brackets and stars in them are no patterns.
+    home = os.path.normpath(Path(address.shown).absolute())  # without a dot in it, as DuckDB tells it
+    files = [glob.escape(os.path.normpath(path.absolute())) for path in address.files]
     place = Place(connection, address.shown)
     if not files[0].lower().endswith(".parquet"):
         # Texts, as in memory: what a cell stands for is told by its column's kind, not by its neighbors.
         # Nothing is sniffed: one long row would have the header taken for a row, and the rows above it for nothing.
         options = {"auto_detect": False, "header": True, "delim": ",", "quote": '"', "escape": '"', "strict_mode": True}
+        options["hive_partitioning"] = False
         options |= {"max_line_size": LONGEST_LINE, "buffer_size": 2 * LONGEST_LINE}
         texts = dict.fromkeys(_names(address), "VARCHAR")
         return StoredTable(place, connection.read_csv(files, table_name=ROWS, columns=texts, **options))
     _names(address)
-    named = connection.read_parquet(files, table_name=ROWS, filename=FILE)
+    options = {"table_name": ROWS, "filename": FILE, "hive_partitioning": False}
+    named = connection.read_parquet(files, **options)
     if any(name.lower() == NUMBER for name in named.columns):
         # DuckDB numbers rows in a column of this name only, and it is taken: rows have no slot.
         return StoredTable(place, named.drop(FILE))
-    named = connection.read_parquet(files, table_name=ROWS, filename=FILE, file_row_number=True)
+    named = connection.read_parquet(files, **options, file_row_number=True)
     number = named[NUMBER].cast("string")
-    folder = len(str(address.files[0].parent)) + 1 if len(files) == 1 else len(address.shown) + 1
+    folder = len(home.rstrip("/")) + 1
     # A row's slot: its number in its file, with the file's name in the folder where there are several.
     slot = number if len(files) == 1 else named[FILE].substr(folder) + ":" + number
     return StoredTable(place, named.mutate(**{SLOT: slot}).drop(NUMBER, FILE), SLOT)
@@ -113,7 +124,7 @@ def _names(address: Address) -> tuple[str, ...]:
     """
     first, *others = address.files
     names = read_header(first)
-    if address.files[0].suffix != ".parquet" and any(read_header(other) != names for other in others):
+    if address.files[0].suffix.lower() != ".parquet" and any(read_header(other) != names for other in others):
         raise TableError(
             f"the table at {address.shown!r} cannot be read where it is stored: the files do not have the same "
             "header; export them anew, all with the same columns in the same order"

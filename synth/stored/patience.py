@@ -1,6 +1,6 @@
 """How long a server may stay silent before a connection is given up, so that nothing waits for ever."""
 
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 _POSTGRES = {
     "connect_timeout": "20",  # seconds
@@ -20,7 +20,7 @@ def patient(url: str) -> str:
     >>> patient("trino://db.example/clinic")
     'trino://db.example/clinic'
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("postgres", "postgresql"):
+    if not url.startswith(("postgres://", "postgresql://")):
         return url
-    return urlunsplit(parts._replace(query=urlencode(_POSTGRES | dict(parse_qsl(parts.query)), quote_via=quote)))
+    place, _, query = url.partition("?")
+    return f"{place}?{urlencode(_POSTGRES | dict(parse_qsl(query)), quote_via=quote)}"

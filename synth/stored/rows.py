@@ -12,12 +12,15 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Attribute, Discretizer, line
 from synth.schema import Schema
 from synth.stored.counting import StoredCounts
+from synth.stored.functions import md5
 from synth.stored.place import Place
 from synth.stored.reading import Reader, cell_of, code_of
 from synth.texts import is_plain
 
 Counted = NDArray[np.int64]
 
+OWNER = "understudy_owner"
+"""The column that holds a keyed digest of each row's entity, where contributions are bounded."""
 MANY_VALUES = 1_000_000
 """Distinct values up to which a column is counted value by value, and only the values are read as cells."""
 
@@ -64,7 +67,7 @@ class StoredRows:
 
     def rows_per_entity(self) -> Counted:
         """How many entities have 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
-        entities = self.rows.group_by(self.schema.entity).agg(n=self.rows.count())
+        entities = self.rows.group_by(OWNER).agg(n=self.rows.count())
         found = self.place.fetch(entities.group_by("n").agg(n_entities=entities.count()))
         most = max([self.schema.max_rows_per_unit, *found.column(0).to_pylist()])
         return _filled(found, most + 1)[1:]
@@ -73,7 +76,7 @@ class StoredRows:
         """How often each present value of a column of categories occurs; every one of them comes here."""
         column: Any = self.schema.columns[name]
         values = self.rows.select(value=self.reader.unlisted(self.rows[name], name, column))
-        found = self.place.fetch(values.group_by("value").agg(n=values.count()))
+        found = self.place.fetch(self._counted(values))
         pairs = zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True)
         return {value: n for value, n in pairs if value is not None and (not isinstance(value, str) or is_plain(value))}
 
@@ -99,12 +102,22 @@ class StoredRows:
 
     def _by_value(self, attribute: Attribute) -> Counted:
         """Counts of cells by counts of distinct values: only these are read as cells."""
-        values = self.rows.group_by(value=self.rows[attribute.name]).agg(n=self.rows.count())
+        values = self._counted(self.rows.select(value=self.rows[attribute.name]))
         places = self.place.apart(values.select(x=self._read(values["value"], attribute), n=values["n"]))
         cells = places.select(cell=code_of(places["x"], attribute.fine), n=places["n"])
         return _filled(
             self.place.fetch(cells.group_by("cell").agg(n=cells["n"].sum().cast("int64"))), attribute.n_cells
         )
+
+    def _counted(self, values: ir.Table) -> ir.Table:
+        """How often each value occurs; texts by their bytes, since a collation may take different ones for one another.
+
+        DuckDB groups by bytes whatever the collation.
+        """
+        if self.place.backend == "duckdb" or not values["value"].type().is_string():
+            return values.group_by("value").agg(n=values.count())
+        by_bytes = values.mutate(digest=md5(values["value"]))
+        return by_bytes.group_by("digest").agg(value=by_bytes["value"].min(), n=by_bytes.count()).drop("digest")
 
 
 def _filled(found: Any, size: int) -> Counted:

@@ -3,7 +3,6 @@
 What a cell stands for is worked out where the table is stored, as it is for counts; a batch holds numbers only.
 """
 
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,13 +19,10 @@ from numpy.typing import NDArray
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.stored.faults import told
-from synth.stored.functions import md5
 from synth.stored.place import Place
-from synth.stored.rows import StoredRows
+from synth.stored.rows import OWNER, StoredRows
 from synth.transforms.columns import CHUNK_ROWS
 from synth.transforms.mapped import Disk, FiledColumns
-
-OWNER = "understudy_owner"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +72,7 @@ def by_entity(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRo
     """
     if rows.schema.entity is None:
         return FiledRows(disk.keep(_blocks(rows.place, _read(rows, discretizer)), discretizer.columns))
-    # Whose a row is goes by bytes: the database's own order may hold two names for one, and mix their rows.
-    owner = md5(ibis.literal(os.urandom(16).hex()) + rows.rows[rows.schema.entity].cast("string"))
-    read = _read(rows, discretizer, **{OWNER: owner})
+    read = _read(rows, discretizer, **{OWNER: rows.rows[OWNER]})
     starts = _Starts()
     columns = disk.keep(map(starts.see, _batches(rows.place, read.order_by(OWNER))), discretizer.columns)
     return FiledRows(columns, np.concatenate([np.empty(0, np.int64), *starts.found]))

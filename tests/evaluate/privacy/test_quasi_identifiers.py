@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from evaluate.privacy import quasi_identifiers
 from evaluate.privacy.quasi_identifiers import Crowds, crowds, excess_of
@@ -65,11 +66,27 @@ def by_hand(evaluate_frames, train, control, synthetic):
 
 
 @pytest.mark.parametrize("sizes", RATIOS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_half_of_the_holdout_as_synthetic_gives_no_excess_at_any_ratio(kind, sizes, draw):
-    for seed in range(6, 9):
-        found = by_name(named(draw(KINDS[kind], sizes, seed=seed)))[EXCESS]
-        assert isinstance(found, Failure) or found.low <= 0 <= found.high
+def test_half_of_the_holdout_as_synthetic_gives_no_excess_at_any_ratio(kinds_drawn, sizes):
+    """Of 100 draws; right intervals exceed the bound once in a million runs, intervals of half the width nearly always.
+
+    A draw in which nobody of one side is alone gives no number.
+    """
+    found = [one for one in kinds_drawn(sizes, 20) if not isinstance(one, Failure)]
+    assert len(found) >= 90
+    missed = [one for one in found if not one.low <= 0 <= one.high]
+    assert len(missed) <= stats.binom.isf(1e-6, len(found), 0.05), missed
+
+
+@pytest.fixture
+def kinds_drawn(draw):
+    """The excess in some draws of each kind, nothing leaked."""
+
+    def drawn(sizes, n_seeds):
+        for kind in KINDS:
+            for seed in range(n_seeds):
+                yield by_name(named(draw(KINDS[kind], sizes, seed=20_000 + seed)))[EXCESS]
+
+    return drawn
 
 
 @pytest.mark.parametrize("sizes", RATIOS)

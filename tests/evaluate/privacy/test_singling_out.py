@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from evaluate.privacy import singling_out
 from evaluate.privacy.singling_out import Attempts, attempts, dependence
@@ -60,12 +61,18 @@ def test_a_copy_alarms_at_every_ratio(kind, sizes, draw, make, few):
         assert found[ONE].low > 0  # single values tell little where each is somebody else's one time in eight
 
 
-@pytest.mark.parametrize("sizes", RATIOS)
-@pytest.mark.parametrize("kind", ["all categorical", "all numeric", "mixed", "fifty columns", "one column"])
-def test_independent_samples_raise_no_alarm_at_any_ratio(kind, sizes, draw, make, few):
-    population = fifty if kind == "fifty columns" else make[kind]
-    for one in singling_out.measure(draw(population, sizes, seed=4)).estimates:
-        assert one.low <= 0 <= one.high, one
+def test_independent_samples_raise_no_alarm_at_any_ratio(draw, make, few):
+    """Of 96 draws; right intervals exceed the bound once in a million runs, ones half as wide mostly."""
+    missed = {ONE: [], SEVERAL: []}
+    for kind in ("all categorical", "all numeric", "mixed", "fifty columns", "one column"):
+        population = fifty if kind == "fifty columns" else make[kind]
+        for sizes in RATIOS:
+            for seed in range(8):
+                for one in singling_out.measure(draw(population, sizes, seed=20_000 + seed)).estimates:
+                    missed[one.measure].append(not one.low <= 0 <= one.high)
+    for name, among in missed.items():
+        assert len(among) >= 90, name
+        assert sum(among) <= stats.binom.isf(1e-6, len(among), 0.05), name
 
 
 def test_one_column_of_numbers_is_attacked_with_predicates_on_one_column(draw, make, few):

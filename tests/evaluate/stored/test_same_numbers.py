@@ -32,7 +32,7 @@ def same(here: Evaluation, there: Evaluation) -> None:
         assert {key: number for key, number in found.items() if number != near.get(key)} == {}
 
 
-@pytest.mark.parametrize("entities", [False, True])
+@pytest.mark.parametrize("entities", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_measure_gives_the_numbers_that_it_gives_in_memory(put: Put, entities: bool) -> None:
     frames, schema = sides(entities=entities), schema_of(entities=entities)
     stored = put(frames)

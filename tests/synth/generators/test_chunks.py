@@ -308,6 +308,7 @@ def killed(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_killed_at_random_again_and_again_it_ends_in_the_same_bytes(
     killed: Callable[..., int], whole: Path, tmp_path: Path
 ) -> None:

@@ -50,7 +50,10 @@ def rows(tmp_path: Path) -> Path:
 def counting(rows: Path) -> Iterator[Any]:
     """A process in the middle of a query that does not end by itself."""
     words = [sys.executable, "-c", textwrap.dedent(ENDLESS), str(rows)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(0.5)

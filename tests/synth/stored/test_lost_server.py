@@ -110,12 +110,18 @@ def test_ctrl_c_ends_the_query_on_the_server(own: Server) -> None:
     import psycopg
 
     words = [sys.executable, "-c", COUNTING, _address(own)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(1.0)
         os.kill(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert said.splitlines()[-1] == "KeyboardInterrupt"
     with psycopg.connect(own.url("postgres")) as connection:
         left = connection.execute(f"SELECT count(*) {OTHERS}")

@@ -134,6 +134,7 @@ def test_without_epsilon_rows_come_by_what_they_hold_and_are_encoded_as_in_memor
     np.testing.assert_array_equal(here_rows.scalars, there_rows.scalars)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_private_fit_gives_rows_of_the_same_kind(put: Any, name: str, tmp_path: Path) -> None:
     both = put(_visits(5))

@@ -102,7 +102,9 @@ def test_a_password_in_an_address_is_told_nowhere(workspace: Workspace, address:
     assert_untold(workspace, fitted, checked, advised, *refused)
 
 
-@pytest.mark.parametrize("form", ["user:{}@", "user@/?password={}", "user@/?sslPassword={}", "user:1#{}@"])
+@pytest.mark.parametrize(
+    "form", ["user:{}@", "user@/?password={}", "user@/?sslPassword={}", "user@/?pass={}", "user:1#{}@"]
+)
 def test_a_job_with_a_password_in_its_address_is_refused_before_anything_is_copied(
     workspace: Workspace, form: str
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_server_that_is_stopped_in_a_fit_leaves_the_books_right_and_the_run_go
     assert_untold(workspace, ran, again)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stopped_in_an_evaluation_is_no_finding_and_the_run_goes_on(
     workspace: Workspace, address: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

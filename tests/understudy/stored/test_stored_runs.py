@@ -106,6 +106,7 @@ def test_a_ledger_pays_for_the_fits_of_a_run_and_for_a_single_one(workspace: Wor
     assert (kinds.count("used"), kinds.count("committed")) == (2, 2)
 
 
+@pytest.mark.slow
 def test_two_processes_have_a_connection_each(workspace: Workspace, put: Put) -> None:
     generators = {"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}}
     write_job(workspace, put(named_table(), "database"), generators=generators, workers=2, table={"memory_mb": 400})
@@ -119,6 +120,7 @@ def test_engines_at_work_at_once_share_the_memory_and_each_has_enough_to_work(wo
     assert [place.shared(n).memory_mb for n in (1, 2, 3, 100)] == [900, 450, 300, 100]
 
 
+@pytest.mark.slow
 def test_a_sweep_that_a_ledger_pays_for_runs_where_the_table_is_stored(workspace: Workspace, put: Put) -> None:
     open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=9.0, n_units=900)
     generators = {"independent": {"epsilon": [0.5, 1.0]}}
