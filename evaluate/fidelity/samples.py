@@ -16,7 +16,7 @@ import numpy as np
 from evaluate.fidelity.compared import Rows
 from evaluate.fidelity.held_rows import HeldRows, HeldTable, moved
 from evaluate.intervals import N_GROUPS
-from evaluate.tables import N_ROWS, Side, Tables
+from evaluate.tables import Side, Tables
 from synth.schema import Schema
 
 if TYPE_CHECKING:  # its libraries are slow to import
@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # its libraries are slow to import
 SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
 """Order of the landmarks in every array that has one entry for each."""
 
-MAX_ROWS = N_ROWS
-"""Rows of each table that are compared at most, unless more are asked for."""
 _SOURCES = "fidelity sources"
 
 AnyRows = TypeVar("AnyRows", bound=Rows, covariant=True)

@@ -52,12 +52,6 @@ class Fit:
     budget: Budget
     promises: bool
 
-    @property
-    def held(self) -> pd.DataFrame:
-        """*Sensitive*. The rows themselves, for a generator that needs more than counts."""
-        assert isinstance(self.train, HeldTable)
-        return self.train.rows
-
     def event(self, what: str) -> Event | None:
         """The scheduled event of that name, if any."""
         return self.budget.schedule.event(what)

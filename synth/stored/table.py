@@ -45,22 +45,23 @@ class StoredTable:
         """
         self.check(schema)
         if schema.entity is None:
-            return StoredRows(self.place, self.place.written(self.rows.select(*schema.modeled)), schema)
+            return self.whole(schema)
         key, content = os.urandom(16).hex(), [self.text(name, schema) for name in schema.kept]
         owned = self._owned(schema.entity, schema, key)
         owned = owned.mutate(**{_HASH: md5(_joined([ibis.literal(key), *content]))})
         owned = owned.filter(owned[OWNER].notnull())
         rank = ibis.row_number().over(group_by=owned[OWNER], order_by=owned[_HASH])
         bounded = owned.mutate(**{_RANK: rank})
-        kept = bounded.filter(bounded[_RANK] < schema.max_rows_per_unit)
-        return StoredRows(self.place, self.place.written(kept.select(OWNER, *schema.modeled)), schema)
+        return self._written(bounded.filter(bounded[_RANK] < schema.max_rows_per_unit), schema)
 
     def whole(self, schema: Schema) -> StoredRows:
-        """All rows, for a fit without epsilon. *Sensitive*."""
-        if schema.entity is None:
-            return StoredRows(self.place, self.place.written(self.rows.select(*schema.modeled)), schema)
-        owned = self._owned(schema.entity, schema, os.urandom(16).hex())
-        return StoredRows(self.place, self.place.written(owned.select(OWNER, *schema.modeled)), schema)
+        """All rows: of a table without entities, or for a fit without epsilon. *Sensitive*."""
+        key = os.urandom(16).hex()
+        return self._written(self.rows if schema.entity is None else self._owned(schema.entity, schema, key), schema)
+
+    def _written(self, rows: ir.Table, schema: Schema) -> StoredRows:
+        names = [*([] if schema.entity is None else [OWNER]), *schema.modeled]
+        return StoredRows(self.place, self.place.written(rows.select(*names)), schema)
 
     def _owned(self, entity: str, schema: Schema, key: str) -> ir.Table:
         """The rows with a keyed digest of the name of each one's entity, null where it has none.

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from evaluate.catalog import GATEABLE
-from evaluate.fidelity import joint_samples, samples
+from evaluate.fidelity import joint_samples
 from evaluate.finding import Finding
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.tables import N_ROWS
 from evaluate.utility import task
 from evaluate.verdict import judge
 from reports import render_html
@@ -79,7 +80,7 @@ def test_what_measures_take_at_most_is_what_they_take() -> None:
         beginning: COUNTED[beginning].most for beginning in ("columns.", "pairs.association.kept", "joint.", "utility.")
     }
     assert most == {
-        "columns.": samples.MAX_ROWS, "pairs.association.kept": samples.MAX_ROWS, "joint.": joint_samples.MAX_ROWS,
+        "columns.": N_ROWS, "pairs.association.kept": N_ROWS, "joint.": joint_samples.MAX_ROWS,
         "utility.": task.MAX_ROWS,
     }  # fmt: skip
 
