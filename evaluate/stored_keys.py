@@ -55,11 +55,10 @@ class KeyCounts:
         return cls(place, place.written(summed), of_units)
 
     def forget(self) -> None:
-        """Remove them from the embedded engine, where they were written down."""
+        """Remove them where they were written down."""
         for written in (self.counts, self.of_units):
-            if written is not None and self.place.backend == EMBEDDED:
-                with told(self.place.shown):
-                    self.place.connection.drop_table(written.get_name(), force=True)
+            if written is not None:
+                self.place.forget(written)
 
 
 def _counted(keys: ir.Table, by: list[str]) -> ir.Table:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from evaluate.fidelity.compared import Clique
-from evaluate.fidelity.stored_sums import forget, grouped, one_row
+from evaluate.fidelity.stored_sums import grouped, one_row
 from synth.domain import Attribute, line
 from synth.stored.counting import StoredCounts
 from synth.stored.functions import exactly
@@ -90,7 +90,7 @@ class StoredCodes:
     def close(self) -> None:
         """Remove what was written down to count it."""
         while self._written:
-            forget(self.place, self._written.pop())
+            self.place.forget(self._written.pop())
 
     @cached_property
     def _counts(self) -> StoredCounts:

@@ -28,7 +28,7 @@ def _current_setting(setting: str) -> str:  # type: ignore[empty-body]
 
 
 def kept(place: Place, rows: ir.Table, n_rows: int) -> ir.Table:
-    """Rows that are read many times: written down in the embedded engine's own folder; a sample also on PostgreSQL.
+    """Rows that are read many times: written down as `Place.written` does; a sample also on PostgreSQL.
 
     There it is a temporary table, which only this session sees and which ends with it, where the user may have one:
     drawing a sample reads the whole table. Elsewhere the rows are drawn again in each scan.
@@ -99,10 +99,3 @@ def one_row(place: Place, rows: ir.Table, asked: dict[str, Any], most: int = 400
         some = {name: asked[name] for name in names[start : start + most]}
         found.update(place.fetch(rows.aggregate(**some)).to_pylist()[0])
     return found
-
-
-def forget(place: Place, written: ir.Table) -> None:
-    """Remove what was written down in the embedded engine's own folder."""
-    if place.backend == "duckdb":
-        with told(place.shown):
-            place.connection.drop_table(written.get_name(), force=True)

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import ibis
-
 from synth.columns import DateColumn, DatetimeColumn
 
 _LEAP = "([0-9][0-9](0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
@@ -23,6 +21,8 @@ _DIRECTIVES = {
 """What strptime takes for each, but for digits of other scripts."""
 _SEVENTIES = "[7-9][0-9]|69"
 """Years of two digits that strptime puts into the last century."""
+_SHORT = "_"
+"""Stands before a year of two digits until its century is known."""
 _SPACES = "[ \t\n\r\x0b\x0c]+"
 
 
@@ -50,32 +50,30 @@ class Form:
     @property
     def calendar(self) -> str:
         """The pattern of what is written, if it names a day that there is."""
-        return f"{DATE} [0-9:.]{{15}}" if self.clock else DATE
+        return f"{DATE}T[0-9:.]{{15}}" if self.clock else DATE
 
-    def written(self, texts: Any) -> Any:
-        """Texts of this form in ISO's, without an offset, as every backend casts it."""
+    def written(self, texts: Any, backend: str) -> Any:
+        """Texts of this form in ISO's, without an offset, as every backend casts it.
+
+        Each step names the one before it once: every other mention would double what is planned and worked out.
+
+        Args:
+            texts: *Sensitive*. Of this form, or null.
+            backend: Ibis's name of where they are.
+        """
         if self.groups is None:
             return texts.re_replace(f"{OFFSET}$", "").replace(",", ".").substr(0, 26) if self.clock else texts
-        parts = {name: self._part(texts, name) for name in "YmdHMSf"}
-        day = parts["Y"] + "-" + parts["m"] + "-" + parts["d"]
-        clock = " " + parts["H"] + ":" + parts["M"] + ":" + parts["S"] + "." + parts["f"]
-        return day + clock if self.clock else day
-
-    def _part(self, texts: Any, name: str) -> Any:
-        """A part of texts of a declared format, of its full width."""
-        groups = self.groups or {}
-        if name == "Y" and "y" in groups:
-            digits = self._digits(texts, groups["y"])
-            return ibis.ifelse(digits.re_search(f"^({_SEVENTIES})$"), "19", "20") + digits
-        if name not in groups:
-            return {"Y": "1900", "m": "01", "d": "01", "f": "000000"}.get(name, "00")
-        digits = self._digits(texts, groups[name])
-        if name == "f":
-            return (digits + "000000").substr(0, 6)
-        return digits if name == "Y" else ibis.ifelse(digits.length() == 1, ibis.literal("0") + digits, digits)
-
-    def _digits(self, texts: Any, group: int) -> Any:
-        return texts.re_extract(f"^{self.pattern}$", group).strip()
+        mark = "$" if backend == "pyspark" else "\\"
+        parts = {name: f"{mark}{group}" for name, group in self.groups.items()}
+        year = f"{_SHORT}{parts['y']}" if "y" in parts else parts.get("Y", "1900")
+        made = f"{year}-0{parts.get('m', '1')}-0{parts.get('d', '1')}"
+        if self.clock:
+            made += "T" + ":".join(f"0{parts.get(name, '0')}" for name in "HMS") + f".{parts.get('f', '')}000000"
+        iso = texts.re_replace(f"^{self.pattern}$", made).replace(" ", "")  # before days of one digit one may stand
+        iso = iso.re_replace("([-T:])0([0-9][0-9])", f"{mark}1{mark}2")
+        if "y" in parts:
+            iso = iso.re_replace(f"^{_SHORT}({_SEVENTIES})", f"19{mark}1").re_replace(f"^{_SHORT}", "20")
+        return iso.re_replace("[.]([0-9]{6}).*", f".{mark}1") if self.clock else iso
 
 
 def form_of(column: DateColumn | DatetimeColumn) -> Form | None:

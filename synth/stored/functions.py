@@ -104,9 +104,7 @@ def microseconds(moments: ir.TimestampColumn, backend: str) -> ir.IntegerColumn:
             return _epoch_us(moments) - ibis.ifelse(_epoch_ns(moments) % 1_000 < 0, 1, 0)
         return within(_epoch_us(moments), *CALENDAR)
     if backend == "pyspark":
-        # On the clock of the session, which Ibis sets to UTC.
-        zoned = moments if kind.timezone else moments.cast(dt.Timestamp(timezone="UTC"))
-        return within(_unix_micros(zoned), *CALENDAR)
+        return within(_of_spark(moments), *CALENDAR)
     # Infinity has no epoch, and that of far years overflows: neither may be asked for.
     zone = None if kind.timezone is None else datetime.UTC
     low, high = (ibis.literal(end.replace(tzinfo=zone), kind) for end in (datetime.datetime.min, datetime.datetime.max))
@@ -116,10 +114,17 @@ def microseconds(moments: ir.TimestampColumn, backend: str) -> ir.IntegerColumn:
 
 def microseconds_within(moments: ir.TimestampColumn, backend: str) -> ir.IntegerColumn:
     """The same of times that are known to be of the calendar, and are without a zone or null."""
-    if backend in ("duckdb", "pyspark"):
-        return microseconds(moments, backend)
+    if backend == "duckdb":
+        return _epoch_us(moments)
+    if backend == "pyspark":
+        return _of_spark(moments)
     whole = _date_part("epoch", moments.truncate("s")).cast("int64") * _MILLION
     return whole + _date_part("microseconds", moments).cast("int64") % _MILLION
+
+
+def _of_spark(moments: Any) -> Any:
+    # On the clock of the session, which Ibis sets to UTC.
+    return _unix_micros(moments if moments.type().timezone else moments.cast(dt.Timestamp(timezone="UTC")))
 
 
 def floored(micros: ir.IntegerColumn, unit: int, backend: str) -> ir.IntegerColumn:

@@ -86,21 +86,46 @@ class Place:
         Args:
             codes: *Sensitive*. Columns of small whole numbers.
         """
-        narrow = codes.mutate(**{name: codes[name].cast("uint16") for name in codes.columns})
-        return self.written(narrow) if self.backend == "duckdb" else codes
+        if self.backend != "duckdb":
+            return self.written(codes)
+        return self.written(codes.mutate(**{name: codes[name].cast("uint16") for name in codes.columns}))
 
     def written(self, rows: ir.Table) -> ir.Table:
-        """Rows that are read many times, written down compressed in the embedded engine's own folder; else as they are.
+        """Rows that are read many times: written down compressed in the embedded engine's own folder, in Spark's cache,
+        else as they are.
 
         Args:
             rows: *Sensitive*.
         """
-        if self.backend != "duckdb":
+        if not self.keeps:
             return rows
+        name = ibis.util.gen_name("understudy")
         with told(self.shown):
+            if self.backend == "pyspark":
+                self.connection.raw_sql(f"CACHE TABLE {name} AS {self.connection.compile(rows)}")
+                return self.connection.table(name)
             # Elsewhere than in the engine's own database nothing may stay.
-            temporary = self.connection.current_catalog != CATALOG
-            return self.connection.create_table(ibis.util.gen_name("understudy"), rows, temp=temporary)
+            return self.connection.create_table(name, rows, temp=self.connection.current_catalog != CATALOG)
+
+    def forget(self, rows: ir.Table) -> None:
+        """Remove rows that were written down, before the connection ends and they with it.
+
+        Args:
+            rows: what `written` or `kept` gave.
+        """
+        if not self.keeps:
+            return
+        with told(self.shown):
+            if self.backend == "pyspark":
+                self.connection.raw_sql(f"UNCACHE TABLE IF EXISTS {rows.get_name()}")
+                self.connection.raw_sql(f"DROP VIEW IF EXISTS {rows.get_name()}")
+            else:
+                self.connection.drop_table(rows.get_name(), force=True)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether rows can be written down there."""
+        return self.backend in ("duckdb", "pyspark")
 
     def _branches(self, codes: ir.Table, cliques: Sequence[Sequence[str]]) -> Iterator[_Rows]:
         """Counts of every clique, each by a grouping of its own within one query, which reads it as often.

@@ -82,7 +82,7 @@ def _of_texts(texts: Any, name: str, column: DateColumn | DatetimeColumn, backen
 def _wall(texts: Any, form: Form, backend: str) -> Any:
     """Microseconds of the wall clock, null where a text has not the form or its day is none of the calendar."""
     sound = ibis.ifelse(whole_match(texts, form.pattern, backend), texts, ibis.null("string"))
-    written = form.written(sound)
+    written = form.written(sound, backend)
     if form.may_err:
         written = ibis.ifelse(whole_match(written, form.calendar, backend), written, ibis.null("string"))
     if form.clock:
