@@ -22,6 +22,8 @@ that it is infinite for every plan.
 LEAST_SHARE, MOST_GROWTH, MOST_STEPS = 1e-4, 4.0, 60
 """The search for a cost ends below this share of where it starts, grows by this factor at most, and takes so many
 steps at most."""
+POWERS = (0.3, 10.0)
+"""Powers of the cost that epsilon is taken to follow; small samples and little noise make for large ones."""
 EPSILON_RANGE = (1e-3, 100.0)
 
 
@@ -65,9 +67,10 @@ def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
 def _largest_rho(epsilon_of: Callable[[float], float], target: float, start: float) -> float | None:
     """About the largest rho whose epsilon is at most the target; none where every rho is above it.
 
-    Epsilon is close to a power of rho (1/2 where it is small, 1 where it is large), so the next guess is where the
-    power through the last two points meets the target, kept within what is known of both sides. Where epsilon is
-    infinite at one rho and finite at a smaller one, the last finite one is looked for halfway between them.
+    Epsilon is close to a power of rho (1/2 where it is small, 1 where it is large, more where samples are small), so
+    the next guess is where the power through the last two points meets the target, kept within what is known of both
+    sides. Where epsilon is infinite at one rho and finite at a smaller one, the last finite one is looked for halfway
+    between them.
     """
     low, high, rho, power = 0.0, math.inf, start, 0.5
     before: tuple[float, float] | None = None
@@ -97,7 +100,7 @@ def _power(now: tuple[float, float], before: tuple[float, float] | None, power: 
     if before is None or before[0] == now[0] or before[1] == now[1]:
         return power
     found = math.log(now[1] / before[1]) / math.log(now[0] / before[0])
-    return min(max(found, 0.3), 1.5)
+    return min(max(found, POWERS[0]), POWERS[1])
 
 
 def approximate_rho(epsilon: float, delta: float) -> float:
