@@ -32,7 +32,7 @@ from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, Sel
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Measurement, Real, Tables
-from synth.errors import UnderstudyError, nearest
+from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.table.conforming import Outside
@@ -260,6 +260,7 @@ def measure_candidate(
 
     Raises:
         EvaluationError: a measure is unknown; nothing was measured.
+        PlaceError: what a table is stored in gave out; nothing that was measured is kept.
     """
     chosen = _chosen(measures)
     runs = []
@@ -288,12 +289,18 @@ class _Run:
 
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
     """One measure, with whatever goes wrong turned into failures."""
-    found, seconds = isolated(measure, lambda: MEASURES[measure](tables), time_limit_s)
-    if tables.stored is not None:
-        from evaluate.stored_notes import on_samples
+    if tables.stored is None:
+        return _Run(measure, *isolated(measure, lambda: MEASURES[measure](tables), time_limit_s))
+    from evaluate.stored_notes import on_samples
+    from evaluate.stored_sessions import Sessions
 
-        found = on_samples(measure, found, tables.stored)
-    return _Run(measure, found, seconds)
+    sessions = Sessions.of(tables.stored)
+    found, seconds = isolated(measure, lambda: MEASURES[measure](tables), time_limit_s)
+    if any(failure.reason == "timed out" for failure in found.failures) and sessions.renewed():
+        # Rows that were written down there went with the session.
+        tables.kept.clear()
+        tables.kept_of_real.clear()
+    return _Run(measure, on_samples(measure, found, tables.stored), seconds)
 
 
 def isolated(
@@ -305,6 +312,9 @@ def isolated(
         measure: its name in the catalog.
         work: measures.
         time_limit_s: wall seconds; none for no limit.
+
+    Raises:
+        PlaceError: as `attempted` does.
     """
     found, seconds = attempted(measure, work, time_limit_s)
     if isinstance(found, Failure):
@@ -321,6 +331,9 @@ def attempted(
         name: what the failure is called.
         work: whatever one candidate must not spoil for the others.
         time_limit_s: wall seconds; none for no limit.
+
+    Raises:
+        PlaceError: what a table is stored in gave out, which is no finding; another start may go well.
     """
     began = time.monotonic()
     late = Failure(
@@ -332,6 +345,8 @@ def attempted(
             found = work()
     except OutOfTimeError:
         found = late
+    except PlaceError:
+        raise
     except UnderstudyError as error:  # by contract such a message holds no cell value
         found = Failure(name, "failed", str(error))
     except Exception as error:  # noqa: BLE001 (one measure must not take the others down)

@@ -24,6 +24,13 @@ STATEMENT = "statement."
 HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
 
+SAMPLED, UNSEARCHED = "on seeded samples: ", "its upper end allows for what was not searched"
+"""How notes say that a number was measured on samples, and that its interval was widened for what these lack."""
+SEARCH_MORE = (
+    "what was not searched widens it, and no number of targets mends that: search more (sample_rows) or release fewer "
+    "rows"
+)
+
 NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy statement."
 CLAIMED = "A claim, not measured."
 DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
@@ -99,8 +106,17 @@ def finding_of(candidate: Candidate, rule: Rule) -> Finding:
     if found.direction == "none":
         raise JobError(f"measure={rule.measure!r} only describes and may not be gated; take its rule out of the policy")
     if found.low is None or found.high is None:
-        return Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
-    return _of_interval(found, rule)
+        finding = Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
+    else:
+        finding = _of_interval(found, rule)
+    said = sampled(found)
+    return replace(finding, reason=f"{finding.reason} {said}") if said else finding
+
+
+def sampled(estimate: Estimate | None) -> str:
+    """On which samples a number was measured, as a sentence; empty where on all rows, or where there is no number."""
+    _, found, said = ("", "", "") if estimate is None else estimate.note.partition(SAMPLED)
+    return f"Measured {found}{said.rstrip('.')}." if found else ""
 
 
 def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
@@ -161,8 +177,11 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
     if worst <= sign * rule.limit:
         return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
     if best > sign * rule.limit:
-        counted = f" It is counted: {estimate.note.rstrip('.')}." if best == worst and estimate.note else ""
+        note = estimate.note.partition(SAMPLED)[0].rstrip("; .")
+        counted = f" It is counted: {note}." if best == worst and note else ""
         return Finding(rule, "FAIL", f"Even the favorable end of its interval breaks the limit.{counted}", estimate)
+    if UNSEARCHED in estimate.note:
+        return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {SEARCH_MORE}.", estimate)
     n_needed = _n_needed(estimate, rule.limit)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:

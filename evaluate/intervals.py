@@ -222,12 +222,26 @@ def design_effect_of_units(sizes: NDArray[Any], hits: NDArray[Any], times: NDArr
         hits: rows of it that a rate counts, shape (k,).
         times: how many units have so many of both, shape (k,).
     """
-    n = float((times * sizes).sum())
-    share, most = float((times * hits).sum()) / n, float((times * sizes**2).sum() / n)
-    if share in (0.0, 1.0) or most == 1.0:
+    n, n_hits = float((times * sizes).sum()), float((times * hits).sum())
+    sums = (times * sizes**2).sum(), (times * hits**2).sum(), (times * sizes * hits).sum()
+    return design_effect_of_sums(n, n_hits, *map(float, sums))
+
+
+def design_effect_of_sums(n: float, n_hits: float, squares: float, squared_hits: float, products: float) -> float:
+    """As `design_effect`, from sums over units.
+
+    Args:
+        n: rows.
+        n_hits: rows that a rate counts.
+        squares: of the rows of each unit.
+        squared_hits: of those of them that the rate counts.
+        products: of both.
+    """
+    share, most = n_hits / n, squares / n
+    if n_hits in (0, n) or most == 1.0:
         return most
-    residuals = hits - share * sizes
-    return max(1.0, float((times * residuals**2).sum() / (n * share * (1 - share))))
+    residuals = squared_hits - 2 * share * products + share**2 * squares
+    return max(1.0, residuals / (n * share * (1 - share)))
 
 
 def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> Rate:

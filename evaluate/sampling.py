@@ -57,7 +57,9 @@ def one_per_entity(order: np.ndarray, frame: pd.DataFrame, schema: Schema) -> np
 
 
 def entity_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """The entity of each row as a code from 0; without entities, each row is its own; shape (len(frame),)."""
+    """The entity of each row as a code from 0; a row without one is its own; shape (len(frame),)."""
     if schema.entity is None:
         return np.arange(len(frame))
-    return np.asarray(pd.factorize(frame[schema.entity])[0])
+    codes, names = pd.factorize(frame[schema.entity])
+    alone = codes < 0
+    return np.where(alone, len(names) + np.cumsum(alone) - 1, codes)

@@ -1,12 +1,10 @@
 """Keys of rows of tables that may be stored in different places, counted together in one of them.
 
-A database is only read. Where two tables are in different places, distinct keys and their counts are brought from one
-to the embedded engine of the other: keys are digests of rows, so they are no less sensitive than these, and they go
-when the engine is closed.
+A database is only read. Where two tables are in different places, distinct keys and their counts are brought to an
+embedded engine (`evaluate.stored_meeting`): keys are digests of rows, so they are no less sensitive than these, and
+they go when the engine is closed.
 """
 
-import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,16 +12,16 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow.parquet as pq
 
-from synth.errors import TableError
+from evaluate.stored_meeting import EMBEDDED
+from synth.errors import PlaceError
 from synth.schema import Schema
 from synth.stored import StoredTable
 from synth.stored.content import KEY, TARGET, TIE, with_keys
-from synth.stored.embedded import embedded, work_folder
+from synth.stored.embedded import work_folder
 from synth.stored.faults import told
 from synth.stored.place import Place
 
 N, STRATUM, UNIT_NAME = "n_rows", "stratum", "unit_name"
-EMBEDDED = "duckdb"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,28 +64,11 @@ def _counted(keys: ir.Table, by: list[str]) -> ir.Table:
     return keys.group_by(by).agg(**{STRATUM: keys[STRATUM].min(), N: keys.count().cast("int64")})
 
 
-def meeting_place(tables: Iterable[StoredTable]) -> Place:
-    """Where keys of several tables can be counted together: where all are, else an embedded engine, one of theirs or
-    one of its own, which closes with the place.
-    """
-    places = [table.place for table in tables]
-    if all(place.connection is places[0].connection for place in places):
-        return places[0]
-    return next((place for place in places if place.backend == EMBEDDED), None) or _opened()
-
-
-def _opened() -> Place:
-    block = embedded()
-    place = Place(block.__enter__(), "keys of rows")
-    weakref.finalize(place, block.__exit__, None, None, None)
-    return place
-
-
 def brought(asked: ir.Table, origin: Place, place: Place) -> ir.Table:
     """Rows that are worked out in one place, written down in another that is embedded, by way of a file of its own.
 
     Raises:
-        TableError: one of the two failed, or the disk is full; nothing was measured.
+        TableError: one of the two failed, or, as a PlaceError, the disk is full; nothing was measured.
     """
     if origin.connection is place.connection:
         return place.written(asked)
@@ -112,6 +93,6 @@ def _write(asked: ir.Table, origin: Place, path: Path) -> None:
     except OSError as error:
         reason = error.strerror
     if reason is not None:
-        raise TableError(
+        raise PlaceError(
             f"keys of rows cannot be written beside the system's temporary files ({reason}); make room there"
         )

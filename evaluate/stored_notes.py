@@ -4,10 +4,17 @@ An interval covers which rows were drawn as targets. It does not cover where an 
 whole synthetic table finds what a sample of it lacks. If each leak rests on one synthetic row, a sample of a share s of
 the table shows a share s of the leak, so the upper end is raised to chance + (end - chance) / s. A leak that rests on
 several rows together shows even less of itself; nothing that was not searched is ever taken for safe.
+
+Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
+
+* one real person's data may stand in most synthetic rows, and that person not be in the sample (`privacy.personal`);
+* a description that is alone in a sample of the synthetic table need not be alone in the table, so that those which
+  single somebody out may be few among those that were tried (`privacy.singling_out`).
 """
 
 from dataclasses import replace
 
+from evaluate.finding import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
 from evaluate.stored_tables import StoredTables
@@ -15,11 +22,14 @@ from evaluate.tables import Measurement
 
 ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
 """Measures that count where the tables are stored, and say of themselves on how many rows."""
-_SEARCH_REAL = ("privacy.singling_out", "privacy.personal")
-"""Attacks that look for real rows by what the synthetic table holds, so that it is real rows they may not find."""
-_PERSONAL = "privacy.personal"
+_SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
 _CHANCE = {".auc": 0.5, ".tpr_at_0.01": 0.01, ".tpr_at_0.001": 0.001}
 """What an attack without any success scores, by the end of its name; 0 for all others."""
+_AMONG = {
+    _SINGLED_OUT: "whoever is singled out is so among the people of the sample",
+    "privacy.distance": "the nearest row is the nearest one of the sample",
+}
+"""What else is of the sample, by measure."""
 
 
 def on_samples(measure: str, found: Measurement, stored: StoredTables) -> Measurement:
@@ -30,48 +40,64 @@ def on_samples(measure: str, found: Measurement, stored: StoredTables) -> Measur
         found: on the samples.
         stored: the tables that they are samples of.
     """
-    said = sampled_rows(stored)
+    # All training and synthetic people are counted; those who are set against them are a sample of people.
+    said = sampled_rows(stored, ("holdout",) if measure == _CROWDS else ("train", "holdout", "synthetic"))
     if measure in ON_ALL_ROWS or not said:
         return found
+    noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
+    estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
+    if measure.startswith("privacy.") and measure != _CROWDS:
+        share = _share(measure, stored)
+        estimates = tuple(_allowed(one, share, stored) for one in estimates)
+    return replace(found, estimates=estimates)
+
+
+def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdout", "synthetic")) -> str:
+    """Of which tables only a sample was looked at, as a sentence; empty where of none.
+
+    Args:
+        stored: the tables.
+        sides: those that matter.
+    """
+    rows = {
+        "train": (stored.real.n_sampled["train"], stored.real.n_rows["train"], "training"),
+        "holdout": (stored.real.n_sampled["holdout"], stored.real.n_rows["holdout"], "held-out"),
+        "synthetic": (stored.n_sampled, stored.n_offered, "synthetic"),
+    }
+    cut = [f"{n:,} of {all_rows:,} {name}" for n, all_rows, name in map(rows.__getitem__, sides) if n < all_rows]
+    return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""
+
+
+def _share(measure: str, stored: StoredTables) -> float:
+    """The share of a leak that a sample shows; 0 where it may show nothing."""
     real = min(stored.real.n_sampled[side] / n for side, n in stored.real.n_rows.items())
-    share = real if measure in _SEARCH_REAL else stored.searched
-    attacks = measure.startswith("privacy.")
-    return replace(
-        found, estimates=tuple(_stated(one, said, share if attacks else 1.0, stored) for one in found.estimates)
-    )
+    if measure == _PERSONAL:
+        return 1.0 if real == 1.0 else 0.0  # a share of the synthetic rows is that of a sample of them
+    if measure == _SINGLED_OUT:
+        return real if stored.searched == 1.0 else 0.0
+    return stored.searched
 
 
-def sampled_rows(stored: StoredTables) -> str:
-    """Of which tables only a sample was looked at, as a sentence; empty where of none."""
-    sides = [
-        (stored.real.n_sampled["train"], stored.real.n_rows["train"], "training"),
-        (stored.real.n_sampled["holdout"], stored.real.n_rows["holdout"], "held-out"),
-        (stored.n_sampled, stored.n_offered, "synthetic"),
-    ]
-    cut = [f"{n:,} of {all_rows:,} {name}" for n, all_rows, name in sides if n < all_rows]
-    return f"on seeded samples: {', '.join(cut)} rows" if cut else ""
-
-
-def _stated(one: Estimate, said: str, share: float, stored: StoredTables) -> Estimate:
-    note = "; ".join(part for part in (one.note, said) if part)
+def _allowed(one: Estimate, share: float, stored: StoredTables) -> Estimate:
+    """The number with an upper end that allows for what was not searched."""
     if one.direction != "lower" or one.low is None or one.high is None:
-        return replace(one, note=note)
+        return one
     if one.measure == _PERSONAL and stored.searched < 1.0:
         # As a sample, it has a sampling error; the rows that were found are in the table all the same.
         one = replace(one, low=one.value * stored.searched, high=_beyond(one))
-    elif one.measure == _PERSONAL and share < 1.0:
-        one = replace(one, high=_beyond(one))
     if share == 1.0:
-        return replace(one, note=note)
+        return one
     chance = next((value for end, value in _CHANCE.items() if one.measure.endswith(end)), 0.0)
     high, detectable = (_of_all(end, chance, share) for end in (one.high, one.detectable))
-    note = f"{note}; its upper end allows for what was not searched ({1.0 - share:.1%} of the rows)"
-    return replace(one, high=high, detectable=detectable, note=note)
+    unseen = f"{1.0 - share:.1%} of the rows" if share else "of which it may hold anything"
+    return replace(one, high=high, detectable=detectable, note=f"{one.note}; {UNSEARCHED} ({unseen})")
 
 
 def _of_all(end: float | None, chance: float, share: float) -> float | None:
     """What a table may show as a whole, of which a share shows this."""
-    return None if end is None else min(1.0, max(end, chance + (end - chance) / share))
+    if end is None or not share:
+        return None if end is None else 1.0
+    return min(1.0, max(end, chance + (end - chance) / share))
 
 
 def _beyond(one: Estimate) -> float:

@@ -171,7 +171,7 @@ class Real:
             EvaluationError: as there.
             TableError: as there, or a table cannot be read where it is stored.
         """
-        from evaluate.stored_tables import prepared
+        from evaluate.stored_preparing import prepared
 
         real: Self = prepared(
             cls, train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows,
@@ -214,7 +214,9 @@ class Real:
                 "the real rows are in memory, and a table that is stored cannot be counted beside them; read it, or "
                 "open the real ones where they are stored"
             )
-        offered, stored = self.stored.beside(synthetic)
+        from evaluate.stored_preparing import beside
+
+        offered, stored = beside(self.stored, synthetic)
         return self._beside(offered, statement, stored)
 
     def _beside(

@@ -33,7 +33,7 @@ def measure(tables: Tables) -> Measurement:
     offered, schema = tables.offered, tables.declared
     read = conform(offered, schema, outside="clamp", part=True)
     faulty = {name: faulty_rows(offered, only(schema, name)) | _misshapen(read, schema, name) for name in schema.kept}
-    units = _entities(read, schema)
+    units = entity_codes(read, schema)
     kept = [_kept(read, constraint, tables.schema, faulty) for constraint in schema.constraints]
     rows = np.logical_or.reduce([*faulty.values(), *(broken for _, broken in kept)])
     judged = Judged(
@@ -63,7 +63,7 @@ def valid_rows(offered: pd.DataFrame, schema: Schema) -> Estimate:
     seen = observe(schema, read)
     kept = [_kept(read, constraint, seen, faulty) for constraint in schema.constraints]
     rows = np.logical_or.reduce([*faulty.values(), *(broken for _, broken in kept)])
-    whole = share("validity.rows", Tally.of(rows, _entities(read, schema)), (), "")
+    whole = share("validity.rows", Tally.of(rows, entity_codes(read, schema)), (), "")
     return replace(whole, reference=None, floor=None)
 
 
@@ -78,16 +78,8 @@ def _kept(
     flags = broken(read, constraint, schema.columns)
     shown = shapes(read[flags & ~unread], constraint, schema)
     # Rows that repeat each other go wrong together; rows of an entity otherwise.
-    units = _alike(read, flags, constraint) if isinstance(constraint, Unique) else _entities(read, schema)
+    units = _alike(read, flags, constraint) if isinstance(constraint, Unique) else entity_codes(read, schema)
     return Law(constraint, Tally.of(flags | unread, units), int(unread.sum()), tuple(shown)), flags | unread
-
-
-def _entities(read: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """The entity of each row as a code from 0; a row without one is its own."""
-    codes = entity_codes(read, schema)
-    stray = np.flatnonzero(codes < 0)
-    codes[stray] = len(read) + np.arange(len(stray))
-    return np.unique(codes, return_inverse=True)[1]
 
 
 def _alike(read: pd.DataFrame, repeated: np.ndarray, constraint: Unique) -> np.ndarray:

@@ -4,8 +4,6 @@ Of identifiers that repeat each other all but one are at fault; which of them is
 the number of rows with any violation can differ where such a row breaks another rule besides.
 """
 
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,20 +13,17 @@ import ibis.expr.types as ir
 import numpy as np
 import pandas as pd
 
-from evaluate.intervals import design_effect_of_units
+from evaluate.intervals import design_effect_of_sums, design_effect_of_units
 from evaluate.masking import shapes
 from evaluate.tables import Measurement, Tables
+from evaluate.validity_flags import ANY, UNIT, Flags
 from evaluate.validity_shares import Judged, Landmarks, Law, Tally, rules_of_personal
-from synth.columns import CategoricalColumn, PersonalColumn
+from synth.columns import CategoricalColumn
 from synth.constraints import Constraint, Unique
-from synth.personal.forms import ill_formed
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.cell_faults import Looked
-from synth.stored.faults import told
 from synth.stored.lawfulness import Laws, placed
 from synth.stored.reading import Reader
-from synth.stored.violations import later, looked, own_values, reader_of
 from synth.table import conform
 from synth.table.faults import words
 from synth.table.given import from_arrow
@@ -36,9 +31,7 @@ from synth.table.presenting import dtype_trouble
 
 SHOWN_ROWS = 100_000
 """Rows that break a constraint, of which shapes are told, at most."""
-_BATCH, _LISTED = 100_000, 5_000
-"""Values of personal data that are fetched at once, and that a query lists at most."""
-_UNIT, _ANY, _TIMES = "unit", "any", "times"
+_TIMES = "times"
 
 
 def measure_stored(tables: Tables, offered: StoredTable) -> Measurement:
@@ -53,12 +46,12 @@ def measure_stored(tables: Tables, offered: StoredTable) -> Measurement:
     """
     schema = tables.declared
     offered.check(schema)
-    reader = reader_of(offered, schema)
+    reader = Reader.of(offered.place.backend, schema)
     table, places = placed(offered, reader, schema.constraints, tables.schema.columns)
-    judging = _Judging(table, schema, Laws(table.rows, reader, tables.schema.columns, places))
+    judging = _Judging(Flags(table, schema, Laws(table.rows, reader, tables.schema.columns, places)))
     faulty, laws = judging.columns, judging.laws
     judged = Judged(
-        judging.tally(_ANY),
+        judging.tally(ANY),
         faulty,
         {name: judging.rules(name) for name, tally in faulty.items() if tally.n_broken},
         laws,
@@ -72,14 +65,20 @@ class _Judging:
     """One table under judgment.
 
     Attributes:
-        table: it, beside places of its cells.
-        schema: that alone says what is valid.
-        all_laws: what constraints say of its rows.
+        flags: what is wrong with its rows.
     """
 
-    table: StoredTable
-    schema: Schema
-    all_laws: Laws
+    flags: Flags
+
+    @property
+    def schema(self) -> Schema:
+        """That alone says what is valid."""
+        return self.flags.schema
+
+    @property
+    def table(self) -> StoredTable:
+        """It, beside places of its cells."""
+        return self.flags.table
 
     @property
     def columns(self) -> dict[str, Tally]:
@@ -102,7 +101,7 @@ class _Judging:
         place = self.schema.kept.index(name)
         found = [
             words(fault, column, declared=declared)[0]
-            for number, fault in enumerate(self.looked[name].faults)
+            for number, fault in enumerate(self.flags.looked[name].faults)
             if self.counts[f"f{place}_{number}"]
         ]
         known_empty = isinstance(column, CategoricalColumn) and not (column.categories or column.measure)
@@ -115,69 +114,22 @@ class _Judging:
         return [*found, *self._units_rule(name), *rules_of_personal(column)]
 
     def _n_values(self, name: str) -> int:
-        return self.table.place.number(self.all_laws.told_apart(name).nunique())
+        return self.table.place.number(self.flags.laws.told_apart(name).nunique())
 
     def _units_rule(self, name: str) -> list[str]:
         n_units, entity = self.schema.n_units, self.schema.entity
         if n_units is None or entity not in (None, name):
             return []
         what = "rows" if entity is None else "entities"
-        found = self.n if entity is None else self.table.place.number(self._units.nunique())
+        found = self.n if entity is None else self.table.place.number(self.flags.units.nunique())
         return [f"has more {what} than n_units={n_units}"] if found > n_units else []
-
-    @property
-    def reader(self) -> Reader:
-        """How cells are read."""
-        return self.all_laws.reader
-
-    @cached_property
-    def looked(self) -> dict[str, Looked]:
-        """The faults of every column."""
-        return looked(self.table, self.schema)
-
-    @property
-    def _units(self) -> Any:
-        name = self.schema.entity
-        assert name is not None
-        return own_values(self.table.rows[name], self.schema.columns[name], self.reader)
-
-    @cached_property
-    def flags(self) -> ir.Table:
-        """Ones and zeros of every row: of each fault, column and constraint, and whether it has any at all."""
-        asked: dict[str, Any] = {} if self.schema.entity is None else {_UNIT: self._units}
-        for place, name in enumerate(self.schema.kept):
-            seen = self.looked[name]
-            asked[f"m{place}"] = seen.missing
-            asked |= {f"f{place}_{number}": flag for number, flag in enumerate(seen.faults.values())}
-            asked |= {f"p{place}_{number}": flag for number, flag in enumerate(_misshapen(self, name))}
-        for place, constraint in enumerate(self.schema.constraints):
-            asked[f"b{place}"] = self.all_laws.broken(constraint)
-            if isinstance(constraint, Unique):
-                asked[f"n{place}"] = self.all_laws.repeats(constraint)
-        ones = {
-            key: flag if key == _UNIT or key.startswith("n") else ibis.ifelse(flag, 1, 0) for key, flag in asked.items()
-        }
-        first = self.table.place.apart(self.table.rows.select(**ones))
-        columns = {
-            f"c{place}": _any([first[key] for key in asked if key.startswith((f"f{place}_", f"p{place}_"))])
-            for place in range(len(self.schema.kept))
-        }
-        second = first.mutate(**columns)
-        unread = {
-            f"u{place}": _any([second[f"c{self.schema.kept.index(name)}"] for name in constraint.columns])
-            for place, constraint in enumerate(self.schema.constraints)
-        }
-        third = second.mutate(**unread)
-        broken = {f"l{place}": _any([third[f"b{place}"], third[f"u{place}"]]) for place in range(len(unread))}
-        whole = _any([third[key] for key in (*columns, *unread, *(f"b{place}" for place in range(len(unread))))])
-        return self.table.place.written(third.mutate(**broken, **{_ANY: whole}))
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """How many rows have each flag, and "n" of all."""
-        names = [name for name in self.flags.columns if name != _UNIT and name[:1] != "n"]
-        sums = {name: self.flags[name].sum().fill_null(0).cast("int64") for name in names}
-        answer = self.table.place.fetch(self.flags.agg(n=self.flags.count(), **sums))
+        names = [name for name in self.flags.rows.columns if name != UNIT and name[:1] != "n"]
+        sums = {name: self.flags.rows[name].sum().fill_null(0).cast("int64") for name in names}
+        answer = self.table.place.fetch(self.flags.rows.agg(n=self.flags.rows.count(), **sums))
         return {name: int(answer.column(name)[0].as_py()) for name in ("n", *names)}
 
     @property
@@ -195,11 +147,11 @@ class _Judging:
     @cached_property
     def _moments(self) -> dict[str, int]:
         """Of rows of each entity: sums over entities of squares, and of products with the rows that have a flag."""
-        names = [_ANY, *(name for name in self.flags.columns if name[0] in "cl")]
-        sums = {name: self.flags[name].sum().cast("int64") for name in names}
-        units = self.flags.group_by(_UNIT).agg(size=self.flags.count(), **sums)
+        names = [ANY, *(name for name in self.flags.rows.columns if name[0] in "cl")]
+        sums = {name: self.flags.rows[name].sum().cast("int64") for name in names}
+        units = self.flags.rows.group_by(UNIT).agg(size=self.flags.rows.count(), **sums)
         # Rows without an entity stand alone, and what holds for them is the same as for one row of any.
-        stray = units[_UNIT].isnull()  # noqa: PD003 (of Ibis)
+        stray = units[UNIT].isnull()  # noqa: PD003 (of Ibis)
         asked = {"size": ibis.ifelse(stray, units["size"], units["size"] * units["size"])}
         for name in names:
             asked[f"square_{name}"] = ibis.ifelse(stray, units[name], units[name] * units[name])
@@ -211,16 +163,12 @@ class _Judging:
         """The design effect of a flag, as rows of an entity are alike: `evaluate.intervals.design_effect`, by sums."""
         if self.schema.entity is None:
             return 1.0
-        squares, most = self._moments["size"], self._moments["size"] / self.n
-        if n_broken in (0, self.n) or most == 1.0:
-            return most
-        share = n_broken / self.n
-        residuals = self._moments[f"square_{flag}"] - 2 * share * self._moments[f"product_{flag}"] + share**2 * squares
-        return max(1.0, residuals / (self.n * share * (1 - share)))
+        sums = (self._moments[name] for name in ("size", f"square_{flag}", f"product_{flag}"))
+        return design_effect_of_sums(self.n, n_broken, *sums)
 
     def _effect_of_key(self, place: int) -> float:
         """The design effect of a key: rows that repeat each other are one unit, any other row is its own."""
-        rows = self.flags
+        rows = self.flags.rows
         asked = rows.group_by(size=rows[f"n{place}"], hits=rows[f"l{place}"]).agg(times=rows.count())
         sizes, hits, times = self._three(asked)
         return design_effect_of_units(sizes, hits * sizes, times / sizes)
@@ -231,55 +179,28 @@ class _Judging:
         return np.array([column.to_numpy() for column in found.columns], dtype=np.float64)
 
     def _shapes(self, constraint: Constraint) -> list[tuple[str, int]]:
-        """The shapes of rows that break a constraint with values that columns allow."""
+        """The shapes of rows that break a constraint with values that columns allow, of many only some."""
         names = list(dict.fromkeys(constraint.columns))
-        faults = [flag for name in names for flag in self.looked[name].faults.values()]
+        faults = [flag for name in names for flag in self.flags.looked[name].faults.values()]
         cells = {f"x{place}": self.table.rows[name] for place, name in enumerate(names)}
-        asked = self.table.rows.select(**cells, broken=self.all_laws.broken(constraint), unread=_or(faults))
+        asked = self.table.rows.select(**cells, broken=self.flags.laws.broken(constraint), unread=_or(faults))
         rows = asked.filter(asked["broken"] & ~asked["unread"]).select(*cells)
         if isinstance(constraint, Unique):  # whole groups, should they be cut off
             rows = rows.order_by(list(cells))
-        found = self.table.place.fetch(rows.limit(SHOWN_ROWS))
+        found = self.table.place.fetch(rows.limit(SHOWN_ROWS + 1))
+        among = f"among {SHOWN_ROWS:,} of them: " if len(found) > SHOWN_ROWS else ""
+        found = found.slice(0, SHOWN_ROWS)
         frame = pd.DataFrame({name: from_arrow(found.column(key)) for key, name in zip(cells, names, strict=True)})
         alone = self.schema.model_copy(update={"columns": {name: self.schema.columns[name] for name in names}})
-        seen = self.schema.model_copy(update={"columns": dict(self.all_laws.columns)})
-        return shapes(conform(frame, alone, outside="clamp", part=True), constraint, seen) if len(frame) else []
-
-
-def _misshapen(judging: _Judging, name: str) -> Iterator[Any]:
-    """Which rows of a column of personal data hold no value of its form, or repeat one that may not be repeated."""
-    column = judging.schema.columns[name]
-    if not isinstance(column, PersonalColumn):
-        return
-    cells: Any = judging.table.rows[name]
-    texts = judging.reader.present(cells if cells.type().is_string() else cells.cast("string"))
-    wrong = _ill_formed(judging.table, texts, column)
-    if wrong:
-        listed = wrong if len(wrong) <= _LISTED else ibis.memtable({"value": wrong})["value"]
-        yield texts.isin(listed).fill_null(False)
-    if column.unique:
-        yield later(judging.table, texts)
-
-
-def _ill_formed(table: StoredTable, texts: Any, column: PersonalColumn) -> list[str]:
-    """The distinct values that have not the form, read a batch at a time."""
-    distinct = table.rows.select(value=texts).distinct()
-    wrong: list[str] = []
-    with told(table.place.shown), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of how Ibis asks DuckDB for batches
-        for batch in table.place.connection.to_pyarrow_batches(distinct, chunk_size=_BATCH):
-            values = pd.Series(batch.column(0).to_pylist(), dtype=object)
-            wrong += values[ill_formed(values, column)].tolist()
-    return wrong
+        seen = self.schema.model_copy(update={"columns": dict(self.flags.laws.columns)})
+        if not len(frame):
+            return []
+        counted = shapes(conform(frame, alone, outside="clamp", part=True), constraint, seen)
+        return [(among + shape, n) for shape, n in counted]
 
 
 def _total(numbers: Any) -> Any:
     return numbers.sum().fill_null(0).cast("int64")
-
-
-def _any(flags: list[Any]) -> Any:
-    """One where one of the flags is, which are ones and zeros."""
-    return ibis.greatest(*flags, 0) if flags else ibis.literal(0)
 
 
 def _or(flags: list[Any]) -> Any:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from evaluate.finding import Finding
+from evaluate.finding import Finding, sampled
+from evaluate.result import Estimate
 from evaluate.verdict import Verdict
 from reports.text import amount, count
 
@@ -76,6 +77,8 @@ COUNTED: Mapping[str, Counted] = {
 }
 """What is counted, by how the names of numbers begin; the longest beginning counts."""
 
+LARGER = "They come from samples of the tables: a larger sample_rows draws more."
+
 
 def counted_in(measure: str) -> Counted | None:
     """What the `n` of a number counts; none where it has no interval that rows could narrow."""
@@ -94,7 +97,7 @@ def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
     counted = counted_in(finding.rule.measure)
     if finding.n_needed is None or finding.estimate is None or counted is None:
         return ""
-    said = f"Counted are {counted.what}. {_had(counted, finding.estimate.n, finding.n_needed, real)}".strip()
+    said = f"Counted are {counted.what}. {_had(counted, finding.estimate, finding.n_needed, real)}".strip()
     return "" if said in finding.reason else said
 
 
@@ -110,18 +113,19 @@ def settled(verdict: Verdict, real: Mapping[str, Any]) -> Verdict:
     return replace(verdict, findings=findings)
 
 
-def _had(counted: Counted, n: int, n_needed: int, real: Mapping[str, Any]) -> str:
+def _had(counted: Counted, estimate: Estimate, n_needed: int, real: Mapping[str, Any]) -> str:
     """Whether there can be so many, as a sentence; empty where that is not known."""
+    on_samples = sampled(estimate) != ""
     if counted.most is not None and n_needed > counted.most:
         return f"But the measure takes {count(counted.most)} of them at most: no larger split of this table can decide."
     if counted == _SYNTHETIC:
-        return "Sampling more of them is enough."
+        return LARGER if on_samples else "Sampling more of them is enough."
     train, holdout = (amount(real.get(name)) for name in ("train_rows", "holdout_rows"))
     if counted in (_ATTEMPTS, _NOISY) or train is None or holdout is None:
         return ""
     if counted == _COMPARED and n_needed <= holdout:
-        return "The holdout has so many: sampling more synthetic rows is enough."
+        return LARGER if on_samples else "The holdout has so many: sampling more synthetic rows is enough."
     total = f"real table has {count(train + holdout)} rows in all"
-    if counted.real_rows(n, n_needed, real) >= train + holdout:
+    if counted.real_rows(estimate.n, n_needed, real) >= train + holdout:
         return f"But the {total}: no larger split of it can decide."
-    return f"The {total}, so that another split of it can."
+    return LARGER if on_samples else f"The {total}, so that another split of it can."

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evaluate.finding import sampled
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.attacks import AttackLine, AttackNote
@@ -66,7 +67,16 @@ def limits_of(candidate: Candidate) -> Limits:
     """The limits of one candidate's evaluation."""
     audit = [_of_audit(candidate)] if candidate.statement else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
-    return Limits(candidate.failures, (*_power(candidate), *shadows, *audit))
+    return Limits(candidate.failures, (*on_samples(candidate), *_power(candidate), *shadows, *audit))
+
+
+def on_samples(candidate: Candidate) -> tuple[str, ...]:
+    """A sentence on the samples that numbers rest on; none where they rest on all rows."""
+    # The longest names all tables that were not looked at as a whole; some measures need samples of one alone.
+    said = max((sampled(one).partition(";")[0].rstrip(".") for one in candidate.estimates), key=len, default="")
+    if not said:
+        return ()
+    return (f"{said}, by all that needs rows in memory (attacks, utility, detection, fairness).",)
 
 
 def powers(notes: Sequence[AttackNote]) -> tuple[Power, ...]:

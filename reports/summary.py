@@ -11,6 +11,7 @@ from reports.audits import audit_note
 from reports.books import warned
 from reports.document import TITLE
 from reports.glossary import entry
+from reports.limits import on_samples
 from reports.markdown import bullets, document, name, table, text
 from reports.model_card.privacy import privacy_of
 from reports.model_card.shape import Promise
@@ -119,6 +120,7 @@ def _of(evaluation: Evaluation, ruling: Ruling, release: str | None) -> Iterator
     yield from bullets(f"Self-test: {check.reason}" for check in ruling.broken)
     candidate = _candidate(evaluation, verdict.candidate)
     if candidate is not None:
+        yield from (f"\n{text(said)}\n" for said in on_samples(candidate))
         yield from _privacy(evaluation, candidate)
     counted = {outcome: sum(f.outcome == outcome for f in verdict.findings) for outcome in _OUTCOMES}
     summed = ", ".join(f"{n} {outcome}" for outcome, n in counted.items() if n)

@@ -6,6 +6,7 @@
     ├── BadInput (ValueError)            what the caller gave cannot be used
     │   ├── SchemaError                  the schema contradicts itself, or cannot be read
     │   ├── TableError                   the table cannot be read, or does not fit its schema
+    │   │   └── PlaceError               what it is stored in gave out: a disk, memory, a server, a connection
     │   ├── JobError                     a job, a policy or a command-line option
     │   ├── BudgetError                  epsilon, delta, or a fit the budget does not allow
     │   ├── LedgerError                  a ledger that cannot be used, or that refuses what is asked of it
@@ -36,6 +37,10 @@ class SchemaError(BadInput):
 
 class TableError(BadInput):
     """A table cannot be read or does not fit its schema; nothing was fitted or measured."""
+
+
+class PlaceError(TableError):
+    """What a table is stored in gave out, which says nothing of the table; starting again may go well."""
 
 
 class JobError(BadInput):

@@ -44,11 +44,24 @@ def generate(
     part = Part.whole(n, rng) if part is None else part
     numbers = part.numbers(place, n, room_of(column))
     if numbers is None:
-        raise SchemaError(
-            f"the identifier's format has room for {capacity(column)} values, too few for this table; declare a wider "
-            "one"
-        )
+        raise _too_few(column)
     return named(column, numbers, rng)
+
+
+def check_room(column: IdentifierColumn, n: int) -> None:
+    """Refuse, before any is made, a column that cannot have so many distinct identifiers.
+
+    Raises:
+        SchemaError: the declared format has too few of them.
+    """
+    if n > room_of(column):
+        raise _too_few(column)
+
+
+def _too_few(column: IdentifierColumn) -> SchemaError:
+    return SchemaError(
+        f"the identifier's format has room for {capacity(column)} values, too few for this table; declare a wider one"
+    )
 
 
 def capacity(column: IdentifierColumn) -> int:

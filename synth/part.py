@@ -1,4 +1,4 @@
-"""A part of a table that is made piece by piece: its share of what may not repeat in the table."""
+"""A part of a table that is made piece by piece, after others: what they have left of what may not repeat."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,7 +11,13 @@ from synth.permutation import permuted
 
 
 class Seen(Protocol):
-    """What the parts before hold in places where nothing may repeat, as hashes of 64 bits."""
+    """What the parts before hold in places where nothing may repeat: numbers in an order, or hashes of 64 bits."""
+
+    def taken(self, place: str) -> int:
+        """How many numbers the parts before have taken."""
+
+    def take(self, place: str, n: int) -> None:
+        """Note how many numbers this part and those before it have taken, for those after it."""
 
     def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which of the values a part before holds; shape (n,)."""
@@ -26,14 +32,12 @@ class Part:
 
     Attributes:
         seed: of the table as a whole, below 2**64.
-        first: rows of the table before these.
         n_rows: how many these are.
         n_table: rows of the table.
-        seen: what the parts before hold where values are no mere numbers; none: there are no such parts.
+        seen: what the parts before hold; none: there are no other parts.
     """
 
     seed: int
-    first: int
     n_rows: int
     n_table: int
     seen: Seen | None = None
@@ -41,7 +45,7 @@ class Part:
     @classmethod
     def whole(cls, n_rows: int, rng: np.random.Generator) -> Self:
         """A table of one part."""
-        return cls(int(rng.integers(2**63)), 0, n_rows, n_rows)
+        return cls(int(rng.integers(2**63)), n_rows, n_rows)
 
     @property
     def is_whole(self) -> bool:
@@ -49,22 +53,24 @@ class Part:
         return self.n_rows == self.n_table
 
     def numbers(self, place: str, n: int, room: int) -> NDArray[np.uint64] | None:
-        """Distinct numbers that no other part has, shape (n,); none where the part's share holds too few.
+        """Distinct numbers that no other part has, shape (n,); none where the parts before have left too few.
 
-        The numbers below `room` are shuffled, and each part has a stretch of them in proportion to its rows.
+        The numbers below `room` are shuffled, and each part takes the next of them.
 
         Args:
             place: what the numbers are for, such as a column's name: each place has an order of its own.
-            n: how many.
+            n: how many; a part asks once for a place.
             room: how many there are for the table, at most `synth.permutation.LARGEST`.
 
-        >>> halves = [Part(seed=0, first=first, n_rows=2, n_table=4) for first in (0, 2)]
-        >>> sorted(int(number) for half in halves for number in half.numbers("id", 2, 4))
-        [0, 1, 2, 3]
+        >>> whole = Part(seed=0, n_rows=4, n_table=4)
+        >>> sorted(whole.numbers("id", 4, 4).tolist()), whole.numbers("id", 5, 4)
+        ([0, 1, 2, 3], None)
         """
-        start, end = (room * rows // self.n_table for rows in (self.first, self.first + self.n_rows))
-        if n > end - start:
+        start = 0 if self.seen is None else self.seen.taken(place)
+        if n > room - start:
             return None
+        if self.seen is not None:
+            self.seen.take(place, start + n)
         return permuted(np.arange(start, start + n, dtype=np.uint64), room, self._key(place))
 
     def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:

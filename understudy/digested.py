@@ -42,7 +42,7 @@ def read_digested(path: Path, limits: Limits = NO_MORE, expected: str | None = N
     before = _digest(path, limits)
     frame = read_table(path, limits=limits)
     if before != _digest(path, limits) or (expected is not None and before != expected):
-        raise changed(path)
+        raise changed(str(path))
     return Digested(path, before, frame)
 
 
@@ -87,13 +87,21 @@ def check_same(path: Path, before: str) -> None:
     Raises:
         TableError: it changed meanwhile.
     """
-    if sha256(path) != before:
-        raise changed(path)
+    try:
+        after = sha256(path)
+    except (OSError, TableError):  # it, or a part of it, is gone
+        after = ""
+    if after != before:
+        raise changed(str(path))
 
 
-def changed(path: Path) -> TableError:
-    """The error about a table that changed while it was measured."""
-    return TableError(f"a table must stay as it is while it is measured: path={str(path)!r} changed; measure it anew")
+def changed(shown: str) -> TableError:
+    """The error about a table that changed while it was measured.
+
+    Args:
+        shown: its path, or its address as messages may show it.
+    """
+    return TableError(f"a table must stay as it is while it is measured: path={shown!r} changed; measure it anew")
 
 
 def _digest(path: Path, limits: Limits) -> str:

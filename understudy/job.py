@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from evaluate.tables import N_ROWS
+from evaluate.tables import N_ROWS, SAMPLE_ROWS
 from synth.errors import JobError, nearest
 from synth.terms import Terms
 from synth.validation import Frozen, read_toml, sentence
@@ -87,6 +87,11 @@ class EvaluationSpec(Frozen):
     )
     fidelity_rows: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
         default=N_ROWS, description="Rows of each table that columns, pairs and triples compare at most; all: all."
+    )
+    sample_rows: Annotated[int, Field(strict=True, ge=100)] | None = Field(
+        default=None,
+        description="Of a table that stays where it is stored: rows of either real side that attacks and models are "
+        f"given at most, and five times as many synthetic ones; none: {SAMPLE_ROWS}.",
     )
     shadow_models: Annotated[int, Field(strict=True, ge=4, le=1000)] | None = Field(
         default=None, description="Models that the shadow-model attack fits; none: no attack."

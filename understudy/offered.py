@@ -1,7 +1,7 @@
 """Synthetic tables that somebody offers, whoever made them: read, measured, with what identifies them."""
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +10,7 @@ from evaluate.engine import aimed, evaluate_beside
 from evaluate.policy import Policy
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.result_reading import evaluation_from
-from evaluate.tables import N_ROWS, N_TARGETS
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model
@@ -24,11 +24,12 @@ from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.auditing import audit_model, disproved
 from understudy.inputs import check_measures
-from understudy.offered_tables import Given, Laid, laid_out
+from understudy.offered_tables import Draws, Given, Laid, laid_out
 from understudy.policies import given_policy, named_policy
 from understudy.real_table import Engine
 from understudy.seeds import child_seed
 from understudy.shadowing import SHADOW, attacked, shadow_attack, specification_of
+from understudy.stored_refusals import check_sampled
 
 LEAST_ROWS = 100
 """Fewer would leave an attack without any power, and a comparison without any precision."""
@@ -39,7 +40,8 @@ class Offer:
     """Tables to measure against each other.
 
     Attributes:
-        train: the real rows that the generator saw: a file, a folder or the URL of a database.
+        train: the real rows that the generator saw: a file, a folder or the URL of a database, which may hold a
+            password and is never shown, like those below.
         holdout: the real rows that it did not see.
         synthetic: the tables to judge; each goes by its file's name.
         schema: file of the schema.
@@ -53,11 +55,14 @@ class Offer:
         n_targets: rows of either side that attacks are tried on at most; none: every one.
         n_rows: rows of each table that marginal fidelity compares at most; none: all.
         engine: how files are read; folders and databases stay where they are stored, and then all tables do.
+        sample_rows: rows of either real side that are drawn at most where tables stay stored; none: `SAMPLE_ROWS`.
+        memory_mb: what embedded engines may take together; none: `MEMORY_MB`.
+        threads: of each embedded engine; none: all cores.
     """
 
-    train: str | Path
-    holdout: str | Path
-    synthetic: tuple[str | Path, ...]
+    train: str | Path = field(repr=False)
+    holdout: str | Path = field(repr=False)
+    synthetic: tuple[str | Path, ...] = field(repr=False)
     schema: Path
     model: Path | None = None
     seed: int = 0
@@ -69,6 +74,9 @@ class Offer:
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     engine: Engine | None = None
+    sample_rows: int | None = None
+    memory_mb: int | None = None
+    threads: int | None = None
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -77,7 +85,11 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     Raises:
         BadInput: a file cannot be read or does not fit the schema; nothing was measured.
     """
-    given = Given.of(str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)), offer.engine)
+    given = Given.of(
+        str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)), offer.engine,
+        memory_mb=offer.memory_mb, threads=offer.threads,
+    )  # fmt: skip
+    check_sampled(offer.sample_rows, stored=given.stored)
     names = given.synthetic
     if offer.model is not None and len(names) > 1:
         raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
@@ -88,7 +100,8 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement = None if model is None or model.statement is None else model.statement.to_dict()
-    with laid_out(given, schema, seed=offer.seed, n_targets=offer.n_targets, n_rows=offer.n_rows) as laid:
+    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS)
+    with laid_out(given, schema, draws) as laid:
         evaluation = evaluate_beside(
             laid.real,
             laid.synthetic,

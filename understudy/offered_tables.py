@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluate.tables import N_ROWS, N_TARGETS, Real
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError
 from synth.schema import Schema
 from synth.table import conform, read_table
 from synth.table.limits import Limits
 from understudy import provenance
-from understudy.digested import check_same, read_digested
+from understudy.digested import changed, check_same, read_digested
 from understudy.real_rows import check_reached, opened
 from understudy.real_table import Engine, RealTable, find_table
 
@@ -37,17 +37,21 @@ class Given:
     synthetic: Mapping[str, RealTable]
 
     @classmethod
-    def of(cls, train: str, holdout: str, synthetic: tuple[str, ...], engine: Engine | None) -> "Given":
+    def of(
+        cls, train: str, holdout: str, synthetic: tuple[str, ...], engine: Engine | None, *,
+        memory_mb: int | None = None, threads: int | None = None,
+    ) -> "Given":  # fmt: skip
         """The tables that texts name: all of them are read where they are stored, if one is.
 
         Raises:
             TableError: there is no such table.
-            JobError: a folder or a database is to be read into memory, or two synthetic tables share a name.
+            JobError: a folder or a database is to be read into memory, two synthetic tables share a name, or an engine
+                is told what it may take that is not used.
         """
         given = (train, holdout, *synthetic)
-        found = [find_table(one, engine=engine) for one in given]
-        if any(one.stored for one in found):
-            found = [find_table(one, engine="stored") for one in given]
+        if any(find_table(one, engine=engine).stored for one in given):
+            engine = "stored"
+        found = [find_table(one, engine=engine, memory_mb=memory_mb, threads=threads) for one in given]
         names = {_name_of(one): one for one in found[2:]}
         if len(names) < len(synthetic):
             raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
@@ -60,6 +64,28 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Draws:
+    """How rows are drawn.
+
+    Attributes:
+        seed: of every draw.
+        n_targets: rows of either side that attacks are tried on at most; none: every one.
+        n_rows: rows of each table that marginal fidelity compares at most; none: all.
+        sample_rows: rows of either real side that are drawn at most where tables stay stored.
+    """
+
+    seed: int
+    n_targets: int | None = N_TARGETS
+    n_rows: int | None = N_ROWS
+    sample_rows: int = SAMPLE_ROWS
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """As measures of tables in memory take them."""
+        return {"seed": self.seed, "n_targets": self.n_targets, "n_rows": self.n_rows}
+
+
+@dataclass(frozen=True)
 class Laid:
     """The tables of an offer as measures take them.
 
@@ -67,7 +93,7 @@ class Laid:
         real: *Sensitive*. The real side.
         synthetic: by name, as they were given.
         sha256: of the synthetic tables that are files, by the name that evidence gives them.
-        prints: keyed fingerprints of the real rows.
+        prints: keyed fingerprints of the real rows, and of synthetic ones in a database.
     """
 
     real: Real
@@ -77,25 +103,22 @@ class Laid:
 
 
 @contextmanager
-def laid_out(
-    given: Given, schema: Schema, *, seed: int, n_targets: int | None = N_TARGETS, n_rows: int | None = N_ROWS
-) -> Iterator[Laid]:
+def laid_out(given: Given, schema: Schema, draws: Draws) -> Iterator[Laid]:
     """The tables of an offer, as long as the block lasts.
 
     Raises:
-        TableError: one cannot be read or does not fit the schema, or a synthetic file changed meanwhile.
+        TableError: one cannot be read or does not fit the schema, or a synthetic table changed meanwhile.
     """
     key = provenance.fingerprint_key(provenance.key_path())
-    terms: dict[str, Any] = {"seed": seed, "n_targets": n_targets, "n_rows": n_rows}
     if given.stored:
-        with _where_stored(given, schema, key, terms) as laid:
+        with _where_stored(given, schema, key, draws) as laid:
             yield laid
         return
     train, holdout = (conform(read_table(one.file), schema, part=True) for one in (given.train, given.holdout))
     # As they were given, violations and all: how many rows are valid is one of the measures.
     read = {name: read_digested(one.file, Limits.beside(train)) for name, one in given.synthetic.items()}
     yield Laid(
-        Real.prepare(train, holdout, schema, **terms),
+        Real.prepare(train, holdout, schema, **draws.terms),
         {name: table.frame for name, table in read.items()},
         {f"synthetic/{table.path.name}": table.sha256 for table in read.values()},
         provenance.fingerprints(train, holdout, schema, key),
@@ -103,8 +126,8 @@ def laid_out(
 
 
 @contextmanager
-def _where_stored(given: Given, schema: Schema, key: bytes, terms: Mapping[str, Any]) -> Iterator[Laid]:
-    n_engines = 2 + len(given.synthetic)
+def _where_stored(given: Given, schema: Schema, key: bytes, draws: Draws) -> Iterator[Laid]:
+    n_engines = 3 + len(given.synthetic)  # and one where they meet
     files = {name: Path(one.address) for name, one in given.synthetic.items() if not one.is_database}
     before = {name: provenance.sha256(path) for name, path in files.items()}
     with ExitStack() as until_the_end:
@@ -113,14 +136,24 @@ def _where_stored(given: Given, schema: Schema, key: bytes, terms: Mapping[str, 
             return until_the_end.enter_context(opened(table.shared(n_engines)))
 
         train, holdout = reached(given.train), reached(given.holdout)
+        synthetic = {name: reached(one) for name, one in given.synthetic.items()}
+        # Rows in a database are in no file: their content names them.
+        rows = {name: table for name, table in synthetic.items() if name not in files}
+        prints = {name: provenance.fingerprint(table, schema, key) for name, table in rows.items()}
         yield Laid(
-            Real.prepare_stored(train, holdout, schema, **terms),
-            {name: reached(one) for name, one in given.synthetic.items()},
+            Real.prepare_stored(train, holdout, schema, sample_rows=draws.sample_rows, **draws.terms),
+            synthetic,
             {f"synthetic/{files[name].name}": sha256 for name, sha256 in before.items()},
-            provenance.fingerprints(train, holdout, schema, key),
+            {
+                **provenance.fingerprints(train, holdout, schema, key),
+                **{f"synthetic/{name}": found for name, found in prints.items()},
+            },
         )
         for side in (train, holdout):
             check_reached(side)
+        for name, table in rows.items():
+            if provenance.fingerprint(table, schema, key) != prints[name]:
+                raise changed(given.synthetic[name].shown)
     for name, path in files.items():
         check_same(path, before[name])
 

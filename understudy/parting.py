@@ -1,17 +1,22 @@
 """A real table cut into the two parts that commands take one at a time: train and holdout, as files."""
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from synth.errors import JobError
+from synth.errors import JobError, OutputError
+from synth.generators.chunks import ROWS_A_FILE
 from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table
-from synth.table import read_table, write_table
+from synth.table import conform, read_table, write_table
 from synth.table.conforming import Outside
+from synth.table.given import from_arrow
 from understudy.real_rows import StoredSplit, read_real
 from understudy.real_table import RealTable
 
@@ -42,7 +47,8 @@ def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, P
     """Train and holdout, written into a new folder that appears whole.
 
     Args:
-        table: *Sensitive*. A file gives two files; stored files give two folders of Parquet, cells as they are stored.
+        table: *Sensitive*. A file gives two files; stored files give two folders of Parquet, cells as they are stored
+            unless they are clamped.
         schema: names entity, identifiers and target.
         cut: says how.
         out: the folder.
@@ -76,15 +82,42 @@ def _part_stored(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple
     with read_real(table, schema, cut.outside) as real, whole_folder(out) as folder:
         assert not isinstance(real, pd.DataFrame)
         sides = StoredSplit.of(real, schema, holdout_share=cut.holdout_share, seed=cut.seed)
-        for name, side in zip(SIDES, (sides.train, sides.holdout), strict=True):
-            _write(side, schema, folder / name)
+        try:
+            for name, side in zip(SIDES, (sides.train, sides.holdout), strict=True):
+                _write(side, schema, folder / name, cut.outside)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise OutputError(f"{str(out)!r} cannot be written ({reason}); choose another place or make room") from None
     return out / SIDES[0], out / SIDES[1]
 
 
-def _write(side: "StoredTable", schema: Schema, folder: Path) -> None:
-    """The kept columns of a side as a folder of one Parquet file."""
-    from synth.stored.faults import told
+def _write(side: "StoredTable", schema: Schema, folder: Path, outside: Outside) -> None:
+    """The kept columns of a side as a folder of Parquet files: cells as they are stored, or clamped."""
+    import pyarrow as pa
+    from pyarrow import parquet
 
     folder.mkdir()
-    with told(side.place.shown):
-        side.place.connection.to_parquet(side.rows.select(*schema.kept), folder / "part-00000.parquet")
+    for index, batch in enumerate(_batches(side, schema)):
+        path, rows = folder / f"part-{index:05}.parquet", pa.Table.from_batches([batch])
+        if outside == "clamp":
+            frame = pd.DataFrame({name: from_arrow(rows.column(name)) for name in schema.kept})
+            write_table(conform(frame, schema, outside="clamp", part=True), path, schema)
+        else:
+            parquet.write_table(rows, path)
+
+
+def _batches(side: "StoredTable", schema: Schema) -> Iterator[Any]:
+    """The kept columns of a side as batches of Arrow.
+
+    Raises:
+        TableError: they cannot be read.
+    """
+    from synth.stored.faults import each_told, told
+
+    place = side.place
+    with told(place.shown), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of how Ibis asks DuckDB for the first of them
+        batches = iter(place.connection.to_pyarrow_batches(side.rows.select(*schema.kept), chunk_size=ROWS_A_FILE))
+        first = list(islice(batches, 1))
+    yield from first
+    yield from each_told(batches, place.shown)

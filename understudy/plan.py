@@ -21,7 +21,7 @@ from understudy.payment import ledger_of, payment, publication_of
 from understudy.provenance import fingerprint_key, key_path
 from understudy.real_table import RealTable, find_table
 from understudy.sources import embedded_table
-from understudy.stored_refusals import check_job
+from understudy.stored_refusals import check_job, check_sampled
 from understudy.sweep import Composed, Point, composed
 from understudy.unfinished import check_free, requested
 
@@ -166,6 +166,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     check_free(out)
     job, schema, generators = asked.job, asked.schema, asked.generators
     table = _table(job, home)
+    check_sampled(job.evaluation.sample_rows, stored=table.stored)
     if table.stored:
         check_job(job, generators)
     schedules, fund = payment(job, home, schema, generators)

@@ -49,12 +49,17 @@ def versions() -> dict[str, str]:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal; of a folder, that of the digests of all files in it, with their names.
+    """The SHA-256 of a file, in hexadecimal; of a table in parts, that of the digests of its parts, with their names.
 
     For what is synthetic or public, never for a real table.
+
+    Raises:
+        TableError: a folder holds no parts of one table.
     """
     if path.is_dir():
-        parts = sorted((one.relative_to(path).as_posix(), one) for one in path.rglob("*") if one.is_file())
+        from understudy.parts import parts_of
+
+        parts = sorted((part.relative_to(path).as_posix(), part) for part in parts_of(path))
         lines = "".join(f"{sha256(one)}  {name}\n" for name, one in parts)  # as `sha256sum` writes them
         return hashlib.sha256(lines.encode()).hexdigest()
     with path.open("rb") as file:

@@ -1,5 +1,6 @@
 """Where a real table is: a file that is read into memory, or a table that stays where it is stored."""
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
@@ -18,6 +19,12 @@ _PARAMETERS = frozenset(
     }
 )  # fmt: skip
 """Parameters of an address that hold nothing for nobody else to read."""
+_ADDRESS_LIKE = re.compile(r"://|^[A-Za-z][A-Za-z0-9+.-]+:/|(?<!^[A-Za-z]):.*@|\?.*=")
+"""How an address begins, also one with a slash too few; a password and the @ behind it; a parameter."""
+_MISSPELLED = (
+    "this is neither a file nor an address, but looks like one, which may hold a password, so that it is not shown; "
+    "write it like postgresql://host/database#table"
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,8 @@ def find_table(
         JobError: a folder or a database is to be read into memory.
     """
     text = given if "://" in given else str(home / given)
+    if "://" not in given and is_address(given):
+        raise TableError(_MISSPELLED)
     if "://" not in text and not Path(text).is_dir() and engine != "stored":
         if not Path(text).is_file():
             raise TableError(f"the table is not there: path={text!r}; name {FILES}")
@@ -91,19 +100,31 @@ def find_table(
     return RealTable(text, shown, stored=True, memory_mb=memory_mb or MEMORY_MB, threads=threads)
 
 
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a database, or one with an error in it: it may hold a password.
+
+    >>> is_address("postgresql:/ann:secret@host/clinic#visits"), is_address("tables/visits.csv")
+    (True, False)
+    """
+    return _ADDRESS_LIKE.search(text) is not None
+
+
 def refuse_credentials(address: str) -> None:
     """Refuse an address that holds a password or its like: a job is copied into its output.
 
     Raises:
-        ValueError: it does; nothing was opened.
+        ValueError: it does, or nobody can tell; nothing was opened.
     """
-    if "://" not in address:
+    if not is_address(address):
         return
+    if "://" not in address:
+        raise ValueError(_MISSPELLED)
+    from synth.stored.address import parsed
+
+    parsed(address)  # refuses what does not come apart cleanly, whose parts may hold some of a password
     parts = urlsplit(address)
-    # A bare / or # in a password ends the part of the address that it stands in.
-    cut = "@" in parts.path + parts.fragment
     unknown = any(name.lower() not in _PARAMETERS for name, _ in parse_qsl(parts.query, keep_blank_values=True))
-    if parts.password is not None or cut or unknown:
+    if parts.password is not None or unknown:
         raise ValueError(
             "the address of a table in a job holds no password, no token, and of parameters only "
             f"{', '.join(sorted(_PARAMETERS))}, since the job is copied into the output; leave others out and use the "

@@ -10,7 +10,7 @@ import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.result import Candidate, Evaluation
-from evaluate.tables import Real
+from evaluate.tables import SAMPLE_ROWS, Real
 from evaluate.verdict import Verdict
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
@@ -127,7 +127,10 @@ def real(plan: Plan, sides: Sides) -> Real:
     if isinstance(sides, Split):
         return Real.prepare(sides.train, sides.holdout, schema, **terms)
     # Whatever does not fit was refused when the whole table was read.
-    return Real.prepare_stored(sides.train, sides.holdout, schema, **{**terms, "outside": "clamp"})
+    sample_rows = plan.job.evaluation.sample_rows or SAMPLE_ROWS
+    return Real.prepare_stored(
+        sides.train, sides.holdout, schema, **{**terms, "outside": "clamp", "sample_rows": sample_rows}
+    )
 
 
 def evaluate(

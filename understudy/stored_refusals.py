@@ -46,3 +46,20 @@ def check_job(job: Job, generators: Mapping[str, Generator]) -> None:
             f"public_report.epsilon={job.public_report.epsilon:g} pays for numbers that a model reads off each "
             "held-out row, and this table stays where it is stored; leave public_report out"
         )
+
+
+def check_sampled(sample_rows: int | None, *, stored: bool) -> None:
+    """Refuse to draw samples of tables that are in memory as a whole.
+
+    Args:
+        sample_rows: what is asked for; none: nothing is.
+        stored: whether the tables stay where they are stored.
+
+    Raises:
+        JobError: samples are asked for in vain; nothing was read.
+    """
+    if sample_rows is not None and not stored:
+        raise JobError(
+            f"sample_rows={sample_rows} is of tables that stay where they are stored, and these are read into memory "
+            'and measured whole; leave it out, or set engine = "stored"'
+        )

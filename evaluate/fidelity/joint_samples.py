@@ -121,7 +121,4 @@ def _fresh(tables: Tables, n: int) -> pd.DataFrame:
 
 def _units(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     """The unit of each row; one without an entity is a unit of its own."""
-    codes = entity_codes(frame, schema)
-    alone = codes < 0
-    numbered = np.where(alone, -1 * np.cumsum(alone, dtype=np.int64), codes)
-    return np.asarray(pd.factorize(numbered)[0])
+    return np.asarray(pd.factorize(entity_codes(frame, schema))[0])

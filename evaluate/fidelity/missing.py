@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from evaluate.intervals import Rate, wilson
+from evaluate.intervals import Rate, design_effect_of_sums, wilson
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,6 @@ class MissingCounts:
         return cls(len(units), int(missing.sum()), float(sizes @ sizes), float(gone @ gone), float(sizes @ gone))
 
     def rate(self) -> Rate:
-        """The share with its score interval, on as many rows as tell as much: as `evaluate.intervals.clustered` has it.
-
-        Source: Kish 1965, "Survey Sampling", section 8.2; the variance of a ratio by its clusters.
-        """
-        share, effect = self.missing / self.n, self.sizes_squared / self.n
-        if 0 < self.missing < self.n and effect > 1.0:
-            residuals = self.missing_squared - 2 * share * self.products + share**2 * self.sizes_squared
-            effect = max(1.0, residuals / (self.n * share * (1 - share)))
-        return wilson(share, self.n / effect)
+        """The share with its score interval, on as many rows as tell as much, as `intervals.clustered` does."""
+        sums = self.sizes_squared, self.missing_squared, self.products
+        return wilson(self.missing / self.n, self.n / design_effect_of_sums(self.n, self.missing, *sums))

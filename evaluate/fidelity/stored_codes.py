@@ -95,10 +95,10 @@ class StoredCodes:
     @cached_property
     def _counts(self) -> StoredCounts:
         coded = {str(index): self._code(attribute) for index, attribute in enumerate(self.attributes)}
-        codes = self.place.kept(self.rows.select("g", **coded))
+        sizes = {"g": self.n_groups, **{str(index): attribute.size for index, attribute in enumerate(self.attributes)}}
+        codes = self.place.kept(self.rows.select("g", **coded), sizes.values())
         self._written.append(codes)
-        sizes = {str(index): attribute.size for index, attribute in enumerate(self.attributes)}
-        return StoredCounts({"g": self.n_groups, **sizes}, codes, self.place)
+        return StoredCounts(sizes, codes, self.place)
 
     @cached_property
     def _scaled(self) -> ir.Table:

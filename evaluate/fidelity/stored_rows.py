@@ -54,7 +54,7 @@ class StoredSource:
     @classmethod
     def drawn(cls, drawn: DrawnRows, schema: Schema) -> Self:
         """The rows of a table as they were drawn."""
-        reader = Reader(drawn.place.backend, frozenset({"", *schema.missing_values}))
+        reader = Reader.of(drawn.place.backend, schema)
         cells = {}
         for index, name in enumerate(schema.learned):
             column: Any = schema.columns[name]

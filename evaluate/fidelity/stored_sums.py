@@ -5,14 +5,11 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
-import numpy as np
 import pyarrow as pa
-import sqlglot.expressions as sge
 
 from synth.stored.faults import told
-from synth.stored.place import Place
+from synth.stored.place import N_ROWS, Place
 
-N_ROWS = "n_rows"
 SMALL_ROWS = 1_000_000
 """Rows of a sample that are written down on a server at most."""
 
@@ -71,25 +68,7 @@ def grouped(
             yield place.fetch(present.group_by(list(by)).agg(**{N_ROWS: present.count()}, **summed))
         return
     for start in range(0, len(sets), sets_a_scan):
-        yield from _one_scan(place, rows, sets[start : start + sets_a_scan], sums)
-
-
-def _one_scan(place: Place, rows: ir.Table, sets: Sequence[Sequence[str]], sums: Sequence[str]) -> Iterator[pa.Table]:
-    names = [name for name in rows.columns if any(name in by for by in sets)]
-    inner = place.connection.compiler.to_sqlglot(place.apart(rows.select(*names, *sums))).subquery("rows")
-    columns = {name: sge.column(name, quoted=True) for name in (*names, *sums)}
-    counted = [sge.Count(this=sge.Star()).as_(N_ROWS, quoted=True)]
-    counted += [sge.Sum(this=columns[name]).as_(f"sum_{name}", quoted=True) for name in sums]
-    query = sge.select(*(columns[name] for name in names), *counted).from_(inner)
-    tuples = [sge.Tuple(expressions=[columns[name] for name in by]) for by in sets]
-    query.set("group", sge.Group(grouping_sets=[sge.GroupingSets(expressions=tuples)]))
-    kinds = {**{name: rows[name].type() for name in names}, N_ROWS: "int64", **{f"sum_{n}": "float64" for n in sums}}
-    found = place.fetch(place.connection.sql(query.sql(place.connection.dialect), schema=ibis.schema(kinds)))
-    valid = np.array([found.column(name).is_valid().to_numpy() for name in names])
-    for by in sets:
-        # A null tells a column that is not counted by here; a row with one where it is belongs to no set.
-        here = (valid == np.array([name in by for name in names])[:, None]).all(axis=0)
-        yield found.filter(pa.array(here)).select([*by, N_ROWS, *(f"sum_{name}" for name in sums)])
+        yield from place.in_one_scan(rows, sets[start : start + sets_a_scan], sums)
 
 
 def one_row(place: Place, rows: ir.Table, asked: dict[str, Any], most: int = 400) -> dict[str, Any]:

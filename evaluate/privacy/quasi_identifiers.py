@@ -19,51 +19,17 @@ and the estimation of population parameters"; Robbins 1968, "Estimating the tota
 outcomes of an experiment", for the variance.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from evaluate.intervals import Rate, clustered, design_effect, newcombe, wilson
+from evaluate.intervals import Rate, newcombe, wilson
+from evaluate.privacy.crowds import Crowds, crowds
 from evaluate.privacy.experiment import detectable_advantage
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import drawn_order, learned_keys, one_per_entity
 from evaluate.tables import Measurement, Tables
-from synth.split import row_keys
 
 SHARE, EXCESS = "privacy.quasi_identifiers", "privacy.quasi_identifiers.excess"
 CLASSES = (("1", 1, 1), ("2-4", 2, 4), ("5+", 5, 2**62))
 """Names of the classes of k-anonymity, with the fewest and the most people who share a combination."""
-
-
-@dataclass(frozen=True)
-class Crowds:
-    """How many people share the quasi-identifiers of each person, and who stands in the synthetic table. *Sensitive*.
-
-    Attributes:
-        combinations: of quasi-identifiers, as codes from 0, shape (n,).
-        sizes: people with the same combination, oneself included, among as many as there are training rows; shape (n,).
-        matched: whether a synthetic row has the combination, shape (n,), boolean.
-    """
-
-    combinations: np.ndarray
-    sizes: np.ndarray
-    matched: np.ndarray
-
-    @classmethod
-    def of(cls, keys: np.ndarray, n_others: np.ndarray, synthetic: np.ndarray) -> "Crowds":
-        """People by the keys of their combinations, with how many others have the same."""
-        codes = np.unique(keys, return_inverse=True)[1]
-        return cls(codes.astype(np.int64), n_others + 1, np.isin(keys, synthetic))
-
-    def of_size(self, least: int, most: int) -> "Crowds":
-        """The people who are in a crowd of that size."""
-        found = (self.sizes >= least) & (self.sizes <= most)
-        codes = np.unique(self.combinations[found], return_inverse=True)[1]
-        return Crowds(codes.astype(np.int64), self.sizes[found], self.matched[found])
-
-    def __len__(self) -> int:
-        return len(self.matched)
 
 
 def measure(tables: Tables) -> Measurement:
@@ -78,7 +44,7 @@ def measure(tables: Tables) -> Measurement:
     alone, reference = train.of_size(1, 1), control.of_size(1, 1)
     if not len(alone) or not len(reference):
         return _skipped("nobody is alone with their quasi-identifiers, among the training rows or the control rows")
-    share, against = (clustered(people.matched, people.combinations) for people in (alone, reference))
+    share, against = alone.rate, reference.rate
     excess = excess_of(train, control)
     listed = ", ".join(repr(name) for name in columns)
     return Measurement(
@@ -101,33 +67,6 @@ def _skipped(message: str) -> Measurement:
     return Measurement(failures=tuple(Failure(name, "skipped", message) for name in (SHARE, EXCESS)))
 
 
-def crowds(tables: Tables, columns: list[str]) -> tuple[Crowds, Crowds]:
-    """Of training and of control rows, each among as many others; one row of each entity.
-
-    Args:
-        tables: *Sensitive*.
-        columns: quasi-identifiers, at least one.
-    """
-    order = drawn_order(learned_keys(tables.control, tables.schema), tables.seed)
-    people = (
-        tables.train.iloc[one_per_entity(tables.order("train"), tables.train, tables.schema)],
-        tables.control.iloc[one_per_entity(order, tables.control, tables.schema)],
-    )
-    # Control rows beyond as many as there are training rows would tell more of few combinations, not of more.
-    train, control = (row_keys(frame.head(len(people[0])), columns) for frame in people)
-    synthetic = np.unique(row_keys(tables.synthetic, columns))
-    return (
-        Crowds.of(train, _times(train, train) - 1, synthetic),
-        Crowds.of(control, _times(control, train[:-1]), synthetic),
-    )
-
-
-def _times(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """How often each key occurs among others, shape (len(keys),)."""
-    ranked = np.sort(among)
-    return np.asarray(ranked.searchsorted(keys, "right") - ranked.searchsorted(keys, "left"))
-
-
 def excess_of(train: Crowds, control: Crowds) -> Rate:
     """How many more of the people alone in train are matched than of those alone in control, with the interval.
 
@@ -136,8 +75,8 @@ def excess_of(train: Crowds, control: Crowds) -> Rate:
         control: at least one of them alone.
     """
     alone, reference = train.of_size(1, 1), control.of_size(1, 1)
-    members = wilson(float(alone.matched.mean()), len(alone) / dependence(train, control))
-    return newcombe(members, clustered(reference.matched, reference.combinations))
+    members = wilson(alone.rate[0], len(alone) / dependence(train, control))
+    return newcombe(members, reference.rate)
 
 
 def detectable_excess(train: Crowds, control: Crowds) -> float:
@@ -148,9 +87,7 @@ def detectable_excess(train: Crowds, control: Crowds) -> float:
         control: at least one of them alone.
     """
     alone, reference = train.of_size(1, 1), control.of_size(1, 1)
-    n_reference = len(reference) / design_effect(reference.matched, reference.combinations)
-    share = float(reference.matched.mean())
-    return detectable_advantage(share, len(alone) / dependence(train, control), n_reference)
+    return detectable_advantage(reference.rate[0], len(alone) / dependence(train, control), reference.n_independent)
 
 
 def dependence(train: Crowds, control: Crowds) -> float:
@@ -161,12 +98,14 @@ def dependence(train: Crowds, control: Crowds) -> float:
         control: at least one of them alone.
     """
     alone, pairs = train.of_size(1, 1), train.of_size(2, 2)
-    share = float(np.concatenate([alone.matched, control.of_size(1, 1).matched]).mean())
+    others = control.of_size(1, 1)
+    share = (alone.n_matched + others.n_matched) / (len(alone) + len(others))
     spread = share * (1 - share)
     if not len(pairs):
         return 1.0
     # Both people of a pair are counted, which makes the sum twice that over combinations.
-    of_pairs = float(((pairs.matched - share) ** 2).mean()) / spread if spread else 1.0
+    matched = pairs.rate[0]
+    of_pairs = (matched * (1 - share) ** 2 + (1 - matched) * share**2) / spread if spread else 1.0
     return 1.0 + of_pairs * len(pairs) / len(alone)
 
 
@@ -175,6 +114,6 @@ def _classes(train: Crowds, control: Crowds) -> list[dict[str, Any]]:
     found = []
     for name, least, most in CLASSES:
         ours, theirs = train.of_size(least, most), control.of_size(least, most)
-        counts = {"train": len(ours), "train_matched": int(ours.matched.sum())}
-        found.append({"k": name, **counts, "control": len(theirs), "control_matched": int(theirs.matched.sum())})
+        counts = {"train": len(ours), "train_matched": ours.n_matched}
+        found.append({"k": name, **counts, "control": len(theirs), "control_matched": theirs.n_matched})
     return found

@@ -10,12 +10,13 @@ from evaluate.intervals import Rate, clustered, design_effect_of_units, wilson
 from evaluate.privacy.copies import MEASURES, shares
 from evaluate.privacy.multiset import Counts, chi_square, multiset_of
 from evaluate.sampling import entity_codes
-from evaluate.stored_keys import STRATUM, UNIT_NAME, KeyCounts, N, meeting_place
+from evaluate.stored_keys import STRATUM, UNIT_NAME, KeyCounts, N
 from evaluate.stored_tables import StoredTables
 from evaluate.tables import Measurement, Tables
 from synth.stored.content import KEY
 
 _TRAIN, _OTHER, _TIMES, _HITS, _SIZE = "n_train", "n_other", "times", "hits", "size"
+_STRAY = "stray"
 
 
 def measure(tables: Tables, stored: StoredTables) -> Measurement:
@@ -25,15 +26,17 @@ def measure(tables: Tables, stored: StoredTables) -> Measurement:
         tables: *Sensitive*. The samples.
         stored: *Sensitive*. All rows.
     """
-    place = meeting_place([stored.train, stored.holdout, stored.offered])
-    train, synthetic = stored.real.keys("train", place), KeyCounts.of(stored.offered, tables.schema, place)
+    place = stored.real.sides.meeting_place(stored.offered)
+    train, synthetic = stored.real.sides.keys("train", place), KeyCounts.of(stored.offered, tables.schema, place)
     units, n_train = entity_codes(tables.fresh, tables.schema), stored.real.fresh_in_train
     estimates = []
-    for name, once in zip(MEASURES, (False, True), strict=True):
-        fresh = clustered(n_train == 1 if once else n_train > 0, units)
-        estimates += shares(name, _rate(synthetic, train, once, stored.n_offered), fresh, stored.n_offered)
-    found = chi_square(_strata(train, synthetic))
-    synthetic.forget()
+    try:
+        for name, once in zip(MEASURES, (False, True), strict=True):
+            fresh = clustered(n_train == 1 if once else n_train > 0, units)
+            estimates += shares(name, _rate(synthetic, train, once, stored.n_offered), fresh, stored.n_offered)
+        found = chi_square(_strata(train, synthetic))
+    finally:
+        synthetic.forget()
     multiset = multiset_of(found, stored.real.n_rows["train"], stored.n_offered, tables)
     return Measurement((*estimates, *multiset.estimates), multiset.failures)
 
@@ -51,8 +54,13 @@ def _rate(synthetic: KeyCounts, train: KeyCounts, once: bool, n: int) -> Rate:
     of_unit = both.group_by(UNIT_NAME).agg(
         **{_SIZE: both[N].sum().cast("int64"), _HITS: both[_HITS].sum().cast("int64")}
     )
-    alike = of_unit.group_by([_SIZE, _HITS]).agg(**{_TIMES: of_unit.count()})
-    sizes, hit, times = (column.to_numpy() for column in place.fetch(alike).columns)
+    stray = of_unit[UNIT_NAME].isnull()
+    alike = of_unit.group_by([_SIZE, _HITS, stray.name(_STRAY)]).agg(**{_TIMES: of_unit.count()})
+    sizes, hit, alone, times = (column.to_numpy(zero_copy_only=False) for column in place.fetch(alike).columns)
+    # Rows without an entity are units of their own, some of them hits.
+    n_alone, n_hits = int(sizes[alone].sum()), int(hit[alone].sum())
+    sizes, hit, times = sizes[~alone], hit[~alone], times[~alone]
+    sizes, hit, times = np.r_[sizes, 1, 1], np.r_[hit, 1, 0], np.r_[times, n_hits, n_alone - n_hits]
     return wilson(float((times * hit).sum()) / n, n / design_effect_of_units(sizes, hit, times))
 
 

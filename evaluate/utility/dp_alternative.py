@@ -130,10 +130,13 @@ class _Alternative:
     def of(cls, tables: Tables, study: Study, target: _Target, claim: Claim) -> "_Alternative":
         features = PublicFeatures.of(tables.declared)
         units, share = _units(tables, features, target, claim.max_rows_per_unit)
-        event = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
-        expected = event.sampling_rate * claim.n_units
-        # Of a sample of the units as many are drawn in a step as of all of them: with the noise that all of them allow.
-        event = replace(event, sampling_rate=min(1.0, event.sampling_rate / share))
+        paid = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
+        # Of a sample of the units as many are drawn in a step as of all of them, or all of it and less noise in
+        # proportion: with the noise that all of them allow.
+        part = min(1.0, share / paid.sampling_rate)
+        expected = part * paid.sampling_rate * claim.n_units
+        rate = min(1.0, paid.sampling_rate / share)
+        event = replace(paid, sampling_rate=rate, noise_multiplier=part * paid.noise_multiplier)
         X = features.apply(study.test.rows).astype(np.float64)
         rng = np.random.default_rng([tables.seed, 8])
 
@@ -150,7 +153,7 @@ class _Alternative:
             parts = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
             first, second = (predicted(units.subset(part), half, expected / 2) for part in parts)
             halves.append((first, second))
-        return cls(whole, tuple(halves), event, len(features.columns))
+        return cls(whole, tuple(halves), paid, len(features.columns))
 
 
 def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_per_unit: int) -> tuple[Units, float]:
@@ -160,6 +163,8 @@ def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_p
     order, y = order[~np.isnan(y)], y[~np.isnan(y)]
     owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]
     kept, share = owner < MAX_UNITS, min(1.0, MAX_UNITS / (int(owner.max()) + 1))
+    if tables.stored is not None:  # the rows at hand are a sample already
+        share *= tables.stored.real.n_sampled["train"] / tables.stored.real.n_rows["train"]
     return Units.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], max_rows_per_unit), share
 
 

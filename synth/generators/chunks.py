@@ -7,7 +7,6 @@ interrupted and taken up again.
 
 import hashlib
 import importlib.metadata
-import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -20,8 +19,9 @@ from synth.errors import BadInput, JobError, ModelError, OutputError
 from synth.generators.assembling import rows_wanted
 from synth.generators.base import Model
 from synth.generators.lawful import REJECTED
+from synth.generators.names import check_names
 from synth.generators.seen import SeenOnDisk
-from synth.generators.unfinished_rows import OtherRows, UnfinishedRows, unfinished_rows
+from synth.generators.unfinished_rows import OtherRows, UnfinishedRows, unfinished_rows, unwritable
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.table import write_table
@@ -83,6 +83,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     wanted = rows_wanted(n_rows, model.default_rows)
     if rows_a_file < 1:
         raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
+    check_names(model.schema, getattr(model, "entity_shares", None), wanted)
     n_files = -(-wanted // rows_a_file)
     with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
         asked = {
@@ -97,7 +98,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
         done = rows.done
         for index in range(len(done), n_files):
             first, last = (wanted * place // n_files for place in (index, index + 1))
-            part = Part(call["seed"], first, last - first, wanted, SeenOnDisk(rows.seen, index))
+            part = Part(call["seed"], last - first, wanted, SeenOnDisk(rows.seen, index))
 
             def tell(label: str, share: float | None, index: int = index) -> None:
                 progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
@@ -164,9 +165,7 @@ def _told(rows: UnfinishedRows, n_files: int) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        reason = type(error).__name__ if error.errno is None else os.strerror(error.errno)
-        told = OutputError(f"{str(rows.out)!r} cannot be written ({reason}); make room there or choose another place")
-        raise _noted(told, rows, n_files) from None
+        raise _noted(unwritable(rows.out, error), rows, n_files) from None
     except BadInput as error:
         if not isinstance(error, OutputError):
             rows.discard()

@@ -9,7 +9,9 @@
         seen/           hashes of what may not repeat
 """
 
+import hashlib
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -25,6 +27,8 @@ from synth.errors import OutputError
 from synth.output import check_new_folder, is_taken, sync, whole_file
 
 _STATE, _TABLE, _SEEN, _OLDER = "state.json", "table", "seen", "older"
+_SHOWN_CHARACTERS = 40
+"""Of the output's name in the hidden folder's."""
 _SHOWN = ("rows", "rows_a_file", "seed")
 """What is told of another call by its value, too."""
 
@@ -154,28 +158,50 @@ def unfinished_rows(out: Path, *, force: bool) -> Iterator[UnfinishedRows]:
     Raises:
         OutputError: the output is taken, or cannot be made, or another process is at work on it; nothing was changed.
     """
-    whole = out.absolute()
-    rows = UnfinishedRows(whole.parent / f".{whole.name}.parts", out)
-    if is_taken(out) and (rows.hidden / _STATE).exists() and not (rows.hidden / _TABLE).exists():
-        rows.discard()  # all that a process that was killed had left to do
-    if force and is_taken(out):
-        check_parts_alone(out)
-    else:
-        check_new_folder(out)
-    rows.hidden.mkdir(mode=0o700, exist_ok=True)
+    rows = UnfinishedRows(_hidden(out.absolute()), out)
     lock = FileLock(rows.hidden / "lock")
     try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise OutputError(
-            f"another process is writing {str(out)!r}; wait for it to end, or name another folder"
-        ) from None
+        _take(rows, lock, force=force)
+    except OSError as error:
+        raise unwritable(out, error) from None
     try:
         yield rows
     finally:
         if not rows.done:  # none was written, or all of them are the output now
             rows.discard()
         lock.release()
+
+
+def _hidden(out: Path) -> Path:
+    """The hidden folder beside an output, whose name is no longer than a file system allows."""
+    name = out.name
+    if len(name) > _SHOWN_CHARACTERS:
+        digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
+        name = f"{name[:_SHOWN_CHARACTERS]}.{digest}"
+    return out.parent / f".{name}.parts"
+
+
+def _take(rows: UnfinishedRows, lock: FileLock, *, force: bool) -> None:
+    """Check the place of the output and hold the hidden folder."""
+    if is_taken(rows.out) and (rows.hidden / _STATE).exists() and not (rows.hidden / _TABLE).exists():
+        rows.discard()  # all that a process that was killed had left to do
+    if force and is_taken(rows.out):
+        check_parts_alone(rows.out)
+    else:
+        check_new_folder(rows.out)
+    rows.hidden.mkdir(mode=0o700, exist_ok=True)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise OutputError(
+            f"another process is writing {str(rows.out)!r}; wait for it to end, or name another folder"
+        ) from None
+
+
+def unwritable(out: Path, error: OSError) -> OutputError:
+    """What there is to say of an error of the disk."""
+    reason = type(error).__name__ if error.errno is None else os.strerror(error.errno)
+    return OutputError(f"{str(out)!r} cannot be written ({reason}); make room there or choose another place")
 
 
 def check_parts_alone(folder: Path) -> None:

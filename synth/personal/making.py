@@ -66,13 +66,15 @@ def generate(
     return values
 
 
-def is_remembered(column: PersonalColumn) -> bool:
-    """Whether the values of a unique column must be remembered from part to part: no numbers tell them apart.
+def check_room(column: PersonalColumn, n: int) -> None:
+    """Refuse, before any is made, a unique column of numbers that cannot have so many different values.
 
-    >>> is_remembered(PersonalColumn(personal="name", unique=True)), is_remembered(PersonalColumn(personal="name"))
-    (True, False)
+    Raises:
+        SchemaError: its form has too few of them.
     """
-    return column.unique and _rooms(column) == ()
+    rooms = _rooms(column) if column.unique else ()
+    if rooms and n > sum(rooms):
+        raise _too_few(column)
 
 
 def capacity(column: PersonalColumn) -> int | None:
@@ -93,11 +95,15 @@ def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator, part: Pa
     else:
         values = _remembered(column, n, rng, part, place)
     if values is None:
-        raise SchemaError(
-            f"personal={column.personal!r} of locale={column.locale!r} has too few different values for this table; "
-            "set unique = false, or declare a wider template where it takes one"
-        )
+        raise _too_few(column)
     return values
+
+
+def _too_few(column: PersonalColumn) -> SchemaError:
+    return SchemaError(
+        f"personal={column.personal!r} of locale={column.locale!r} has too few different values for this table; "
+        "set unique = false, or declare a wider template where it takes one"
+    )
 
 
 def _rooms(column: PersonalColumn) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from synth.errors import TableError
 
@@ -12,6 +12,8 @@ FILES = ("duckdb", "sqlite")
 FORMS = (
     'a stored table is named by a file or folder of .parquet or .csv files, or like "postgresql://host/database#table"'
 )
+_MARKS = "@?&;="
+"""What ends a part of an address or begins a parameter: behind it, a part that is shown may hold a password."""
 
 
 @dataclass(frozen=True)
@@ -52,31 +54,45 @@ def _of_database(text: str) -> Address:
     if parts is None:
         raise TableError(
             f"the address of the stored table cannot be read; {FORMS}, and characters of a user or a password that are "
-            "none of letters, digits, '-', '.', '_' and '~' are written like %23 for '#'"
+            "none of letters, digits, '-', '.', '_' and '~' are written like %23 for '#'; parameters stand behind a "
+            "'?' before the '#', and a table whose name holds one of @?&;= is read through a view"
         )
     if not parts.fragment:
         raise TableError(f"the address of a database lacks the table's name; {FORMS}")
+    if parts.scheme in FILES:
+        _check_file(parts)
     server = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
     shown = f"{parts.scheme}://{server}{parts.path}#{parts.fragment}"
-    if parts.scheme in FILES and not Path(parts.path).is_file():  # which it would make, empty
-        raise TableError(f"there is no database at path={parts.path!r}; check the name")
     return Address(text.partition("#")[0], parts.fragment, (), shown)
 
 
+def _check_file(parts: SplitResult) -> None:
+    if parts.hostname or not parts.path:
+        raise TableError(
+            "a database that is a file is named by its whole path behind three slashes, like "
+            f'"{parts.scheme}:///data/clinic.db#visits"; write it so'
+        )
+    if not Path(parts.path).is_file():  # which the engine would make, empty
+        raise TableError(f"there is no database at path={parts.path!r}; check the name")
+
+
 def _split(text: str) -> SplitResult | None:
-    """The parts of a URL; none where it is none, or where what looks like a part may be one of a password."""
+    """The parts of a URL; none where it is none, or where what looks like a part may hold some of a password."""
     try:
         parts = urlsplit(text)
         sound = parts.port is None or parts.port > 0
     except ValueError:  # its message quotes a part
         return None
-    return parts if sound and not any("@" in part for part in (parts.path, parts.query, parts.fragment)) else None
+    is_there = parts.scheme in FILES and Path(parts.path).is_file()
+    shown = unquote((parts.hostname or "") + parts.fragment + ("" if is_there else parts.path))
+    return parts if sound and "@" not in parts.query and not any(mark in shown for mark in _MARKS) else None
 
 
 def _of_files(path: Path) -> Address:
     place = f"path={str(path)!r}"
     if path.is_dir():
-        found = sorted(one for one in path.rglob("*") if one.is_file() and _suffix(one) is not None)
+        named = sorted(one for one in path.rglob("*") if _suffix(one) is not None and not _is_hidden(one, path))
+        found = [one for one in named if one.is_file()]
         if not found:
             raise TableError(f"the folder holds no .parquet and no .csv file: {place}; name another")
     elif path.exists():
@@ -89,6 +105,11 @@ def _of_files(path: Path) -> Address:
             f"the files of one table are all .parquet, all .csv or all .csv.gz: {place} is not; convert it"
         )
     return Address(None, path.name, tuple(found), str(path))
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether writers leave it beside the files of a table: unfinished, or about them."""
+    return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 
 def _suffix(path: Path) -> str | None:

@@ -1,7 +1,7 @@
 """What is wrong with the cells of a stored column, in expressions: the faults that `synth.table` finds in memory."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ibis
@@ -30,7 +30,7 @@ from synth.stored.functions import (
     matches,
     microseconds,
 )
-from synth.stored.numbers import is_number
+from synth.stored.numbers import ABOVE_INT64, is_number
 from synth.stored.reading import Reader, rounded
 from synth.stored.times import cannot, moments
 from synth.table.faults import Fault
@@ -39,7 +39,6 @@ from synth.table.kinds import holds_whole_numbers
 Flags = dict[Fault, ir.BooleanColumn]
 
 _INFINITY = "^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
-_LARGEST_WHOLE = 2.0**63
 _TOLERANCE, _TOLERANCE_OF_FLOAT32 = 1e-12, 3e-7
 """Relative noise of a number that is none of its digits."""
 
@@ -49,12 +48,12 @@ class Looked:
     """The cells of one column.
 
     Attributes:
-        missing: which cells are missing.
-        faults: which cells have each fault, in the order in which they are told; never null.
+        missing: *Sensitive*. Which cells are missing.
+        faults: *Sensitive*. Which cells have each fault, in the order in which they are told; never null.
     """
 
-    missing: ir.BooleanColumn
-    faults: Flags
+    missing: ir.BooleanColumn = field(repr=False)
+    faults: Flags = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class _Given:
         reader: of the table.
     """
 
-    cells: Any
+    cells: Any = field(repr=False)
     form: str
     name: str
     reader: Reader
@@ -143,30 +142,21 @@ def _numbers(given: _Given) -> tuple[Any, Flags]:
 def _integers(given: _Given, column: Any) -> Flags:
     reals, flags = _numbers(given)
     infinite = flags.pop(Fault.INFINITE, ibis.literal(False))
-    whole = half_even(reals)
-    wide = whole.abs() >= exactly(_LARGEST_WHOLE) if given.form != "integer" else ibis.literal(False)
-    fraction = whole != reals
+    fraction = half_even(reals) != reals
+    if given.form in ("time", "other"):
+        return {**flags, Fault.INFINITE: infinite}
+    held = given.reader.rounded_wholes(given.cells, given.name)
+    # What has more than 64 bits is cut off.
+    wide = (reals.abs() >= exactly(ABOVE_INT64)) & given.reader.wholes(given.cells, given.name).isnull()
+    low, high = column.limits if isinstance(column, CategoricalColumn) else column.bounds
+    outside = (held < low) | (held > high) | wide
     if isinstance(column, CategoricalColumn):
-        low, high = column.limits
-        if column.measure:
-            known = (reals >= exactly(float(low))) & (reals <= exactly(float(high)))
-        else:
-            known = _equals_any(given, whole, column.categories)
-        return {**flags, Fault.INFINITE: infinite, Fault.FRACTION: fraction, Fault.CATEGORY: ~known | wide}
-    low, high = column.bounds
-    held = given.cells if given.form == "integer" else whole
-    ends = [ibis.literal(end) if given.form == "integer" else exactly(float(end)) for end in (low, high)]
-    outside = (held < ends[0]) | (held > ends[1]) | wide
+        unknown = outside if column.measure else held.notin(list(column.categories)) | wide
+        return {**flags, Fault.INFINITE: infinite, Fault.FRACTION: fraction, Fault.CATEGORY: unknown}
     inexact = {Fault.INFINITE: infinite, Fault.FRACTION: fraction}
     if given.form == "text":  # the order in which they are told in memory
         return {**flags, Fault.BOUNDS: outside, **inexact}
     return {**flags, **inexact, Fault.BOUNDS: outside}
-
-
-def _equals_any(given: _Given, whole: Any, categories: tuple[Any, ...]) -> Any:
-    if given.form == "integer":
-        return given.cells.isin(list(categories))
-    return whole.isin([float(category) for category in categories])
 
 
 def _reals(given: _Given, column: Any) -> Flags:

@@ -73,7 +73,7 @@ def content_sums(table: StoredTable, schema: Schema) -> ContentSums:
 def _digits(table: StoredTable, name: str, schema: Schema) -> list[Any]:
     """The whole numbers that stand for the cells, null where they are missing: one column, or two."""
     cells, column = table.rows[name], schema.columns[name]
-    reader = Reader(table.place.backend, frozenset({"", *schema.missing_values}))
+    reader = Reader.of(table.place.backend, schema)
     if isinstance(column, CategoricalColumn | BooleanColumn):
         members = reader.members(cells, name, column)
         absent = (2 if isinstance(column, BooleanColumn) else len(column.categories)) + 1
@@ -92,7 +92,7 @@ def _text(table: StoredTable, name: str, schema: Schema) -> Any:
     """Cells that stand for themselves, each after its length."""
     column: Any = schema.columns[name]
     if isinstance(column, CategoricalColumn):
-        reader = Reader(table.place.backend, frozenset({"", *schema.missing_values}))
+        reader = Reader.of(table.place.backend, schema)
         text = reader.unlisted(table.rows[name], name, column).cast("string")
     else:
         text = table.text(name, schema)

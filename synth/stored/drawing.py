@@ -14,7 +14,8 @@ from synth.stored.place import Place
 from synth.stored.table import StoredTable
 
 POSITION, UNIT = "understudy_position", "understudy_unit"
-_COUNT, _TICKET, _FIRST = "understudy_count", "understudy_ticket", "understudy_first"
+TICKET = "understudy_ticket"
+_COUNT, _FIRST = "understudy_count", "understudy_first"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,11 @@ def draw_rows(
     n_rows = len(table)
     if limit is not None and limit < n_rows:
         # Of all rows only keys are sorted: rows with a key that none of the first tickets has cannot be among these.
-        first = _ticketed(keyed.select(KEY), seed).order_by(_TICKET, KEY, _COUNT).limit(limit)
+        first = ticketed(keyed.select(KEY), seed).order_by(TICKET, KEY, _COUNT).limit(limit)
         chosen = table.place.written(first.select(KEY).distinct())
         keyed = keyed.semi_join(chosen, KEY)
-    found = _ticketed(keyed, seed)
-    placed = found.mutate(**{POSITION: ibis.row_number().over(order_by=[_TICKET, KEY, _COUNT])})
+    found = ticketed(keyed, seed)
+    placed = found.mutate(**{POSITION: ibis.row_number().over(order_by=[TICKET, KEY, _COUNT])})
     n = n_rows if limit is None else min(limit, n_rows)
     if n < n_rows:
         placed = placed.filter(placed[POSITION] < n)
@@ -74,25 +75,32 @@ def whole_entities(table: StoredTable, schema: Schema, *, seed: int, limit: int)
     """All rows of entities that are drawn by their names, `limit` rows at most; one of more rows is passed over."""
     rows = table.rows.mutate(**{TIE: md5(table.text(str(schema.entity), schema))})
     sizes = rows.group_by(TIE).agg(**{_COUNT: rows.count()})
-    sizes = sizes.filter(sizes[_COUNT] <= limit).mutate(**{_TICKET: md5(ibis.literal(draw_salt(seed)) + sizes[TIE])})
-    up_to = sizes[_COUNT].sum().over(order_by=[sizes[_TICKET]], rows=(None, 0))
+    sizes = sizes.filter(sizes[_COUNT] <= limit).mutate(**{TICKET: md5(ibis.literal(draw_salt(seed)) + sizes[TIE])})
+    up_to = sizes[_COUNT].sum().over(order_by=[sizes[TICKET]], rows=(None, 0))
     drawn = sizes.mutate(**{_FIRST: up_to})
     chosen = table.place.written(drawn.filter(drawn[_FIRST] <= limit).select(TIE))
     return replace(table, rows=rows.semi_join(chosen, TIE).drop(TIE))
 
 
-def _ticketed(keyed: ir.Table, seed: int) -> ir.Table:
-    """Each row with its count among equal ones, told apart by their entities, and its ticket."""
+def ticketed(keyed: ir.Table, seed: int) -> ir.Table:
+    """Each row with its count among equal ones, told apart by their entities, and its ticket.
+
+    Args:
+        keyed: *Sensitive*. As `with_keys` gives it.
+        seed: another seed gives other tickets.
+    """
     order = {"order_by": [keyed[TIE]]} if TIE in keyed.columns else {}
     counted = keyed.mutate(**{_COUNT: ibis.row_number().over(group_by=keyed[KEY], **order)})
     text = ibis.literal(draw_salt(seed)) + counted[KEY] + ":" + counted[_COUNT].cast("string")
-    return counted.mutate(**{_TICKET: md5(text).substr(0, DIGITS)})
+    return counted.mutate(**{TICKET: md5(text).substr(0, DIGITS)})
 
 
 def _numbered(placed: ir.Table, names: Sequence[str], schema: Schema) -> ir.Table:
     """Named columns, positions, and units numbered by first appearance."""
     if schema.entity is None:
         return placed.select(*names, POSITION, **{UNIT: placed[POSITION]})
-    firsts = placed.mutate(**{_FIRST: placed[POSITION].min().over(group_by=placed[TIE])})
+    first = placed[POSITION].min().over(group_by=placed[TIE])
+    # A row without an entity is a unit of its own.
+    firsts = placed.mutate(**{_FIRST: ibis.ifelse(placed[TIE].isnull(), placed[POSITION], first)})
     units = ibis.dense_rank().over(order_by=firsts[_FIRST])
     return firsts.select(*names, POSITION, **{UNIT: units})

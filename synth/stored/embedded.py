@@ -15,7 +15,7 @@ from typing import Any
 import ibis
 from filelock import FileLock, Timeout
 
-from synth.errors import TableError
+from synth.errors import PlaceError
 
 MEMORY_MB = 1_500
 """What it may take; what does not fit goes to its folder."""
@@ -38,10 +38,12 @@ def embedded(*, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Itera
         threads: that it runs; none: as many as there are cores.
 
     Raises:
-        TableError: the folder for temporary files cannot be written; nothing was read.
+        PlaceError: the folder for temporary files cannot be written; nothing was read.
     """
     with work_folder() as folder:
-        connection = ibis.duckdb.connect(folder / _WORK, **engine_options(folder, memory_mb, threads), **_OPTIONS)
+        options: dict[str, Any] = {"memory_limit": f"{memory_mb}MB", "temp_directory": str(folder), **_OPTIONS}
+        options |= {} if threads is None else {"threads": threads}
+        connection = ibis.duckdb.connect(folder / _WORK, **options)
         try:
             yield connection
         finally:
@@ -49,18 +51,12 @@ def embedded(*, memory_mb: int = MEMORY_MB, threads: int | None = None) -> Itera
             connection.disconnect()
 
 
-def engine_options(folder: Path, memory_mb: int, threads: int | None) -> dict[str, Any]:
-    """What an engine may take, and the folder for what does not fit."""
-    options: dict[str, Any] = {"memory_limit": f"{memory_mb}MB", "temp_directory": str(folder)}
-    return options if threads is None else {**options, "threads": threads}
-
-
 @contextmanager
 def work_folder() -> Iterator[Path]:
     """A folder for real rows beside the system's temporary files, as long as the block lasts; orphans are removed.
 
     Raises:
-        TableError: it cannot be made; nothing was read.
+        PlaceError: it cannot be made; nothing was read.
     """
     _remove_orphans(Path(tempfile.gettempdir()))
     try:
@@ -70,7 +66,7 @@ def work_folder() -> Iterator[Path]:
     else:
         reason = None
     if reason is not None:
-        raise TableError(
+        raise PlaceError(
             f"no folder can be made beside the system's temporary files ({reason}); make room there, or name another "
             "place with the environment's TMPDIR"
         )

@@ -6,10 +6,16 @@ A backend's message may hold a cell that could not be read, a query, or a passwo
 import importlib
 import logging
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
 
-from synth.errors import TableError
+from synth.errors import PlaceError, TableError
+
+Item = TypeVar("Item")
 
 _ERRORS = (
     "duckdb:Error", "psycopg:Error", "pyspark.errors:PySparkException", "py4j.protocol:Py4JError",
@@ -21,11 +27,16 @@ _ERRORS = (
 )  # fmt: skip
 """The roots of what drivers raise, by module; looked up among those that are loaded."""
 _AGAIN = "then start again: nothing was written"
+"""How reasons end that are of the place and not of the table: another start may go well."""
+_NO_TABLE = (
+    "there is no such table; check the name after # in the address: what stands before its first dot is read as the "
+    "name of a schema"
+)
 _POSTGRES = {
     "28": "the server does not let this user in; check user and password",
     "3D": "the server has no such database; check the address",
     "42501": "this user may not read it; grant SELECT on the table",
-    "42P01": "the database has no such table; check the name after # in the address",
+    "42P01": _NO_TABLE,
     "53100": f"the server's disk is full; make room there, {_AGAIN}",
     "53": f"the server has no room for another connection or query; wait, {_AGAIN}",
     "57": f"the server was stopped or ended the query; start it, {_AGAIN}",
@@ -42,6 +53,7 @@ _FAILED = f"the embedded engine failed; {_AGAIN.removeprefix('then ')}"
 _SAID = {
     "No space left on device": _FULL,
     "max_temp_directory_size": _FULL,
+    "Could not write file": _FULL,
     "No files found": _GONE,
     "No such file": _GONE,
     "Permission denied": "this user may not read one of its files; allow it, or name another",
@@ -49,12 +61,25 @@ _SAID = {
     "TProtocolException": _DAMAGED,
     "schema mismatch": _UNLIKE,
     "failed to cast column": _UNLIKE,
+    "Timestamp(MS)": (
+        "a time in milliseconds lies beyond 290,000 years, which DuckDB does not read; write times in microseconds"
+    ),
+    "Expected Number of Columns": (
+        "every row of a CSV file needs as many fields as its header; quote fields that hold commas, and complete short "
+        "rows"
+    ),
+    "unterminated quote": (
+        "every quote in a CSV file must be closed at the end of its field, and all lines must end alike; export it anew"
+    ),
+    "not utf-8 encoded": "a CSV file must be UTF-8 text; save it as UTF-8",
+    "Maximum line size": "a line of a CSV file is too long, or a quote in it is not closed; export it anew",
+    "invalid state": "all lines of a CSV file must end alike, by \\n or by \\r\\n; export it anew",
 }
 """By words that DuckDB says, of errors whose type does not tell; the first that are found."""
 _NAMED = {
-    "TableNotFound": "there is no such table; check the name after # in the address",
+    "TableNotFound": _NO_TABLE,
     "IOException": f"a file cannot be read or written; check the disk and its room, {_AGAIN}",
-    "OutOfMemoryException": "the work does not fit the memory that is allowed; give a larger memory_mb",
+    "OutOfMemoryException": f"the work does not fit the memory that is allowed; give a larger memory_mb, {_AGAIN}",
     "BinderException": _UNLIKE,
     "InvalidInputException": _DAMAGED,
     "ConversionException": "a cell cannot be read as its column's kind; correct it, or export the files anew",
@@ -68,6 +93,18 @@ _INTERRUPTED = "Query interrupted"
 """What DuckDB makes of Ctrl-C: a RuntimeError."""
 
 
+@dataclass
+class _Silence:
+    """How many blocks are silent now, and the levels of the drivers' loggers that the first of them found."""
+
+    n_blocks: int = 0
+    levels: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_silence = _Silence()
+
+
 @contextmanager
 def told(shown: str) -> Iterator[None]:
     """A block whose backend's errors end in one sentence.
@@ -76,11 +113,12 @@ def told(shown: str) -> Iterator[None]:
         shown: the address as messages may show it.
 
     Raises:
-        TableError: the backend failed; nothing was fitted or measured.
+        PlaceError: it gave out: its disk, its memory, its server or the connection.
+        TableError: it failed for another reason. Nothing was fitted or measured.
     """
     reason = None
     try:
-        with _silent():
+        with silent():
             yield
     except _roots() as error:
         reason = _reason(error)
@@ -90,7 +128,8 @@ def told(shown: str) -> Iterator[None]:
         raise KeyboardInterrupt from None
     if reason is None:
         return
-    refused = TableError(f"the table at {shown!r} cannot be read where it is stored: {reason}")
+    kind = PlaceError if _AGAIN in reason else TableError
+    refused = kind(f"the table at {shown!r} cannot be read where it is stored: {reason}")
     try:
         raise refused from None
     finally:
@@ -98,17 +137,48 @@ def told(shown: str) -> Iterator[None]:
         refused.__context__ = None
 
 
+def each_told(items: Iterator[Item], shown: str) -> Iterator[Item]:
+    """The same items, each asked of the backend within `told`: what is done between them is the caller's own.
+
+    Args:
+        items: of an answer that comes some at a time.
+        shown: the address as messages may show it.
+
+    Raises:
+        TableError: the backend failed.
+    """
+    while some := _next(items, shown):
+        yield from some
+
+
+def _next(items: Iterator[Item], shown: str) -> list[Item]:
+    with told(shown):
+        return list(islice(items, 1))
+
+
 @contextmanager
-def _silent() -> Iterator[None]:
-    """A block in which drivers log nothing: they log who connects, queries and answers."""
-    before = {name: logging.getLogger(name).level for name in _LOGGERS}
-    for name in before:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+def silent() -> Iterator[None]:
+    """A block in which drivers log nothing: they log who connects, queries and answers.
+
+    Blocks may overlap and end in any order; with the last one the levels are those that the first one found.
+    """
+    with _silence.lock:
+        if _silence.n_blocks == 0:
+            _silence.levels = {name: logging.getLogger(name).level for name in _LOGGERS}
+            _set_levels(dict.fromkeys(_LOGGERS, logging.CRITICAL + 1))
+        _silence.n_blocks += 1
     try:
         yield
     finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
+        with _silence.lock:
+            _silence.n_blocks -= 1
+            if _silence.n_blocks == 0:
+                _set_levels(_silence.levels)
+
+
+def _set_levels(levels: Mapping[str, int]) -> None:
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def _roots() -> tuple[type[BaseException], ...]:

@@ -47,6 +47,21 @@ def _epoch_ns(moment: Any) -> Any: ...
 def _trim_scale(number: Any) -> Any: ...
 
 
+@ibis.udf.scalar.builtin(name="trunc", signature=(("decimal",), "decimal"))
+def cut_off(number: Any) -> Any:
+    """A decimal of DuckDB without what is behind its point."""
+
+
+def _array_position(kind: str) -> Any:
+    def array_position(listed: Any, value: Any) -> Any: ...
+
+    return ibis.udf.scalar.builtin(array_position, signature=((f"array<{kind}>", kind), "int64"))
+
+
+ARRAY_POSITION = {kind: _array_position(kind) for kind in ("string", "float64", "boolean")}
+"""The place of a value in an array of its kind, counted from 1; null or 0 where it is none of it."""
+
+
 def one_text(cells: ir.Column, backend: str) -> ir.StringColumn:
     """Cells as texts, one for each value: a `numeric` of PostgreSQL has as many as there are scales to write it in."""
     return (_trim_scale(cells) if backend == "postgres" and cells.type().is_decimal() else cells).cast("string")

@@ -1,7 +1,7 @@
 """Which rows of a stored table break a constraint, in expressions: `synth.domain.lawfulness` where rows are stored."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ibis
@@ -11,8 +11,10 @@ from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, 
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import Expression, Name, Number
 from synth.domain import line
+from synth.domain.discretizer import categories
 from synth.domain.lawfulness import NOISE
-from synth.stored.functions import exactly, half_even
+from synth.stored.functions import exactly
+from synth.stored.listed import place_in, value_at
 from synth.stored.numbers import finite
 from synth.stored.reading import Reader
 from synth.stored.table import StoredTable
@@ -22,6 +24,7 @@ from synth.table.kinds import holds_whole_numbers
 _MODERATE = 1e150
 """Numbers between its inverse and this can be multiplied and divided without overflow, which ends some queries."""
 _SPACING = 2.0**-52
+_BETWEEN = "|"
 
 
 def placed(
@@ -52,13 +55,13 @@ class Laws:
     """What constraints say of the rows of one table, clamped to its schema.
 
     Attributes:
-        rows: the columns as they are stored, and places of some of them.
+        rows: *Sensitive* where they are real. The columns as they are stored, and places of some of them.
         reader: how its cells are read.
         columns: of the schema, domains known.
         placed: the column that holds the places of each of some columns.
     """
 
-    rows: ir.Table
+    rows: ir.Table = field(repr=False)
     reader: Reader
     columns: Mapping[str, Column]
     placed: Mapping[str, str]
@@ -91,11 +94,11 @@ class Laws:
             return own_values(cells, column, self.reader)
         if isinstance(column, BooleanColumn):
             members = self.reader.members(cells, name, column)
-            return ibis.ifelse(members > 1, ibis.null("int16"), members)
+            return ibis.ifelse(members > 1, ibis.null("int32"), members)
         if not isinstance(column, CategoricalColumn):
             return self._place(name)
         if holds_whole_numbers(column):
-            return cells if cells.type().is_integer() else half_even(self.reader.reals(cells, name))
+            return self.reader.rounded_wholes(cells, name)
         return self.reader.present(cells) if cells.type().is_string() else cells
 
     def _place(self, name: str) -> Any:
@@ -107,34 +110,32 @@ class Laws:
 
     def _unlisted(self, constraint: FixedCombinations) -> Any:
         """The rows whose values, each as its number among those that are listed, are no listed combination."""
-        key, missing = ibis.literal(0, "int64"), ibis.literal(False)
-        numbers: list[dict[Any, int]] = []
+        numbers, missing = [], ibis.literal(False)
+        known: list[dict[Any, int]] = []
         for index, name in enumerate(constraint.columns):
-            known = list(dict.fromkeys(combination[index] for combination in constraint.combinations))
-            numbers.append({value: number for number, value in enumerate(known)})
-            number, absent = self._numbered(name, known)
-            key, missing = key * (len(known) + 1) + number, missing | absent
-        listed = set()
-        for combination in constraint.combinations:
-            total = 0
-            for value, places in zip(combination, numbers, strict=True):
-                total = total * (len(places) + 1) + places[value]
-            listed.add(total)
-        return key.notin(sorted(listed)) & ~missing
+            values = dict.fromkeys(combination[index] for combination in constraint.combinations)
+            known.append({value: number for number, value in enumerate(values)})
+            number, absent = self._numbered(name, list(values))
+            numbers.append(number.cast("string"))
+            missing = missing | absent
+        # As texts, which hold any number of columns.
+        listed = {
+            _BETWEEN.join(str(places[value]) for value, places in zip(combination, known, strict=True))
+            for combination in constraint.combinations
+        }
+        return ibis.literal(_BETWEEN).join(numbers).notin(sorted(listed)) & ~missing
 
     def _numbered(self, name: str, known: list[Any]) -> tuple[Any, Any]:
         """The number of each cell's value among those that are listed, one past the last for others; the missing."""
         column: Any = self.columns[name]
         if isinstance(column, CategoricalColumn | BooleanColumn):
             members = self.reader.members(self.rows[name], name, column)
-            values = (False, True) if isinstance(column, BooleanColumn) else column.categories
-            places: list[Any] = [ibis.literal(values.index(value), "int16") for value in known]
-            absent = members == len(values) + 1
-        else:
-            members = self._place(name)
-            places, absent = [exactly(float(value)) for value in known], members.isnull()
-        branches = [(members == place, ibis.literal(number, "int64")) for number, place in enumerate(places)]
-        return ibis.cases(*branches, else_=ibis.literal(len(known), "int64")), absent
+            numbers = {value: number for number, value in enumerate(known)}
+            # Of each category, of one that is unknown, and of a missing one.
+            listed = [*(numbers.get(value, len(known)) for value in categories(column)), len(known), len(known)]
+            return value_at(listed, members), members == len(listed) - 1
+        place = self._place(name)
+        return place_in([float(value) for value in known], place), place.isnull()
 
     def _miscalculated(self, formula: Formula) -> Any:
         given, exact = self._place(formula.column), self._value(formula.parsed)

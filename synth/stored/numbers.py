@@ -1,11 +1,12 @@
-"""Cells of a stored column as finite reals, in expressions that no cell can make fail."""
+"""Cells of a stored column as finite reals, or as whole numbers, in expressions that no cell can make fail."""
 
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 
-from synth.stored.functions import exactly, is_finite, matches
+from synth.columns import INT64
+from synth.stored.functions import cut_off, exactly, floor, is_finite, matches
 
 LONGEST = 400
 # DEVIATES: in memory 400 digits may stand on either side of the point.
@@ -24,6 +25,9 @@ TRIES_CASTS = ("duckdb", "pyspark")
 """Backends on which a text that is no number can be null; on others it ends the query."""
 _TOO_LARGE, _TOO_SMALL, _NOTHING = "1.797693134862315807e308", "3e-324", "1e-400"
 """Decimals from which float64 is infinite; below which it is zero; below which memory reads none."""
+_DIGITS = "[+-]?[0-9]{1,40}"
+"""Texts that are read as whole numbers digit by digit, as in memory; others by way of float64, as there."""
+ABOVE_INT64 = 2.0**63
 
 
 def of_texts(texts: ir.StringColumn, backend: str) -> ir.FloatingColumn:
@@ -57,6 +61,42 @@ def of_decimals(cells: ir.DecimalColumn, backend: str) -> ir.FloatingColumn:
     if backend == "duckdb" and (precision is None or precision > _PRECISE):
         return cells.cast("string").cast("float64")  # its own cast rounds twice
     return cells.cast("float64")
+
+
+def whole_of_texts(texts: ir.StringColumn, backend: str) -> ir.IntegerColumn:
+    """Texts as whole numbers, null where they are none of 64 bits.
+
+    Args:
+        texts: *Sensitive*. Null where they stand for a missing value.
+        backend: Ibis's name of it.
+    """
+    digits = _only(texts, whole_match(texts, _DIGITS, backend))
+    exact = digits.try_cast("int64") if backend in TRIES_CASTS else _of_64_bits(digits.cast("decimal"))
+    return ibis.coalesce(exact, whole_of_reals(of_texts(texts, backend)))
+
+
+def whole_of_decimals(cells: ir.DecimalColumn, backend: str) -> ir.IntegerColumn:
+    """Decimals as whole numbers, null where they are none of 64 bits; not by way of float64, where two may be one."""
+    # DEVIATES: in memory 2**53 + 0.5 is 2**53, since a decimal with a fraction is a float64 there; here it is missing.
+    if backend not in TRIES_CASTS:
+        return _of_64_bits(ibis.ifelse(cells % 1 == 0, cells, ibis.null(cells.type())))
+    if cells.type().scale != 0:
+        # Cut off as it is, since its neighbor may have a digit too many for the type; Spark rests on remainders.
+        whole = cut_off(cells) == cells if backend == "duckdb" else cells % 1 == 0
+        cells = ibis.ifelse(whole, cells, ibis.null(cells.type()))
+    return cells.try_cast("int64")
+
+
+def whole_of_reals(reals: ir.FloatingColumn) -> ir.IntegerColumn:
+    """Finite reals as whole numbers, null where they are none of 64 bits."""
+    whole = (reals == floor(reals)) & (reals.abs() < exactly(ABOVE_INT64))
+    return ibis.ifelse(whole, reals, ibis.null("float64")).cast("int64")
+
+
+def _of_64_bits(whole: ir.DecimalColumn) -> ir.IntegerColumn:
+    """Whole decimals of PostgreSQL, whose cast ends the query where they have more bits; infinite ones have."""
+    low, high = (ibis.literal(str(end)).cast("decimal") for end in INT64)
+    return ibis.ifelse((whole >= low) & (whole <= high), whole, ibis.null(whole.type())).cast("int64")
 
 
 def finite(reals: ir.FloatingColumn, backend: str) -> ir.FloatingColumn:

@@ -2,8 +2,8 @@
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,20 @@ import ibis.expr.types as ir
 
 from synth.errors import MissingExtra, TableError
 from synth.stored.address import FORMS, Address, parsed
-from synth.stored.embedded import MEMORY_MB, embedded, engine_options, work_folder
-from synth.stored.faults import told
+from synth.stored.embedded import MEMORY_MB, embedded
+from synth.stored.faults import silent, told
+from synth.stored.headers import names_of, refuse_reserved
 from synth.stored.patience import patient
 from synth.stored.place import Place
 from synth.stored.table import StoredTable
-from synth.table.header import read_header
+from synth.table.reading import is_index
 
 LONGEST_LINE = 16 << 20
 """Bytes of a line of a CSV file at most."""
 ROWS, SLOT, FILE = "understudy_rows", "understudy_slot", "understudy_file"
 NUMBER = "file_row_number"
 """How DuckDB names the number of a row in its file."""
-_WIDEST = 1e38
+_WIDEST, _DUCKDB = 1e38, "duckdb://"
 
 
 @contextmanager
@@ -41,43 +42,66 @@ def open_table(text: str | Path, *, memory_mb: int = MEMORY_MB, threads: int | N
         TableError: there is no such table, or it cannot be reached; nothing was read.
     """
     address = parsed(str(text))
-    if address.url is not None:
-        with _reached(address, memory_mb, threads) as table:
-            yield table
-        return
-    with told(address.shown), embedded(memory_mb=memory_mb, threads=threads) as connection:
+    of_databases = _attached if str(address.url).startswith(_DUCKDB) else _reached
+    opened = _read if address.url is None else of_databases
+    with silent(), ExitStack() as stack:
+        # What goes wrong within the caller's block is the caller's, but for what is asked of the table there.
+        with told(address.shown):
+            table = stack.enter_context(opened(address, memory_mb, threads))
+        yield table
+
+
+@contextmanager
+def _read(address: Address, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
+    with embedded(memory_mb=memory_mb, threads=threads) as connection:
         yield _of_files(connection, address)
 
 
 @contextmanager
+def _attached(address: Address, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
+    """A database of DuckDB, to be read only, beside an engine's own: several addresses may name the same file."""
+    with embedded(memory_mb=memory_mb, threads=threads) as connection:
+        before = _databases(connection)
+        connection.attach(str(address.url).removeprefix(_DUCKDB), read_only=True)
+        (catalog,) = _databases(connection) - before
+        schema, name = _qualified(address)
+        rows = connection.table(name, database=(catalog, schema or connection.current_database))
+        refuse_reserved(rows.columns, address.shown)
+        yield StoredTable(Place(connection, address.shown, memory_mb, threads), _within_decimals(rows))
+
+
+def _databases(connection: Any) -> set[str]:
+    """The names of what is attached, which Ibis asks for in a way that DuckDB warns of."""
+    return {name for (name,) in connection.con.execute("SELECT database_name FROM duckdb_databases()").fetchall()}
+
+
+@contextmanager
 def _reached(address: Address, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
-    with told(address.shown), work_folder() as folder:
-        # DuckDB would spill rows to a folder beside the database, for all to read.
-        connection = _connected(address, engine_options(folder, memory_mb, threads))
-        try:
-            *schema, name = address.table.split(".", 1) if "." in address.table else [address.table]
-            rows = connection.table(name, database=schema[0] if schema else None)
-            rows = _within_decimals(rows) if connection.name == "duckdb" else rows
-            yield StoredTable(Place(connection, address.shown), rows)
-        finally:
+    connection = _connected(address)
+    try:
+        schema, name = _qualified(address)
+        rows = connection.table(name, database=schema)
+        refuse_reserved(rows.columns, address.shown)
+        yield StoredTable(Place(connection, address.shown, memory_mb, threads), rows)
+    finally:
+        with told(address.shown):
             connection.disconnect()
 
 
-def _connected(address: Address, options: Mapping[str, Any]) -> Any:
-    """Ibis's connection, in DuckDB one that only reads.
+def _qualified(address: Address) -> tuple[str | None, str]:
+    schema, dot, name = address.table.partition(".")
+    return (schema, name) if dot else (None, address.table)
 
-    Args:
-        address: of a database.
-        options: of an embedded engine.
+
+def _connected(address: Address) -> Any:
+    """Ibis's connection.
 
     Raises:
         MissingExtra: the libraries of the backend are not installed.
         TableError: Ibis knows no such backend.
     """
-    scheme, _, rest = str(address.url).partition("://")
+    scheme = str(address.url).partition("://")[0]
     try:
-        if scheme == "duckdb":
-            return ibis.duckdb.connect(rest, read_only=True, **options)
         return ibis.connect(patient(str(address.url)))
     except ImportError:
         reason: Exception = MissingExtra(
@@ -100,43 +124,29 @@ def _of_files(connection: Any, address: Address) -> StoredTable:
         options = {"auto_detect": False, "header": True, "delim": ",", "quote": '"', "escape": '"', "strict_mode": True}
         options["hive_partitioning"] = False
         options |= {"max_line_size": LONGEST_LINE, "buffer_size": 2 * LONGEST_LINE}
-        texts = dict.fromkeys(_names(address), "VARCHAR")
-        return StoredTable(place, connection.read_csv(files, table_name=ROWS, columns=texts, **options))
-    _names(address)
+        texts = dict.fromkeys(names_of(address), "VARCHAR")
+        # In a file of one column a blank line is no row, and two quotes are one; else blank lines are passed over.
+        rows = connection.read_csv(files, table_name=ROWS, columns=texts, allow_quoted_nulls=len(texts) > 1, **options)
+        return StoredTable(place, rows if len(texts) > 1 else rows.filter(rows[rows.columns[0]].notnull()))
+    names_of(address)
     options = {"table_name": ROWS, "filename": FILE, "hive_partitioning": False}
+    # DEVIATES: a time in milliseconds beyond 290,000 years ends the query, where dp.md would have it missing: DuckDB
+    # turns milliseconds into microseconds as it reads a file, and reads them in no other way.
     named = connection.read_parquet(files, **options)
     if any(name.lower() == NUMBER for name in named.columns):
         # DuckDB numbers rows in a column of this name only, and it is taken: rows have no slot.
-        return StoredTable(place, named.drop(FILE))
+        return StoredTable(place, _without_index(named.drop(FILE)))
     named = connection.read_parquet(files, **options, file_row_number=True)
     number = named[NUMBER].cast("string")
     folder = len(home.rstrip("/")) + 1
     # A row's slot: its number in its file, with the file's name in the folder where there are several.
     slot = number if len(files) == 1 else named[FILE].substr(folder) + ":" + number
-    return StoredTable(place, named.mutate(**{SLOT: slot}).drop(NUMBER, FILE), SLOT)
+    return StoredTable(place, _without_index(named.mutate(**{SLOT: slot}).drop(NUMBER, FILE)), SLOT)
 
 
-def _names(address: Address) -> tuple[str, ...]:
-    """The columns of files, all alike.
-
-    Raises:
-        TableError: a header cannot be read, or is not that of the first file, or DuckDB cannot tell its names apart.
-    """
-    first, *others = address.files
-    names = read_header(first)
-    if address.files[0].suffix.lower() != ".parquet" and any(read_header(other) != names for other in others):
-        raise TableError(
-            f"the table at {address.shown!r} cannot be read where it is stored: the files do not have the same "
-            "header; export them anew, all with the same columns in the same order"
-        )
-    alike = {name.casefold(): name for name in reversed(names)}
-    twice = next((name for name in names if alike[name.casefold()] != name or names.count(name) > 1), None)
-    if twice is not None:
-        raise TableError(
-            f"the table at {address.shown!r} cannot be read where it is stored: column={twice!r} has the name of "
-            "another but for its case, which DuckDB does not tell apart; rename one"
-        )
-    return names
+def _without_index(rows: ir.Table) -> ir.Table:
+    """Without the row numbers that pandas stores beside a table, as in memory."""
+    return rows.drop(*filter(is_index, rows.columns))
 
 
 def _within_decimals(rows: ir.Table) -> ir.Table:

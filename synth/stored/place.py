@@ -1,23 +1,25 @@
 """A connection to where a table is stored, and the few questions that are put there."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import sqlglot.expressions as sge
 from numpy.typing import NDArray
 
-from synth.stored.embedded import CATALOG
+from synth.stored.embedded import MEMORY_MB
 from synth.stored.faults import told
 
 Counted = NDArray[np.int64]
 _Rows = tuple[Sequence[Any], Any]
 """Columns of codes, and how many rows have each combination."""
-_N_ROWS = sge.Count(this=sge.Star()).as_("n_rows", quoted=True)
+N_ROWS = "n_rows"
+_COUNTED = sge.Count(this=sge.Star()).as_(N_ROWS, quoted=True)
 
 _SET = "understudy_set"
 """The column that tells which of several counts a row belongs to."""
@@ -30,10 +32,14 @@ class Place:
     Attributes:
         connection: Ibis's.
         shown: the address as messages may show it.
+        memory_mb: what an embedded engine may take that tables there need beside it.
+        threads: of such an engine; none: all cores.
     """
 
     connection: Any = field(repr=False)
     shown: str
+    memory_mb: int = MEMORY_MB
+    threads: int | None = None
 
     @property
     def backend(self) -> str:
@@ -77,18 +83,23 @@ class Place:
         if self.backend == "duckdb":  # it works out alike expressions once
             return asked
         # The offset keeps PostgreSQL from writing the inner query into the outer one.
-        inner = self.connection.compiler.to_sqlglot(asked).offset(0)
+        inner = self._compiled(asked).offset(0)
         return self.connection.sql(inner.sql(self.connection.dialect), schema=asked.schema())
 
-    def kept(self, codes: ir.Table) -> ir.Table:
+    def kept(self, codes: ir.Table, sizes: Iterable[int]) -> ir.Table:
         """The codes as they are read many times: written down where that is ours to do, else worked out in each scan.
 
         Args:
-            codes: *Sensitive*. Columns of small whole numbers.
+            codes: *Sensitive*. Columns of whole numbers.
+            sizes: how many codes each column has.
         """
         if self.backend != "duckdb":
             return self.written(codes)
-        return self.written(codes.mutate(**{name: codes[name].cast("uint16") for name in codes.columns}))
+        narrow = {
+            n: codes[n].cast("uint16" if size <= 1 << 16 else "int32")
+            for n, size in zip(codes.columns, sizes, strict=True)
+        }
+        return self.written(codes.mutate(**narrow))
 
     def written(self, rows: ir.Table) -> ir.Table:
         """Rows that are read many times: written down compressed in the embedded engine's own folder, in Spark's cache,
@@ -104,8 +115,7 @@ class Place:
             if self.backend == "pyspark":
                 self.connection.raw_sql(f"CACHE TABLE {name} AS {self.connection.compile(rows)}")
                 return self.connection.table(name)
-            # Elsewhere than in the engine's own database nothing may stay.
-            return self.connection.create_table(name, rows, temp=self.connection.current_catalog != CATALOG)
+            return self.connection.create_table(name, rows)
 
     def forget(self, rows: ir.Table) -> None:
         """Remove rows that were written down, before the connection ends and they with it.
@@ -127,12 +137,17 @@ class Place:
         """Whether rows can be written down there."""
         return self.backend in ("duckdb", "pyspark")
 
+    def _compiled(self, asked: ir.Table) -> Any:
+        """The query, as sqlglot has it."""
+        with told(self.shown):
+            return self.connection.compiler.to_sqlglot(asked)
+
     def _branches(self, codes: ir.Table, cliques: Sequence[Sequence[str]]) -> Iterator[_Rows]:
         """Counts of every clique, each by a grouping of its own within one query, which reads it as often.
 
         DuckDB counts small whole numbers in arrays, faster than it sets rows apart for several counts.
         """
-        inner = self.connection.compiler.to_sqlglot(codes).subquery("codes")
+        inner = self._compiled(codes).subquery("codes")
         width = max(map(len, cliques))
         branches = []
         for number, clique in enumerate(cliques):
@@ -140,31 +155,49 @@ class Place:
             padded = [*columns, *[sge.Null()] * (width - len(clique))]
             named = [column.as_(f"x{at}", quoted=True) for at, column in enumerate(padded)]
             which = sge.Literal.number(number).as_(_SET, quoted=True)
-            branches.append(sge.select(which, *named, _N_ROWS).from_(inner).group_by(*columns))
+            branches.append(sge.select(which, *named, _COUNTED).from_(inner).group_by(*columns))
         query = sge.union(*branches, distinct=False) if len(branches) > 1 else branches[0]
-        kinds = {_SET: "int32", **{f"x{at}": "uint16" for at in range(width)}, "n_rows": "int64"}
+        widest = dt.highest_precedence(codes[name].type() for clique in cliques for name in clique)
+        kinds = {_SET: "int32", **{f"x{at}": widest for at in range(width)}, N_ROWS: "int64"}
         found = self.fetch(self.connection.sql(query.sql(self.connection.dialect), schema=ibis.schema(kinds)))
         sets = found.column(_SET).to_numpy()
         for number, clique in enumerate(cliques):
             rows = found.filter(pa.array(sets == number))
-            yield [rows.column(f"x{at}") for at in range(len(clique))], rows.column("n_rows")
+            yield [rows.column(f"x{at}") for at in range(len(clique))], rows.column(N_ROWS)
 
     def _sets(self, codes: ir.Table, cliques: Sequence[Sequence[str]]) -> Iterator[_Rows]:
-        """Counts of every clique in one scan: a row for each combination of codes, null in the other columns."""
-        names = [name for name in codes.columns if any(name in clique for clique in cliques)]
-        inner = self.connection.compiler.to_sqlglot(self.apart(codes.select(*names))).subquery("codes")
-        columns = {name: sge.column(name, quoted=True) for name in names}
-        query = sge.select(*columns.values(), _N_ROWS).from_(inner)
-        sets = [sge.Tuple(expressions=[columns[name] for name in clique]) for clique in cliques]
-        query.set("group", sge.Group(grouping_sets=[sge.GroupingSets(expressions=sets)]))
-        kinds = ibis.schema({**{name: codes[name].type() for name in names}, "n_rows": "int64"})
-        found = self.fetch(self.connection.sql(query.sql(self.connection.dialect), schema=kinds))
+        """Counts of every clique in one scan."""
+        for clique, found in zip(cliques, self.in_one_scan(codes, cliques), strict=True):
+            yield [found.column(name) for name in clique], found.column(N_ROWS)
+
+    def in_one_scan(
+        self, rows: ir.Table, sets: Sequence[Sequence[str]], sums: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:  # fmt: skip
+        """How many rows have each combination of values of a few columns, and sums of others over these rows.
+
+        Args:
+            rows: *Sensitive*. Numbers; those that are summed are never null. Rows with a null in a column that they are
+                counted by are left out.
+            sets: columns that they are counted by together, no set twice.
+            sums: columns that are summed.
+
+        Yields:
+            For each set its columns, `n_rows` and the sums, in this order.
+        """
+        names = [name for name in rows.columns if any(name in by for by in sets)]
+        inner = self._compiled(self.apart(rows.select(*names, *sums))).subquery("rows")
+        columns = {name: sge.column(name, quoted=True) for name in (*names, *sums)}
+        summed = [sge.Sum(this=columns[name]).as_(f"sum_{name}", quoted=True) for name in sums]
+        query = sge.select(*(columns[name] for name in names), _COUNTED, *summed).from_(inner)
+        tuples = [sge.Tuple(expressions=[columns[name] for name in by]) for by in sets]
+        query.set("group", sge.Group(grouping_sets=[sge.GroupingSets(expressions=tuples)]))
+        kinds = {name: rows[name].type() for name in names} | {N_ROWS: "int64"} | {f"sum_{n}": "float64" for n in sums}
+        found = self.fetch(self.connection.sql(query.sql(self.connection.dialect), schema=ibis.schema(kinds)))
         present = np.array([found.column(name).is_valid().to_numpy() for name in names])
-        for clique in cliques:
-            # No code is null, so that a null tells columns that are not counted here.
-            here = (present == np.array([name in clique for name in names])[:, None]).all(axis=0)
-            rows = found.filter(pa.array(here))
-            yield [rows.column(name) for name in clique], rows.column("n_rows")
+        for by in sets:
+            # A null tells a column that is not counted by here; a row with one where it is belongs to no set.
+            here = (present == np.array([name in by for name in names])[:, None]).all(axis=0)
+            yield found.filter(pa.array(here)).select([*by, N_ROWS, *(f"sum_{name}" for name in sums)])
 
 
 def _filled(columns: Sequence[Any], n_rows: Any, clique: Sequence[str], sizes: Mapping[str, int]) -> Counted:

@@ -4,24 +4,34 @@ They are what `synth.table` makes of the same cells in memory where each is read
 unknown, or missing, and no row has a say in how another is read.
 """
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import ibis
 import ibis.expr.types as ir
 import numpy as np
 
-from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
+from synth.columns import INT64, BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
 from synth.domain import line
 from synth.domain.discretizer import MISSING, OTHER, Attribute, categories
-from synth.stored.functions import exactly, floor, floored, half_even, holds_nul, within
-from synth.stored.numbers import finite, of_decimals, of_texts
+from synth.schema import Schema
+from synth.stored.functions import exactly, floored, half_even, holds_nul, within
+from synth.stored.listed import number_of, place_in, value_at
+from synth.stored.numbers import (
+    ABOVE_INT64,
+    finite,
+    of_decimals,
+    of_texts,
+    whole_of_decimals,
+    whole_of_reals,
+    whole_of_texts,
+)
 from synth.stored.times import Moments, cannot, moments
 from synth.table.kinds import holds_whole_numbers
 
 _LARGEST_EXACT = 2.0**52
-_LARGEST_WHOLE = 2.0**63
+_BELOW_INT64 = ABOVE_INT64 - 1024
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,11 @@ class Reader:
 
     backend: str
     missing_texts: frozenset[str]
+
+    @classmethod
+    def of(cls, backend: str, schema: Schema) -> Self:
+        """The reader of a table that a schema describes."""
+        return cls(backend, frozenset({"", *schema.missing_values}))
 
     def places(self, cells: ir.Column, name: str, column: line.LineColumn) -> ir.FloatingColumn:
         """Where each cell lies on the line, within the bounds; null where it is missing or cannot be read.
@@ -69,12 +84,10 @@ class Reader:
         if isinstance(column, BooleanColumn):
             values, listed = self._truths(cells, name, column)
         elif holds_whole_numbers(column):
-            values, listed = self._whole_numbers(cells, name, known)
+            values, listed = self.rounded_wholes(cells, name), known
         else:
             values, listed = self._texts(cells, name, known)
-        branches = [(values.isnull(), _code(len(known) + 1))]
-        branches += [(values == value, _code(place)) for place, value in enumerate(listed) if value is not None]
-        return ibis.cases(*branches, else_=_code(len(known)))
+        return ibis.ifelse(values.isnull(), ibis.literal(len(known) + 1, "int32"), place_in(listed, values))
 
     def unlisted(self, cells: ir.Column, name: str, column: CategoricalColumn) -> ir.Column:
         """The value of each cell of a column whose categories are to be measured; null where it is missing."""
@@ -87,41 +100,40 @@ class Reader:
             if not kind.is_string():
                 raise cannot(name, kind, "texts to be measured")
             return self.present(cells)
-        low, high = column.limits
-        if kind.is_integer():
-            return within(cells, low, high).cast("int64")
-        reals = self.reals(cells, name)
-        whole = ibis.ifelse(
-            (reals == floor(reals)) & (reals.abs() < exactly(_LARGEST_WHOLE)), reals, ibis.null("float64")
-        )
-        return within(whole.cast("int64"), low, high)
+        return within(self.wholes(cells, name), *column.limits)
 
-    def _truths(self, cells: ir.Column, name: str, column: BooleanColumn) -> tuple[ir.Column, list[Any]]:
+    def _truths(self, cells: ir.Column, name: str, column: BooleanColumn) -> tuple[ir.Column, Sequence[Any]]:
         """Cells in which whatever is neither true nor false is missing, and what false and true are there."""
         kind = cells.type()
         if kind.is_string():
-            known = list(column.tokens)
-            return ibis.ifelse(cells.isin(known), cells, ibis.null("string")), known
+            return ibis.ifelse(cells.isin(list(column.tokens)), cells, ibis.null("string")), column.tokens
         if kind.is_boolean():
             return cells, [False, True]
         reals = self.reals(cells, name)
-        return ibis.ifelse(reals.isin([0.0, 1.0]), reals, ibis.null("float64")), [exactly(0.0), exactly(1.0)]
+        return ibis.ifelse(reals.isin([0.0, 1.0]), reals, ibis.null("float64")), [0.0, 1.0]
 
-    def _whole_numbers(self, cells: ir.Column, name: str, known: tuple[Any, ...]) -> tuple[ir.Column, list[Any]]:
+    def rounded_wholes(self, cells: ir.Column, name: str) -> ir.IntegerColumn:
+        """Cells as whole numbers of 64 bits, rounded and cut off where they are others; null where they are no number.
+
+        Raises:
+            TableError: this type is no number.
+        """
         if cells.type().is_integer():
-            return cells, list(known)
-        return half_even(self.reals(cells, name)), [exactly(float(category)) for category in known]
+            return _of_64_bits(cells, beyond=INT64[1])
+        near = _clip(half_even(self.reals(cells, name)), -ABOVE_INT64, _BELOW_INT64).cast("int64")
+        return ibis.coalesce(self.wholes(cells, name), near)
 
-    def _texts(self, cells: ir.Column, name: str, known: tuple[Any, ...]) -> tuple[ir.Column, list[Any]]:
+    def _texts(self, cells: ir.Column, name: str, known: tuple[Any, ...]) -> tuple[ir.Column, Sequence[Any]]:
         kind = cells.type()
         if kind.is_string():
-            return self.present(cells), list(known)
+            return self.present(cells), known
         if kind.is_boolean():
             return cells, [{"False": False, "True": True}.get(text) for text in known]
-        numbers = [_number_of(text) for text in known]
+        numbers = [number_of(text) for text in known]
         if kind.is_integer():
-            return cells, [number if isinstance(number, int) else None for number in numbers]
-        return self.reals(cells, name), [None if number is None else exactly(number) for number in numbers]
+            whole = [number if isinstance(number, int) else None for number in numbers]
+            return self.rounded_wholes(cells, name), whole
+        return self.reals(cells, name), numbers
 
     def present(self, texts: ir.StringColumn) -> ir.StringColumn:
         """Texts, null where they stand for a missing value, or hold a NUL, which no reader takes for a text."""
@@ -144,6 +156,19 @@ class Reader:
         if not kind.is_numeric():
             raise cannot(name, kind, "a number")
         return finite(cells.cast("float64"), self.backend) if kind.is_floating() else cells.cast("float64")
+
+    def wholes(self, cells: ir.Column, name: str) -> ir.IntegerColumn:
+        """Cells as whole numbers of 64 bits, null where they are none: rounded or cut off, one would be another.
+
+        Raises:
+            TableError: this type is no number.
+        """
+        kind: Any = cells.type()
+        if kind.is_integer():
+            return _of_64_bits(cells, beyond=None)
+        if kind.is_string():
+            return whole_of_texts(self.present(cells), self.backend)
+        return whole_of_decimals(cells, self.backend) if kind.is_decimal() else whole_of_reals(self.reals(cells, name))
 
     def moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Moments:
         """Cells as times.
@@ -178,7 +203,7 @@ def code_of(found: ir.NumericColumn, attribute: Attribute) -> ir.IntegerColumn:
         attribute: gives cells and the codes that they are merged into.
     """
     if attribute.edges is None:
-        return _looked_up(found, attribute.group)
+        return value_at(attribute.group.tolist(), found)
     codes = _between(found, attribute.edges, attribute.group[:OTHER], 0, attribute.n_cells - 3)
     return ibis.ifelse(found.isnull(), _code(int(attribute.group[MISSING])), codes)
 
@@ -186,12 +211,7 @@ def code_of(found: ir.NumericColumn, attribute: Attribute) -> ir.IntegerColumn:
 def cell_of(found: ir.FloatingColumn, edges: np.ndarray) -> ir.IntegerColumn:
     """The cell between edges that every place lies in, those beyond in the outermost; null where it is missing."""
     cells = _between(found, edges, np.arange(len(edges) - 1), 0, len(edges) - 2)
-    return ibis.ifelse(found.isnull(), ibis.null("int16"), cells)
-
-
-def _looked_up(members: ir.NumericColumn, group: np.ndarray) -> ir.IntegerColumn:
-    branches = [(members == place, _code(int(code))) for place, code in enumerate(group[:-1])]
-    return ibis.cases(*branches, else_=_code(int(group[-1])))
+    return ibis.ifelse(found.isnull(), ibis.null("int32"), cells)
 
 
 def _between(found: ir.NumericColumn, edges: np.ndarray, codes: np.ndarray, low: int, high: int) -> Any:
@@ -207,6 +227,13 @@ def _between(found: ir.NumericColumn, edges: np.ndarray, codes: np.ndarray, low:
     )
 
 
+def _of_64_bits(cells: ir.IntegerColumn, beyond: int | None) -> ir.IntegerColumn:
+    """Whole numbers of 64 bits; `beyond` for unsigned ones that have more."""
+    kind: Any = cells.type()
+    held = ibis.ifelse(cells > INT64[1], ibis.literal(beyond, kind), cells) if kind.is_uint64() else cells
+    return held.cast("int64")
+
+
 def _clip(found: Any, low: Any, high: Any) -> Any:
     """Within the bounds; null where it was."""
     least, most = (exactly(end) if isinstance(low, float) else ibis.literal(end, "int64") for end in (low, high))
@@ -214,17 +241,4 @@ def _clip(found: Any, low: Any, high: Any) -> Any:
 
 
 def _code(code: int) -> ir.IntegerScalar:
-    return ibis.literal(code, "int16")
-
-
-def _number_of(text: str) -> int | float | None:
-    """The number that is written like this in memory; none where no number is."""
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        whole = float(number).is_integer() and abs(number) < _LARGEST_WHOLE
-        if str(number) == text and math.isfinite(number) and whole == (kind is int):
-            return number
-    return None
+    return ibis.literal(code, "int32")

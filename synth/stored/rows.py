@@ -50,8 +50,9 @@ class StoredRows:
         """How many values are in each cell of each attribute; shapes (n_cells,)."""
         for attribute in attributes:
             cells = self.rows[attribute.name]
+            read = self.read(cells, attribute)  # refuses a type that cannot be read, and that may not be countable
             if self.place.number(cells.approx_nunique()) > MANY_VALUES:
-                places = self.place.apart(self.rows.select(x=self._read(cells, attribute)))
+                places = self.place.apart(self.rows.select(x=read))
                 codes = places.select(cell=code_of(places["x"], attribute.fine))
                 yield next(self.place.counts(codes, [["cell"]], {"cell": attribute.n_cells}))
             else:
@@ -60,17 +61,18 @@ class StoredRows:
     def coded(self, discretizer: Discretizer) -> StoredCounts:
         """The rows in the codes of a discretizer."""
         attributes = discretizer.attributes
-        read = {f"x{index}": self._read(self.rows[a.name], a) for index, a in enumerate(attributes)}
+        read = {f"x{index}": self.read(self.rows[a.name], a) for index, a in enumerate(attributes)}
         places = self.place.apart(self.rows.select(**read))
         codes = {f"c{index}": code_of(places[f"x{index}"], a) for index, a in enumerate(attributes)}
-        return StoredCounts(discretizer.sizes, self.place.kept(places.select(**codes)), self.place)
+        kept = self.place.kept(places.select(**codes), discretizer.sizes.values())
+        return StoredCounts(discretizer.sizes, kept, self.place)
 
     def rows_per_entity(self) -> Counted:
         """How many entities have 1, 2, ... rows; shape (k,), or longer where contributions are not bounded."""
         entities = self.rows.group_by(OWNER).agg(n=self.rows.count())
         found = self.place.fetch(entities.group_by("n").agg(n_entities=entities.count()))
         most = max([self.schema.max_rows_per_unit, *found.column(0).to_pylist()])
-        return _filled(found, most + 1)[1:]
+        return _by_number(found, most + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
         """How often each present value of a column of categories occurs; every one of them comes here."""
@@ -91,10 +93,18 @@ class StoredRows:
     @property
     def reader(self) -> Reader:
         """How its cells are read."""
-        return Reader(self.place.backend, frozenset({"", *self.schema.missing_values}))
+        return Reader.of(self.place.backend, self.schema)
 
-    def _read(self, cells: Any, attribute: Attribute) -> Any:
-        """Where cells lie on the line, or the numbers of their categories."""
+    def read(self, cells: ir.Column, attribute: Attribute) -> Any:
+        """Where cells lie on the line, null where they are missing, or the numbers of their categories.
+
+        Args:
+            cells: *Sensitive*. Of the column, or values of it.
+            attribute: names the column and its kind.
+
+        Raises:
+            TableError: their type cannot be read as that kind; nothing was read.
+        """
         column = attribute.column
         if isinstance(column, CategoricalColumn | BooleanColumn):
             return self.reader.members(cells, attribute.name, column)
@@ -103,11 +113,10 @@ class StoredRows:
     def _by_value(self, attribute: Attribute) -> Counted:
         """Counts of cells by counts of distinct values: only these are read as cells."""
         values = self._counted(self.rows.select(value=self.rows[attribute.name]))
-        places = self.place.apart(values.select(x=self._read(values["value"], attribute), n=values["n"]))
+        places = self.place.apart(values.select(x=self.read(values["value"], attribute), n=values["n"]))
         cells = places.select(cell=code_of(places["x"], attribute.fine), n=places["n"])
-        return _filled(
-            self.place.fetch(cells.group_by("cell").agg(n=cells["n"].sum().cast("int64"))), attribute.n_cells
-        )
+        found = self.place.fetch(cells.group_by("cell").agg(n=cells["n"].sum().cast("int64")))
+        return _by_number(found, attribute.n_cells)
 
     def _counted(self, values: ir.Table) -> ir.Table:
         """How often each value occurs; texts by their bytes, since a collation may take different ones for one another.
@@ -120,7 +129,8 @@ class StoredRows:
         return by_bytes.group_by("digest").agg(value=by_bytes["value"].min(), n=by_bytes.count()).drop("digest")
 
 
-def _filled(found: Any, size: int) -> Counted:
+def _by_number(found: Any, size: int) -> Counted:
+    """The counts of numbers below `size`, those that none has among them; the numbers come first, then the counts."""
     made = np.zeros(size, dtype=np.int64)
     made[found.column(0).to_numpy().astype(np.int64)] = found.column(1).to_numpy()
     return made

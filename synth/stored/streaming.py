@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain.discretizer import Attribute, Discretizer
-from synth.stored.faults import told
+from synth.domain.discretizer import Discretizer
+from synth.stored.faults import each_told, told
 from synth.stored.place import Place
 from synth.stored.rows import OWNER, StoredRows
 from synth.transforms.columns import CHUNK_ROWS
@@ -97,15 +96,8 @@ class _Starts:
 
 def _read(rows: StoredRows, discretizer: Discretizer, **more: Any) -> ir.Table:
     """Places and cells of the columns, x0, x1, ...; null where a place is missing."""
-    found = {f"x{index}": _column(rows, attribute) for index, attribute in enumerate(discretizer.attributes)}
+    found = {f"x{i}": rows.read(rows.rows[attr.name], attr) for i, attr in enumerate(discretizer.attributes)}
     return rows.rows.select(**found, **more)
-
-
-def _column(rows: StoredRows, attribute: Attribute) -> Any:
-    cells, column = rows.rows[attribute.name], attribute.column
-    if isinstance(column, CategoricalColumn | BooleanColumn):
-        return rows.reader.members(cells, attribute.name, column)
-    return rows.reader.places(cells, attribute.name, column)
 
 
 def _blocks(place: Place, asked: ir.Table) -> Iterator[NDArray[np.float64]]:
@@ -131,7 +123,7 @@ def _batches(place: Place, asked: ir.Table) -> Iterator[pa.RecordBatch]:
             found = _of_partitions(place, asked)
         else:
             found = _first_drawn(iter(place.connection.to_pyarrow_batches(asked, chunk_size=CHUNK_ROWS)))
-        yield from (batch for batch in found if batch.num_rows)
+    yield from (batch for batch in each_told(found, place.shown) if batch.num_rows)
 
 
 def _first_drawn(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,14 +10,14 @@ import ibis.expr.types as ir
 from synth.errors import TableError, nearest
 from synth.schema import Schema
 from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
-from synth.stored.functions import exactly, floor, matches, md5, one_text
+from synth.stored.functions import md5, one_text
+from synth.stored.headers import refuse_reserved
 from synth.stored.place import Place
 from synth.stored.reading import Reader
 from synth.stored.rows import OWNER, StoredRows
 from synth.table.kinds import holds_whole_numbers
 
 _HASH, _RANK = "understudy_hash", "understudy_rank"
-_WHOLE = "^[+-]?[0-9]{1,18}$"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,14 @@ class StoredTable:
         """The rows as a private fit reads them: cell by cell, at most k of each entity.
 
         Which rows of an entity stay depends on these rows alone: each is ranked by a keyed hash of its entity and its
-        content. The key comes from the operating system.
+        content, as it is written. The key comes from the operating system.
         """
         self.check(schema)
         if schema.entity is None:
             return self.whole(schema)
-        key, content = os.urandom(16).hex(), [self.text(name, schema) for name in schema.kept]
+        key, content = os.urandom(16).hex(), [self._written_as(name) for name in schema.kept]
         owned = self._owned(schema.entity, schema, key)
-        owned = owned.mutate(**{_HASH: md5(_joined([ibis.literal(key), *content]))})
+        owned = owned.mutate(**{_HASH: md5(_set_apart([ibis.literal(key), *content]))})
         owned = owned.filter(owned[OWNER].notnull())
         rank = ibis.row_number().over(group_by=owned[OWNER], order_by=owned[_HASH])
         bounded = owned.mutate(**{_RANK: rank})
@@ -71,11 +71,12 @@ class StoredTable:
         return self.rows.mutate(**{OWNER: md5(ibis.literal(key) + self.text(entity, schema))})
 
     def check(self, schema: Schema) -> None:
-        """Refuse a table that lacks a column of the schema.
+        """Refuse a table that lacks a column of the schema, or has one that would be taken for another.
 
         Raises:
-            TableError: it does; nothing was read.
+            TableError: it does, or has; nothing was read.
         """
+        refuse_reserved((name for name in self.rows.columns if name != self.slot), self.place.shown)
         known = [name for name in self.rows.columns if name not in (self.slot, *schema.columns)]
         for name in schema.kept:
             if name not in self.rows.columns:
@@ -113,21 +114,18 @@ class StoredTable:
     def text(self, name: str, schema: Schema) -> Any:
         """Cells of a column as text, null where they are missing."""
         cells, column = self.rows[name], schema.columns.get(name)  # none for the slot
-        reader = Reader(self.place.backend, frozenset({"", *schema.missing_values}))
-        if column is None or not holds_whole_numbers(column) or cells.type().is_integer():
-            return reader.present(one_text(cells, self.place.backend))
-        # A whole number has one name, however it is written.
-        if cells.type().is_string():
-            cells = reader.present(cells)
-            whole = ibis.ifelse(matches(cells, _WHOLE), cells, ibis.null("string"))
-        else:
-            reals = reader.reals(cells, name)
-            held = (reals == floor(reals)) & (reals.abs() < exactly(2.0**63))
-            whole = ibis.ifelse(held, reals, ibis.null("float64"))
-        return whole.cast("int64").cast("string")
+        reader = Reader.of(self.place.backend, schema)
+        if column is not None and holds_whole_numbers(column):
+            # A whole number has one name, however it is written.
+            return reader.wholes(cells, name).cast("string")
+        text = self._written_as(name)
+        return reader.present(text) if cells.type().is_string() else text
+
+    def _written_as(self, name: str) -> Any:
+        return one_text(self.rows[name], self.place.backend)
 
 
-def _joined(texts: list[Any]) -> Any:
+def _set_apart(texts: list[Any]) -> Any:
     """Texts one after the other, so that no other texts give the same."""
     parts = [ibis.coalesce(text.length().cast("string") + ":" + text, "-") for text in texts]
     joined = parts[0]

@@ -12,7 +12,6 @@ from synth.columns import Column, IdentifierColumn
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.stored.cell_faults import Looked, look
-from synth.stored.functions import matches
 from synth.stored.reading import Reader
 from synth.stored.table import StoredTable
 from synth.table.conforming import Violation, of_names
@@ -21,7 +20,6 @@ from synth.table.kinds import holds_whole_numbers
 
 COLUMNS_A_SCAN = 16
 """Columns whose faults one scan counts."""
-_WHOLE = "^[+-]?[0-9]{1,18}$"
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def counted_faults(table: StoredTable, schema: Schema) -> dict[str, ColumnFaults
 
 def looked(table: StoredTable, schema: Schema) -> dict[str, Looked]:
     """Which cells have which fault, repeated identifiers among them."""
-    reader = reader_of(table, schema)
+    reader = Reader.of(table.place.backend, schema)
     found = {}
     for name in schema.kept:
         seen = look(table.rows[name], name, schema.columns[name], reader)
@@ -106,11 +104,6 @@ def later(table: StoredTable, own: Any) -> ir.BooleanColumn:
     return ~own.isnull() & (place > 0)  # noqa: PD003 (of Ibis)
 
 
-def reader_of(table: StoredTable, schema: Schema) -> Reader:
-    """How the cells of a table are read."""
-    return Reader(table.place.backend, frozenset({"", *schema.missing_values}))
-
-
 def is_key(name: str, schema: Schema) -> bool:
     """Whether a column is an identifier that names rows, so that it may not repeat."""
     return isinstance(schema.columns[name], IdentifierColumn) and name != schema.entity
@@ -121,16 +114,11 @@ def own_values(cells: ir.Column, column: Column, reader: Reader) -> Any:
     kind: Any = cells.type()
     if not holds_whole_numbers(column):
         return reader.present(cells) if kind.is_string() else cells
-    if kind.is_integer():
-        return cells
-    if kind.is_string():
-        texts = reader.present(cells)
-        return ibis.ifelse(matches(texts, _WHOLE), texts, ibis.null("string")).cast("int64")
-    return reader.reals(cells, "") if kind.is_numeric() else ibis.null("int64")
+    return reader.wholes(cells, "") if kind.is_string() or kind.is_numeric() else ibis.null("int64")
 
 
 def _counted(table: StoredTable, schema: Schema, names: list[str]) -> dict[str, ColumnFaults]:
-    reader = reader_of(table, schema)
+    reader = Reader.of(table.place.backend, schema)
     seen = {name: look(table.rows[name], name, schema.columns[name], reader) for name in names}
     flags = dict(_named(seen))
     repeated = {name: f"r{place}" for place, name in enumerate(names) if is_key(name, schema)}

@@ -1,7 +1,9 @@
 """Tables that memory does not hold, in files that are mapped into it.
 
 The files have no name: nobody else can open them, and they are gone with the last array that is read from them, or with
-the process, however that ends.
+the process, however that ends. Where a file system has none without a name, they have one that their owner alone can
+open until it is removed, at once and before anything is written: a process that is killed in between leaves an empty
+file.
 """
 
 import math
@@ -32,7 +34,7 @@ class Disk:
     """A folder on whose disk arrays are kept.
 
     Attributes:
-        folder: it exists; nothing in it has a name at any time.
+        folder: it exists; what is written there has no name.
     """
 
     folder: Path

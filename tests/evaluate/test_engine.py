@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import signal
 import threading
@@ -14,7 +15,7 @@ from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_reading import evaluation_from
 from evaluate.tables import Measurement, Tables
-from synth.errors import SchemaError, TableError
+from synth.errors import PlaceError, SchemaError, TableError
 from synth.schema import Schema, build_schema
 
 SCHEMA = build_schema(
@@ -221,6 +222,45 @@ def test_a_deadline_stops_code_that_catches_every_exception() -> None:
 
     with pytest.raises(OutOfTimeError), deadline(0.2):
         stubborn()
+
+
+def test_what_a_driver_makes_of_the_alarm_is_the_end_of_the_time_too() -> None:
+    with pytest.raises(OutOfTimeError), deadline(0.1):
+        try:
+            time.sleep(5.0)
+        except KeyboardInterrupt:  # as a driver that then cancels its query
+            raise RuntimeError("query interrupted") from None
+
+
+def test_half_a_result_of_a_library_that_swallows_the_alarm_does_not_count() -> None:
+    with pytest.raises(OutOfTimeError), deadline(0.1), contextlib.suppress(KeyboardInterrupt):
+        time.sleep(5.0)
+
+
+def test_the_alarm_does_not_ring_into_what_is_done_about_it() -> None:
+    done = []
+    with pytest.raises(OutOfTimeError), deadline(0.1):
+        try:
+            time.sleep(5.0)
+        finally:
+            time.sleep(1.2)  # as a driver that waits for its query to be cancelled; the alarm repeats meanwhile
+            done.append(True)
+    assert done
+
+
+def test_the_interrupt_of_a_user_stays_one_within_a_deadline() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(KeyboardInterrupt), deadline(60.0):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGALRM) == before
+
+
+def test_a_place_that_gives_out_is_no_failure_of_a_measure() -> None:
+    def given_out() -> int:
+        raise PlaceError("the disk is full")
+
+    with pytest.raises(PlaceError, match="disk"):
+        engine.attempted("acme", given_out)
 
 
 def test_the_package_says_which_distribution_it_is_from() -> None:

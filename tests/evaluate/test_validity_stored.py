@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import validity
+from evaluate import validity, validity_stored
 from evaluate.tables import Tables
 from evaluate.validity_stored import measure_stored
 from synth.schema import build_schema
@@ -132,3 +132,23 @@ def test_texts_are_judged_as_in_memory(tmp_path: Path) -> None:
     here = validity.measure(replace(tables, offered=read_table(tmp_path / "rows.csv")))
     with open_table(tmp_path / "rows.csv") as stored:
         _agree(here, measure_stored(tables, stored))
+
+
+def test_many_values_without_their_form_are_judged_as_in_memory(put: Any) -> None:  # noqa: F811
+    tables = _tables(None)
+    rows = _rows(5_300)[list(tables.declared.kept)]
+    rows.loc[:5_200, "mail"] = [f"no mail {i}" for i in range(5_201)]
+    here = validity.measure(replace(tables, offered=rows))
+    assert min(e.value for e in here.estimates if e.subject == ("mail",)) == pytest.approx(99 / 5_300)
+    _agree(here, measure_stored(tables, put(rows).stored))
+
+
+def test_shapes_of_some_rows_say_of_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, rows = _tables("who"), _rows(200)
+    rows["price"], rows["tax"] = 95.0, 9.5
+    rows.to_parquet(tmp_path / "rows.parquet")
+    monkeypatch.setattr(validity_stored, "SHOWN_ROWS", 50)
+    with open_table(tmp_path / "rows.parquet") as stored:
+        law = measure_stored(tables, stored).figures["validity"]["constraints"][0]
+    assert law["n_broken"] > 50 and sum(shown["n"] for shown in law["shapes"]) <= 50
+    assert all(shown["shape"].startswith("among 50 of them: ") for shown in law["shapes"])

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from evaluate.catalog import GATEABLE
-from evaluate.finding import NEVER_WAIVED
+from evaluate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding_of
 from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Estimate, Failure, SelfTest
 from evaluate.verdict import Verdict, judge
@@ -248,3 +248,29 @@ def test_two_waivers_of_the_same_rule_are_refused() -> None:
     one = waiver(LOWER, LAST).model_dump(mode="json")
     with pytest.raises(JobError, match="keep one"):
         build_waivers({"waivers": [one, {**one, "until": "2027-01-01"}]})
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "outcome"),
+    [
+        (0.50, 0.52, 0.54, "PASS"),
+        (0.61, 0.61, 0.61, "FAIL"),
+        (0.50, 0.55, 0.62, "INCONCLUSIVE"),
+        (None, 0.1, None, "INCONCLUSIVE"),
+    ],
+)
+def test_a_finding_says_once_on_which_samples_its_number_rests(
+    low: float | None, value: float, high: float | None, outcome: str
+) -> None:
+    rule = Rule(measure=LOWER, limit=LIMIT, why="because")
+    said = "on seeded samples: 100 of 900 training rows"
+    for note, searched in ((f"of few; {said}", True), (f"{said}; {UNSEARCHED} (9% of the rows).", False)):
+        measured = Estimate(LOWER, value, 1_000, "lower", low=low, high=high, note=note)
+        finding = finding_of(Candidate("t", (measured,)), rule)
+        assert finding.outcome == outcome
+        assert finding.reason.count(said) == 1 and finding.reason.endswith(("rows.", "rows)."))
+        # More targets are the remedy only where all was searched.
+        assert (finding.n_needed is not None) == (low == 0.50 and outcome == "INCONCLUSIVE" and searched)
+        assert (SEARCH_MORE in finding.reason) == (low == 0.50 and outcome == "INCONCLUSIVE" and not searched)
+    whole = finding_of(Candidate("t", (Estimate(LOWER, value, 1_000, "lower", low=low, high=high),)), rule)
+    assert "Measured" not in whole.reason

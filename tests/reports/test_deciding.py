@@ -69,6 +69,27 @@ def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
     assert (NEVER in said) == (NEVER in answer)
 
 
+@pytest.mark.parametrize(
+    ("measure", "n", "n_needed", "larger"),
+    [
+        ("utility.gap.linear", 500, 600, True),
+        ("utility.queries.excess", 500, 600, True),
+        ("privacy.personal", 500, 600, True),
+        ("privacy.membership.auc", 500, 600, True),
+        ("utility.gap.linear", 500, 30_000, False),
+        ("utility.gap.linear", 500, 6_000, False),
+    ],
+)
+def test_of_a_number_on_samples_larger_ones_are_the_remedy_where_the_table_has_the_rows(
+    measure: str, n: int, n_needed: int, larger: bool
+) -> None:
+    whole = found(measure, n, n_needed)
+    assert whole.estimate is not None and "sample_rows" not in deciding(whole, REAL)
+    part = replace(whole, estimate=replace(whole.estimate, note="x; on seeded samples: 100 of 4,265 training rows"))
+    assert ("a larger sample_rows draws more" in deciding(part, REAL)) == larger
+    assert (NEVER in deciding(part, REAL)) != larger
+
+
 def test_nothing_is_said_where_no_number_of_rows_is_named_or_the_real_table_is_unknown() -> None:
     assert deciding(found("columns.tvd.excess", 2_101, None), REAL) == ""
     assert deciding(replace(found("validity.rows", 9, 10), estimate=None), REAL) == ""

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import EngineOption, OutFile, SchemaFile, SeedOption, console_of
+from understudy.cli.options import (
+    EngineOption,
+    MemoryOption,
+    OutFile,
+    SchemaFile,
+    SeedOption,
+    ThreadsOption,
+    console_of,
+)
 from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
 if TYPE_CHECKING:
@@ -75,7 +83,19 @@ def evaluate(  # noqa: PLR0913 - options of the command line
             "--shadow-models", min=4, max=1000, help="Attack with so many models fitted as --model was; none: do not."
         ),
     ] = None,
+    sample_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--sample-rows",
+            min=100,
+            help="Where tables stay stored: rows of either real side that attacks and models are given at most, and "
+            "five times as many synthetic ones.",
+            show_default="100000",
+        ),
+    ] = None,
     engine: EngineOption = None,
+    memory_mb: MemoryOption = None,
+    threads: ThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
@@ -87,7 +107,8 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     asked = tuple(measure or ()) or None
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
-        parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), engine,
+        parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), engine, sample_rows, memory_mb,
+        threads,
     )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)
@@ -223,11 +244,13 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
-    """The policy table, the reasons of what did not pass, who answers for it, the self-tests, and the verdict last."""
+    """The policy table, the reasons of what did not pass or rests on samples, who answers, self-tests, the verdict."""
+    from evaluate.finding import sampled
+
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
     console.table(("outcome", "rule", "estimate [95%]"), rows)
     for finding in verdict.findings:
-        if finding.outcome != "PASS":
+        if finding.outcome != "PASS" or sampled(finding.estimate):
             console.say(f"{finding.rule.measure}: {finding.outcome}. {finding.reason}{_answer(finding)}")
     for check in verdict.checks:
         if check.outcome != "came out":

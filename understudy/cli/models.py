@@ -8,10 +8,12 @@ import typer
 
 from understudy.cli.options import (
     EngineOption,
+    MemoryOption,
     OutFolder,
     SchemaFile,
     SeedOption,
     StoredTable,
+    ThreadsOption,
     console_of,
     parameters_of,
 )
@@ -46,6 +48,8 @@ def split(  # noqa: PLR0913 - options of the command line
     ] = False,
     clamp: Clamp = False,
     engine: EngineOption = None,
+    memory_mb: MemoryOption = None,
+    threads: ThreadsOption = None,
 ) -> int:
     """Split a table into train and holdout, whole entities on one side, by keyed hash."""
     from synth.output import check_new_folder
@@ -56,8 +60,9 @@ def split(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     check_new_folder(out)
     cut = Cut(holdout_share, seed, stratified, _outside(clamp))
+    place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
     with console.stage("split"):
-        train, holdout = part(find_table(table, engine=engine), read_schema(schema), cut, out)
+        train, holdout = part(place, read_schema(schema), cut, out)
     console.say(f"Train and holdout: {train}, {holdout}")
     console.result({"train": str(train), "holdout": str(holdout)})
     return 0
@@ -95,6 +100,8 @@ def fit(  # noqa: PLR0913 - options of the command line
         ),
     ] = None,
     engine: EngineOption = None,
+    memory_mb: MemoryOption = None,
+    threads: ThreadsOption = None,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from synth.generators.registry import generator
@@ -104,7 +111,8 @@ def fit(  # noqa: PLR0913 - options of the command line
     from understudy.real_table import find_table
 
     console = console_of(ctx)
-    chosen, place = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table, engine=engine)
+    chosen = generator(name, **parameters_of(parameters or [], epsilon, delta))
+    place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
     planned = plan_fit(chosen, place, read_schema(schema), out, outside=_outside(clamp), ledger=ledger, place=training)
     for sentence in planned.warnings:
         console.warn(sentence)

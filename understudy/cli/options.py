@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from understudy.console import Console
+from understudy.real_table import LEAST_MEMORY_MB, MEMORY_MB, is_address
 from understudy.seeds import MAX_SEED
 
 
@@ -16,8 +17,8 @@ def a_file(text: str) -> Path:
     Raises:
         BadParameter: it is a folder, or the address of a database, which is not shown: it may hold a password.
     """
-    if "://" in text or Path(text).is_dir():
-        what = "an address" if "://" in text else "a folder"
+    if is_address(text) or Path(text).is_dir():
+        what = "an address" if is_address(text) else "a folder"
         raise typer.BadParameter(f"only a file can be read here, and this is {what}; name a file of sampled rows")
     return Path(text)
 
@@ -37,6 +38,18 @@ EngineOption = Annotated[
         help="memory reads a file whole; stored reads it where it is, as folders and databases always are.",
         show_default="memory for a file",
     ),
+]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-mb",
+        min=LEAST_MEMORY_MB,
+        help="What the embedded engine of stored files may take.",
+        show_default=str(MEMORY_MB),
+    ),
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Of the embedded engine.", show_default="all cores")
 ]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.", show_default=False)]

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import EngineOption, OutFile, SchemaFile, StoredTable, Table, a_file, console_of
+from understudy.cli.options import (
+    EngineOption,
+    MemoryOption,
+    OutFile,
+    SchemaFile,
+    StoredTable,
+    Table,
+    ThreadsOption,
+    a_file,
+    console_of,
+)
 from understudy.exit_codes import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
@@ -141,7 +151,14 @@ def declare(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def check(ctx: typer.Context, table: StoredTable, schema: SchemaFile, engine: EngineOption = None) -> int:
+def check(
+    ctx: typer.Context,
+    table: StoredTable,
+    schema: SchemaFile,
+    engine: EngineOption = None,
+    memory_mb: MemoryOption = None,
+    threads: ThreadsOption = None,
+) -> int:
     """Say what of a table does not fit its schema. The exit code is 2 where anything does not."""
     from synth.errors import TableError
     from synth.schema_file import read_schema
@@ -149,7 +166,7 @@ def check(ctx: typer.Context, table: StoredTable, schema: SchemaFile, engine: En
     from understudy.real_table import find_table
 
     console = console_of(ctx)
-    read, place = read_schema(schema), find_table(table, engine=engine)
+    read, place = read_schema(schema), find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
     with console.stage("check"):
         found = violations_in(place, read)
     said = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]

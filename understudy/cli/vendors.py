@@ -7,6 +7,7 @@ import typer
 
 from understudy.cli.options import OutFolder, SchemaFile, SeedOption, a_file, console_of
 from understudy.cli.signing import SignKey, signer_of
+from understudy.real_table import is_address
 
 if TYPE_CHECKING:
     from understudy.console import Console
@@ -29,7 +30,7 @@ def a_delivery(text: str) -> Path:
     Raises:
         BadParameter: it is the address of a database, which is not shown: it may hold a password.
     """
-    return a_file(text) if "://" in text else Path(text)
+    return a_file(text) if is_address(text) else Path(text)
 
 
 def compare(  # noqa: PLR0913 - options of the command line

@@ -108,3 +108,5 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Put]:
     yield {"duckdb": on_files, "postgres": on_a_server, "pyspark": on_spark}[request.param]
     for one in opened:
         one.__exit__(None, None, None)
+    if request.param == "pyspark":
+        request.getfixturevalue("spark").raw_sql("CLEAR CACHE")

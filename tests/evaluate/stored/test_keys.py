@@ -4,11 +4,9 @@ import ibis
 import numpy as np
 import pyarrow as pa
 
-from evaluate.stored_keys import brought, meeting_place
-from synth.stored import StoredTable
+from evaluate.stored_keys import brought
 from synth.stored.embedded import embedded
 from synth.stored.place import Place
-from tests.evaluate.stored.conftest import Put, rows
 
 
 def test_many_rows_arrive_as_they_left() -> None:
@@ -25,11 +23,3 @@ def test_many_rows_arrive_as_they_left() -> None:
         )  # fmt: skip
         expected = {"rows": len(np.unique(numbers)), "many": 400_000, "constant": 0, "same": True}
         assert place.fetch(sums).to_pylist() == [expected]
-
-
-def test_tables_meet_where_they_are_or_in_an_embedded_engine(put: Put) -> None:
-    stored = put({"one": rows(60, 0), "other": rows(60, 1)})
-    one, other = stored["one"], stored["other"]
-    assert meeting_place([one, StoredTable(one.place, one.rows)]) is one.place
-    place = meeting_place([one, other])
-    assert one.place.connection is other.place.connection or place.backend == "duckdb"

@@ -1,13 +1,21 @@
 """Tables that a sample holds whole give the same numbers where they are stored as in memory."""
 
+import functools
 from typing import Any
 
 import pytest
 
-from evaluate.engine import evaluate, evaluate_stored
+from evaluate.engine import MEASURES, evaluate, evaluate_stored
 from evaluate.result import Candidate, Evaluation
 from tests.evaluate.stored.conftest import Put, schema_of, sides
+from tests.synth.stored.conftest import LEFT_OPEN
 
+MODELS = {
+    "fidelity.detection", "utility.tstr", "utility.importance", "fairness.models", "privacy.membership",
+    "privacy.inference",
+}  # fmt: skip
+QUICK = tuple(name for name in MEASURES if name not in MODELS)
+"""All but those that train models, which read the same samples as the others."""
 NUMBERS = ("value", "low", "high", "reference", "floor", "n", "detectable")
 
 
@@ -32,11 +40,37 @@ def same(here: Evaluation, there: Evaluation) -> None:
         assert {key: number for key, number in found.items() if number != near.get(key)} == {}
 
 
-@pytest.mark.parametrize("entities", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_every_measure_gives_the_numbers_that_it_gives_in_memory(put: Put, entities: bool) -> None:
+@functools.cache
+def in_memory(entities: bool, measures: tuple[str, ...]) -> Evaluation:
     frames, schema = sides(entities=entities), schema_of(entities=entities)
-    stored = put(frames)
-    here = evaluate(frames["train"], frames["holdout"], frames["synthetic"], schema, seed=3, outside="clamp")
-    there = evaluate_stored(stored["train"], stored["holdout"], stored["synthetic"], schema, seed=3, outside="clamp")
+    return evaluate(
+        frames["train"], frames["holdout"], frames["synthetic"], schema, seed=3, outside="clamp", measures=measures
+    )
+
+
+@pytest.mark.parametrize(
+    ("put", "entities", "measures"),
+    [
+        ("duckdb", False, tuple(MEASURES)),
+        ("postgres", False, QUICK),
+        pytest.param("postgres", False, tuple(MEASURES), marks=pytest.mark.slow),
+        pytest.param("duckdb", True, tuple(MEASURES), marks=pytest.mark.slow),
+        pytest.param("postgres", True, tuple(MEASURES), marks=pytest.mark.slow),
+        *(
+            pytest.param("pyspark", entities, tuple(MEASURES), marks=[pytest.mark.slow, *LEFT_OPEN])
+            for entities in (False, True)
+        ),
+    ],
+    indirect=["put"],
+    ids=lambda value: f"{len(value)} measures" if isinstance(value, tuple) else str(value),
+)
+def test_every_measure_gives_the_numbers_that_it_gives_in_memory(
+    put: Put, entities: bool, measures: tuple[str, ...]
+) -> None:
+    stored, schema = put(sides(entities=entities)), schema_of(entities=entities)
+    here = in_memory(entities, measures)
+    there = evaluate_stored(
+        stored["train"], stored["holdout"], stored["synthetic"], schema, seed=3, outside="clamp", measures=measures
+    )
     assert any(e.measure == "privacy.copies" and e.value > 0.1 for e in there.candidates[0].estimates)
     same(here, there)

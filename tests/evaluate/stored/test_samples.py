@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.engine import evaluate, evaluate_stored
+from evaluate.engine import evaluate, evaluate_stored, measure_candidate
 from evaluate.privacy import copies
 from evaluate.result import Estimate, EvaluationError
 from evaluate.sampling import seeded_order
 from evaluate.stored_notes import on_samples
 from evaluate.tables import Measurement, Real, side_seed
+from evaluate.utility import dp_alternative
+from evaluate.utility.public_features import PublicFeatures
+from evaluate.utility.task import Task
 from synth.errors import TableError
 from synth.schema import build_schema
 from synth.stored import StoredTable
@@ -61,6 +64,21 @@ def test_copies_are_counted_among_all_rows(put: Put) -> None:
             if not there.measure.endswith("excess"):  # which rests on a fresh sample, too
                 numbers = [[e.value, e.low, e.high, e.n] for e in (there, here)]
                 assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)
+
+
+def test_synthetic_rows_without_an_entity_stand_alone_as_in_memory(put: Put) -> None:
+    frames, schema = sides(entities=True), schema_of(entities=True)
+    frames["synthetic"].loc[::3, "who"] = None
+    stored = put(frames)
+    there = Real.prepare_stored(stored["train"], stored["holdout"], schema, seed=1).beside_stored(stored["synthetic"])
+    here = Real.prepare(frames["train"], frames["holdout"], schema, seed=1).beside(frames["synthetic"])
+    for name in ("privacy.copies", "fidelity.columns"):
+        found, expected = (measure_candidate("a", tables, measures=[name]) for tables in (there, here))
+        assert {failure.reason for failure in (*found.failures, *expected.failures)} == {"skipped"}
+        for one, other in zip(found.estimates, expected.estimates, strict=True):
+            assert (one.measure, one.subject) == (other.measure, other.subject)
+            numbers = [[e.value, e.low, e.high] for e in (one, other)]
+            assert numbers[0] == pytest.approx(numbers[1], rel=1e-6, abs=1e-9)
 
 
 @ON_DUCKDB
@@ -113,12 +131,41 @@ def test_the_upper_end_grows_with_the_share_that_was_not_searched(put: Put) -> N
     assert tpr.estimates[0].high == pytest.approx(0.05)
     told = replace(estimate(0.52, 0.5, 0.55).estimates[0], detectable=0.56)
     assert on_samples("privacy.membership", Measurement((told,)), stored).estimates[0].detectable == pytest.approx(0.62)
-    personal = on_samples("privacy.personal", estimate(0.0, 0.0, 0.0, "privacy.personal"), stored).estimates[0]
-    assert personal.low == 0.0 and personal.high is not None and personal.high > 0.0
+    all_real = replace(stored, real=replace(stored.real, n_sampled=stored.real.n_rows))
+    personal = on_samples("privacy.personal", estimate(0.0, 0.0, 0.0, "privacy.personal"), all_real).estimates[0]
+    assert personal.low == 0.0 and personal.high is not None and 0.0 < personal.high < 0.01
     leaked = on_samples("privacy.personal", estimate(0.01, 0.01, 0.01, "privacy.personal"), stored).estimates[0]
     assert leaked.low is not None and leaked.low > 0.0
+    for name in ("privacy.personal", "privacy.personal.excess"):  # all of them may be of somebody outside the sample
+        unseen = on_samples("privacy.personal", estimate(0.0, 0.0, 0.0, name), stored).estimates[0]
+        assert (unseen.low, unseen.high) == (0.0, 1.0)
     whole = replace(stored, n_sampled=1_500, real=replace(stored.real, n_sampled=stored.real.n_rows))
     assert on_samples("privacy.membership", estimate(0.52, 0.5, 0.55), whole) == estimate(0.52, 0.5, 0.55)
+
+
+@ON_DUCKDB
+def test_who_is_singled_out_in_a_part_of_the_table_rules_nothing_out(put: Put) -> None:
+    """What is alone in a sample of the synthetic table may be one of many in the table."""
+    frames = sides(n=LARGE)
+    name, stored = "privacy.singling_out.univariate", put({**frames, "more": rows(1_500, 9), "few": rows(700, 8)})
+    found = {}
+    for table in ("more", "few"):
+        of = prepared(stored).beside_stored(stored[table]).stored
+        assert of is not None
+        found[table] = on_samples("privacy.singling_out", estimate(0.01, 0.0, 0.02, name), of).estimates[0]
+    assert (found["more"].low, found["more"].high) == (0.0, 1.0) and "may hold anything" in found["more"].note
+    assert found["few"].high == pytest.approx(0.02 * 1_500 / 150)
+    assert "among the people of the sample" in found["few"].note
+
+
+@ON_DUCKDB
+def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow(put: Put) -> None:
+    frames = sides(n=LARGE)
+    stored = put(frames)
+    tables = prepared(stored).beside_stored(stored["synthetic"])
+    target = dp_alternative._Target.of(tables.declared, Task.of(tables, "smoker"))
+    units, share = dp_alternative._units(tables, PublicFeatures.of(tables.declared), target, 1)
+    assert (len(units), share) == (150, pytest.approx(0.1))
 
 
 @ON_DUCKDB

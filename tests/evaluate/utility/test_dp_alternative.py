@@ -96,3 +96,10 @@ def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(ma
     sampled = dp_alternative.measure(make(claim=CLAIM)).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.05)
     assert sampled.note == found[SCORE].note
+
+
+def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_less_noise(make, found, monkeypatch):
+    monkeypatch.setattr(dp_alternative, "MAX_UNITS", 60)
+    sampled = dp_alternative.measure(make(claim=CLAIM)).estimates[0]
+    assert sampled.value == pytest.approx(found[SCORE].value, abs=0.1)
+    assert sampled.note == found[SCORE].note

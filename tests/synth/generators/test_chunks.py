@@ -21,6 +21,8 @@ from synth.errors import JobError, ModelError, OutputError, SchemaError
 from synth.generators import chunks, registry
 from synth.generators.base import Model
 from synth.generators.chunks import write_rows
+from synth.generators.entities import entity_of_rows
+from synth.generators.names import least_entities
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
 from tests.synth.generators.test_contract import QUICK
@@ -227,6 +229,58 @@ def test_a_format_can_be_used_up_over_all_files_but_not_exceeded(tmp_path: Path)
     assert beside(tmp_path / "out") == []
 
 
+def two_rows_each(template: str) -> Model:
+    """Entities of one or two rows, as many of each, and 1.5 on average."""
+    columns = {"who": {"kind": "identifier", "template": template}, "day": {"kind": "integer", "bounds": [1, 60]}}
+    schema = build_schema({"status": "declared", "entity": "who", "max_rows_per_unit": 2, "columns": columns})
+    who = np.repeat(np.arange(40), np.arange(40) % 2 + 1)
+    frame = pd.DataFrame({"who": [f"{template[0]}-{i}" for i in who], "day": np.arange(len(who)) % 60 + 1})
+    return registry.generator("independent").fit(frame, schema, seed=0)
+
+
+def test_entities_that_one_large_sample_has_names_for_have_them_in_many_files(tmp_path: Path) -> None:
+    """Files need 34 names of the 1,000 on average, and some of them more than the 35 that there are for each."""
+    model = two_rows_each("P-###")
+    assert model.sample(1400, seed=0)["who"].nunique() <= 1000
+    most = 0
+    for seed in range(3):
+        write_rows(model, tmp_path / str(seed), 1400, seed=seed, rows_a_file=50)
+        owners = [set(frame["who"]) for frame in read(tmp_path / str(seed))]
+        assert sum(map(len, owners)) == len(set.union(*owners)) <= 1000
+        most = max(most, *map(len, owners))
+    assert most > 1000 // 28
+
+
+def test_too_few_names_are_refused_before_any_row_is_drawn_where_that_can_be_known(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="room for 1000 values, too few for this table"):
+        write_rows(two_rows_each("P-###"), tmp_path / "out", 2000, seed=0, rows_a_file=100, progress=only_from(99))
+    rows = plain(narrow(unique=False, id={"kind": "identifier", "template": "A##"}))
+    with pytest.raises(SchemaError, match="room for 2600 values, too few for this table"):
+        write_rows(rows, tmp_path / "out", 2601, seed=0, rows_a_file=100, progress=only_from(99))
+    cards = plain(narrow(unique=False, mail={"kind": "personal", "personal": "phone", "template": "#", "unique": True}))
+    with pytest.raises(SchemaError, match="too few different values"):
+        write_rows(cards, tmp_path / "out", 11, seed=0, rows_a_file=5, progress=only_from(99))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_come_out_at_the_last_entities_end_the_call_with_nothing_left(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="room for 1000 values, too few for this table"):
+        write_rows(two_rows_each("P-###"), tmp_path / "out", 1600, seed=0, rows_a_file=400)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_is_next_to_surely_not_refused_for_entities_that_it_may_not_have() -> None:
+    """20 tables for each distribution of sizes, one of them with few entities that hold most rows."""
+    rng = np.random.default_rng(0)
+    for shares in ([1.0], [0.5, 0.5], [0.2, 0.3, 0.1, 0.4], [0.999, *[0.0] * 998, 0.001]):
+        for n_rows in (1, 10, 1000, 50_000):
+            least = least_entities(tuple(shares), n_rows)
+            assert least >= -(-n_rows // len(shares))
+            found = [entity_of_rows(np.array(shares), n_rows, rng)[-1] + 1 for _ in range(20)]
+            assert min(found) >= least
+    assert least_entities((0.5, 0.5), 10**6) > 0.99 * 10**6 / 1.5
+
+
 def test_values_that_faker_writes_do_not_repeat_in_later_files_until_it_knows_no_more(tmp_path: Path) -> None:
     model = plain(narrow(unique=False, mail={"kind": "personal", "personal": "last_name", "unique": True}))
     write_rows(model, tmp_path / "out", 600, seed=0, rows_a_file=100)
@@ -323,7 +377,7 @@ def test_killed_at_random_again_and_again_it_ends_in_the_same_bytes(
     assert content(out) == content(whole)
 
 
-@pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [47, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_touch_of_the_disk_the_folder_is_whole_or_not_there(
     killed: Callable[..., int], whole: Path, tmp_path: Path, every: int
 ) -> None:
@@ -470,6 +524,31 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     with pytest.raises(JobError, match=message):
         write_rows(model, tmp_path / "out", **{"n_rows": 12, "seed": 0, **options})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("characters", [41, 240, 255, "ä" * 120])
+def test_an_output_has_any_name_that_the_disk_allows(model: Model, tmp_path: Path, characters: int | str) -> None:
+    name = "n" * characters if isinstance(characters, int) else characters
+    with pytest.raises(KeyboardInterrupt):
+        write_rows(model, tmp_path / name, 60, seed=0, rows_a_file=20, progress=stopping(3))
+    assert name[:40] in next(tmp_path.iterdir()).name
+    with pytest.raises(KeyboardInterrupt):  # the names begin alike
+        write_rows(model, tmp_path / f"{name[:-1]}m", 60, seed=1, rows_a_file=20, progress=stopping(3))
+    write_rows(model, tmp_path / name, 60, seed=0, rows_a_file=20, progress=only_from(3))
+    assert sum(map(len, read(tmp_path / name))) == 60
+
+
+def test_a_place_that_the_system_refuses_is_told_in_one_sentence(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(OutputError, match=r"cannot be written \(File name too long\); make room there or choose"):
+        write_rows(model, tmp_path / ("n" * 256), 12, seed=0)
+    for named in (".file.parts", ".folder.parts/lock"):
+        (tmp_path / named).parent.mkdir(exist_ok=True)
+        (tmp_path / named).mkdir() if named.endswith("lock") else (tmp_path / named).write_text("mine")
+        with pytest.raises(OutputError, match=r"cannot be written \((File exists|Is a directory)\); make room there"):
+            write_rows(model, tmp_path / named.split(".")[1], 12, seed=0)
+        assert (tmp_path / named).exists()
 
 
 def test_a_folder_without_a_parent_is_refused(model: Model, tmp_path: Path) -> None:

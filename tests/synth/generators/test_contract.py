@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ QUICK = {
     "ctgan": {"epochs": 1, "batch_size": 100},
     "tvae": {"epochs": 1, "batch_size": 100},
 }
-QUICK_PRIVATE = {**QUICK, "ctgan": {"steps": 12}, "tvae": {"steps": 12}}
+QUICK_PRIVATE = {**QUICK, "ctgan": {"steps": 12}, "tvae": {"steps": 12}, "mst": {"n_iterations": 100}}
 UNLEARNED = [name for name in QUICK if name != "aim"]
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")
@@ -63,6 +64,13 @@ def injected(
     model = generator.fit(frame, schema, budget=Budget(schedule, noise))
     assert isinstance(model, MarginalModel | NeuralModel)
     return model
+
+
+@pytest.fixture(autouse=True)
+def quickly_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks are matched to released marginals on few rows: no real one is read for that."""
+    if importlib.util.find_spec("torch") is not None:
+        monkeypatch.setattr("synth.neural.matching.N_DRAWN", 500)
 
 
 @pytest.fixture(scope="module", params=registry.names())
@@ -284,7 +292,7 @@ def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
 def test_a_budget_on_another_schedule_is_refused_before_anything_is_drawn(
     private: str, frame: pd.DataFrame, schema: Schema
 ) -> None:
-    chosen = registry.generator(private, epsilon=1.0)
+    chosen = registry.generator(private, epsilon=1.0, **QUICK_PRIVATE.get(private, {}))
     assert isinstance(chosen, PrivateGenerator)
     for other, other_schema in (
         (chosen.model_copy(update={"epsilon": 2.0}), schema),

@@ -103,7 +103,10 @@ def spark() -> Iterator[Any]:
     import ibis
     from pyspark.sql import SparkSession
 
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    settings = {
+        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "3g", "spark.sql.ui.retainedExecutions": "1",  # plans of all tests else fill its heap
+    }  # fmt: skip
     builder = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -151,3 +154,5 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Put]:
     yield {"duckdb": on_files, "postgres": on_a_server, "pyspark": on_spark}[request.param]
     for one in opened:
         one.__exit__(None, None, None)
+    if request.param == "pyspark":
+        request.getfixturevalue("spark").raw_sql("CLEAR CACHE")

@@ -1,11 +1,16 @@
 """What cannot be opened or read ends in one sentence that tells no secret and no cell."""
 
+import logging
+import sqlite3
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from synth.errors import MissingExtra, TableError
@@ -13,6 +18,7 @@ from synth.generators.independent import Independent
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.stored.address import parsed
+from synth.stored.faults import each_told, silent
 from tests.synth.postgres import PASSWORD, Server
 
 ONE = build_schema({"status": "declared", "n_units": 9, "columns": {"x": {"kind": "integer", "bounds": [0, 9]}}})
@@ -27,6 +33,8 @@ ONE = build_schema({"status": "declared", "n_units": 9, "columns": {"x": {"kind"
         ("postgresql://ann:zebrafish@db.example:port/clinic#t", "cannot be read"),
         ("sqlite:///nowhere.db#t", "there is no database"),
         ("duckdb:///nowhere.ddb#t", "there is no database"),
+        ("duckdb://nowhere.ddb#t", "three slashes"),
+        ("sqlite://#t", "three slashes"),
     ],
 )
 def test_an_address_that_names_nothing_is_refused(address: str, said: str) -> None:
@@ -93,6 +101,100 @@ def test_a_database_in_a_file_is_read_and_not_written(tmp_path: Path) -> None:
         assert len(stored) == 9
         Independent(epsilon=1.0).fit(stored, ONE)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "found"),
+    [("duckdb", "a.b", False), ("duckdb", "main.a.b", True), ("sqlite", "a.b", False)],
+)
+def test_what_stands_before_a_dot_is_the_schema_and_is_said_to_be(
+    tmp_path: Path, kind: str, name: str, found: bool
+) -> None:
+    path = tmp_path / "rows.db"
+    with duckdb.connect(str(path)) if kind == "duckdb" else sqlite3.connect(path) as made:
+        made.execute('CREATE TABLE "a.b" AS SELECT 1 AS x')
+    if found:
+        with open_table(f"{kind}://{path}#{name}") as stored:
+            assert len(stored) == 1
+        return
+    with pytest.raises(TableError, match="before its first dot"), open_table(f"{kind}://{path}#{name}"):
+        pass
+
+
+def test_a_server_s_table_with_a_dot_in_its_name_is_told_of(server: Server) -> None:
+    with (
+        pytest.raises(TableError, match="before its first dot"),
+        open_table(f"{server.url('postgres')}#nowhere.t"),
+    ):
+        pass
+
+
+NAMES = ("hash", "Slot", "owner", "key", "tie", "POSITION", "file", "rank", "anything")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("put", ["duckdb", "postgres"], indirect=True)
+def test_a_column_with_a_name_that_is_given_to_others_is_refused(put: Any, name: str) -> None:
+    with pytest.raises(TableError, match=f"column='Understudy_{name}'; rename it"):
+        put(pd.DataFrame({"x": [1, 2], f"Understudy_{name}": [1, 2]}))
+
+
+def test_a_column_of_a_csv_file_with_such_a_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x,understudy_hash\n1,2\n")
+    with pytest.raises(TableError, match="column='understudy_hash'; rename it"), open_table(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pa.ArrowInvalid("mine"), sqlite3.OperationalError("mine"), ConnectionRefusedError("mine"),
+        duckdb.CatalogException("mine"), ibis.common.exceptions.IbisError("mine"), RuntimeError("Query interrupted"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_in_the_caller_s_block_stays_the_caller_s(tmp_path: Path, error: Exception) -> None:
+    pd.DataFrame({"x": [1, 2]}).to_parquet(tmp_path / "rows.parquet")
+    with duckdb.connect(str(tmp_path / "rows.ddb")) as made:
+        made.execute("CREATE TABLE t AS SELECT 1 AS x")
+    for address in (str(tmp_path / "rows.parquet"), f"duckdb://{tmp_path / 'rows.ddb'}#t"):
+        cause = ValueError("why")
+        with pytest.raises(type(error)) as raised, open_table(address):
+            raise error from cause
+        assert raised.value is error and error.__cause__ is cause
+
+
+def test_loggers_are_as_they_were_however_blocks_overlap() -> None:
+    logger = logging.getLogger("psycopg")
+    before = logger.level
+    first, second = silent(), silent()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not logger.isEnabledFor(logging.CRITICAL)
+    second.__exit__(None, None, None)
+    assert logger.level == before
+
+
+def test_a_stream_that_is_left_leaves_loggers_and_errors_to_the_caller() -> None:
+    logger = logging.getLogger("psycopg")
+    before, items = logger.level, each_told(iter([1, 2, 3]), "rows")
+    assert next(items) == 1
+    assert logger.level == before
+    with pytest.raises(pa.ArrowInvalid, match="mine"):
+        for _ in items:
+            raise pa.ArrowInvalid("mine")
+
+
+def test_a_stream_that_breaks_off_is_told() -> None:
+    def breaking() -> Iterator[int]:
+        yield 1
+        raise pa.ArrowInvalid("zebrafish")
+
+    found = []
+    with pytest.raises(TableError, match="the table at 'rows' cannot be read") as error:
+        for item in each_told(breaking(), "rows"):
+            found.append(item)
+    assert found == [1] and "zebrafish" not in "".join(traceback.format_exception(error.value))
 
 
 def test_a_column_of_another_type_is_named(put: Any, kinds: Schema) -> None:

@@ -1,5 +1,6 @@
 """Files and folders of files are read as one table, and nothing of it stays behind."""
 
+import gzip
 import itertools
 import tempfile
 from pathlib import Path
@@ -57,6 +58,76 @@ def test_a_folder_of_files_is_one_table(tmp_path: Path, kinds: Schema) -> None:
         assert len(stored) == len(frame)
         found = stored.training(kinds).coded(codes).counts(("level", "word"))
     np.testing.assert_array_equal(found, held.coded(codes).counts(("level", "word")))
+
+
+def test_what_writers_leave_beside_the_files_of_a_table_is_none_of_it(tmp_path: Path) -> None:
+    left = ("part-0.parquet", ".part-0.parquet.ab12.parquet", "_temporary/0/part-0.parquet", "_log.parquet", ".parquet")
+    folder = tmp_path / ".hidden"  # its own name is of no matter
+    for name in left:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        every_kind()[["whole"]].head(10).to_parquet(folder / name)
+    with open_table(folder) as stored:
+        assert len(stored) == 10
+    (folder / "part-0.parquet").unlink()
+    with pytest.raises(TableError, match=r"holds no \.parquet"), open_table(folder):
+        pass
+
+
+def test_row_numbers_of_pandas_are_no_column(tmp_path: Path) -> None:
+    frame = every_kind()[["whole", "real"]].iloc[[5, 3, 9]]
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert len(pq.read_schema(tmp_path / "rows.parquet").names) == 3
+    with open_table(tmp_path) as stored:
+        assert [name for name in stored.rows.columns if name != stored.slot] == ["whole", "real"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_blank_line_is_no_row(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "rows.csv"
+    for lines, n_rows in ((["x", "1", "", '""', "2", "", ""], 3), (["x,y", "1,1", "", ",", "2,2", ""], 3)):
+        path.write_bytes(end.join(lines).encode())
+        schema = build_schema({"status": "declared", "n_units": 9, "columns": {"x": GONE}})
+        held = HeldTable(read_table(path)[["x"]].pipe(conform, schema, outside="clamp"), schema)
+        attributes = Discretizer.by_schema(schema).attributes
+        with open_table(path) as stored:
+            assert len(stored) == n_rows
+            counted = next(stored.training(schema).cell_counts(attributes))
+        np.testing.assert_array_equal(counted, next(iter(held.cell_counts(attributes))))
+
+
+@pytest.mark.parametrize("start", [b"\n", b"\r\n", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_a_header_below_a_blank_line_is_no_row(tmp_path: Path, start: bytes, suffix: str) -> None:
+    content = start + b"x,y\n1,2\n"
+    (tmp_path / f"rows{suffix}").write_bytes(gzip.compress(content) if suffix == ".csv.gz" else content)
+    with pytest.raises(TableError, match="first line of a CSV file is its header"), open_table(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"x,y\n1,77\n2\n", "as many fields as its header"),
+        (b"x,y\n1,77\n2,3,4\n", "as many fields as its header"),
+        (b'x,y\n1,"77\n2,3\n', "every quote in a CSV file must be closed"),
+        (b'x,y\n1,"77"7\n2,3\n', "every quote in a CSV file must be closed"),
+        ("x,y\n1,77\n2,\xe9\n".encode("latin-1"), "must be UTF-8 text"),
+        (b"x,y\r\n1,77\n2,3\r\n", "must end alike"),
+        (b"x,y\n1,77\n2,3\r\n", "must end alike"),
+        (b'x,y\n1,77\n2,"3"\r\n4,5\n', "all lines must end alike"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_file_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(TableError, match=said) as error, open_table(tmp_path) as stored:
+        len(stored.place.fetch(stored.rows))
+    assert "77" not in str(error.value).replace(str(tmp_path), "") and "\n" not in str(error.value)
+
+
+def test_a_far_time_in_milliseconds_is_told_by_its_unit(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([0, 10**17], pa.timestamp("ms"))}), tmp_path / "rows.parquet")
+    with pytest.raises(TableError, match="write times in microseconds"), open_table(tmp_path) as stored:
+        stored.place.fetch(stored.rows)
 
 
 def test_rows_of_one_file_have_the_slots_that_they_have_in_memory(tmp_path: Path) -> None:
@@ -143,6 +214,7 @@ def test_a_long_line_is_read(tmp_path: Path) -> None:
     assert counted[1].tolist() == [0, 1, 1, 0]
 
 
+GONE = {"kind": "integer", "bounds": [0, 9], "missing": True}
 WORD = {"kind": "categorical", "categories": ["a", "b"], "missing": True}
 
 

@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import Discretizer, line
 from synth.domain.discretizer import categories
 from synth.errors import TableError
 from synth.generators.independent import Independent
+from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
+from synth.stored.reading import code_of
 from synth.table import conform
 from tests.synth.postgres import Server
 
@@ -163,6 +165,14 @@ def test_every_number_is_read_as_in_memory(put: Any, cells: list[Any]) -> None:
     _agree(frame, put(frame).stored, NUMERIC)
 
 
+def test_a_whole_number_of_few_bits_or_without_a_sign_is_read_as_in_memory(tmp_path: Path) -> None:
+    for dtype, cells in {"int16": [0, 7, -(2**15)], "uint64": [7, 2**63 - 1, 2**63, 2**64 - 1]}.items():
+        frame = pd.DataFrame({"i": range(len(cells)), **{name: pd.array(cells, dtype=dtype) for name in NUMERIC}})  # type: ignore[call-overload]
+        frame.to_parquet(tmp_path / f"{dtype}.parquet")
+        with open_table(tmp_path / f"{dtype}.parquet") as table:
+            _agree(frame, table, NUMERIC)
+
+
 DECIMALS = [
     "0", "1", "7.0", "0.5", "1.005", "NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e-390", "1e-401", "1e-320", "2e-324", "1e308",
     "1.7976931348623157e308", "1.7976931348623159e308", "9" * 400, "123456789012345678.123456789012345678", "99999999999999999999",
@@ -271,6 +281,48 @@ def test_other_types_as_categories_to_be_measured(put: Any) -> None:
     both = put(pd.DataFrame(cells))
     found = Independent(epsilon=50.0).fit(both.stored, schema)
     assert [set(found.schema.columns[name].categories) for name in cells] == [{"1", "2"}, {"True", "False"}]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonb"])
+def test_a_type_that_cannot_be_read_is_named_as_such(server: Server, kind: str) -> None:
+    for name in ("word", "level", "yes", "whole", "day"):
+        with (
+            _on_a_server(server, pd.DataFrame(), {name: kind}, {name: ['{"a": 1}', "7"]}) as table,
+            pytest.raises(TableError, match=f"column='{name}'.*convert it there"),
+        ):
+            next(table.training(_schema([name])).cell_counts(Discretizer.by_schema(_schema([name])).attributes))
+
+
+N_MANY = 40_000
+
+
+@pytest.mark.parametrize("written", [str, int, float])
+def test_a_category_of_many_is_the_one_of_memory(put: Any, written: type) -> None:
+    known = [7 * place for place in range(N_MANY)]
+    column = {"kind": "categorical", "categories": [*map(str, known)] if written is str else known, "missing": True}
+    schema = build_schema({"status": "declared", "n_units": 200, "columns": {"x": column}})
+    cells = [written(cell) for cell in (0, 7, 1, known[-1], known[-1], known[-2], -7, 7 * 2**15)]
+    frame = pd.DataFrame({"x": pd.Series(cells, dtype=object if written is str else None)})
+    held, stored = HeldTable(conform(frame, schema, outside="clamp"), schema), put(frame).stored.training(schema)
+    codes = Discretizer.by_schema(schema)
+    here, there = (next(rows.cell_counts(codes.attributes)) for rows in (held, stored))
+    np.testing.assert_array_equal(here, there)
+    np.testing.assert_array_equal(held.coded(codes).counts(["x"]), stored.coded(codes).counts(["x"]))
+
+
+def test_a_query_has_as_many_parts_however_many_categories_there_are(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x\na\n")
+    n_parts = []
+    for n in (10, 1_000):
+        column = {"kind": "categorical", "categories": [f"c{place}" for place in range(n)]}
+        schema = build_schema({"status": "declared", "n_units": 9, "columns": {"x": column}})
+        (attribute,) = Discretizer.by_schema(schema).attributes
+        with open_table(tmp_path / "rows.csv") as stored:
+            kept = stored.training(schema)
+            codes = code_of(kept.read(kept.rows["x"], attribute), attribute)
+            query = kept.place.connection.compile(codes.as_table())
+        n_parts.append((query.count("WHEN"), query.count("'")))
+    assert n_parts[0] == n_parts[1]
 
 
 def _on_a_server(server: Server, frame: pd.DataFrame, kinds: dict[str, str], given: dict[str, list[str]]) -> Any:

@@ -55,6 +55,16 @@ def refused(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str])
         f"sqlite://{WHO}@/nowhere.db?key={PARAMETER}#t",
         f"duckdb://{WHO}@/nowhere.db?key={PARAMETER}#t",
         f"duckdb:///nowhere.db?motherduck_token={PARAMETER}#t",
+        f"duckdb:///nowhere.db;motherduck_token={PARAMETER}#t",
+        f"duckdb://{SECRET}#t",
+        f"postgresql://{WHO}@127.0.0.1:1/d#t?password={PARAMETER}",
+        f"postgresql://{WHO}@127.0.0.1:1/d#t&password={PARAMETER}",
+        f"postgresql://{WHO}@127.0.0.1:1/d#t%3Fpassword%3D{PARAMETER}",
+        f"postgresql://{WHO}@127.0.0.1:1/d;password={PARAMETER}#t",
+        f"postgresql://{WHO}@127.0.0.1:1/d&password={PARAMETER}#t",
+        f"mssql://db;password={PARAMETER}/c#t",
+        f"mssql://127.0.0.1:1;password={PARAMETER}/c#t",
+        f"nonsense://db/c#password={PARAMETER}",
     ],
 )
 def test_what_cannot_be_opened_tells_no_secret(refused: Refused, address: str) -> None:

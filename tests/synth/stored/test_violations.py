@@ -8,16 +8,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from synth.domain.lawfulness import broken
 from synth.errors import TableError
 from synth.generators.aim import Aim
 from synth.generators.independent import Independent
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
-from synth.stored.violations import counted_faults, violations_of
+from synth.stored.lawfulness import Laws, placed
+from synth.stored.reading import Reader
+from synth.stored.violations import counted_faults, looked, violations_of
 from synth.table import conform, faulty_rows, violations
-from tests.synth.stored.conftest import COLUMNS, every_kind
+from tests.synth.stored.conftest import COLUMNS, LEFT_OPEN, every_kind
 
 N = 12
+BACKENDS_COUNTED = [
+    "duckdb",
+    pytest.param("postgres", marks=pytest.mark.slow),
+    pytest.param("pyspark", marks=[pytest.mark.slow, *LEFT_OPEN]),
+]
+"""Faults are counted and found by the same query, which PostgreSQL takes seconds to be asked."""
 
 
 def _rows(cells: dict[str, list[Any]], dtypes: dict[str, str]) -> pd.DataFrame:
@@ -70,15 +79,23 @@ def _schema(missing: bool) -> Schema:
     return build_schema({"status": "declared", "missing_values": ["?"], "columns": columns})
 
 
-def test_every_fault_is_found_as_in_memory(put: Any) -> None:
-    frame = _rows(
+def _typed_rows() -> pd.DataFrame:
+    return _rows(
         {f"k{i}": cells for i, (_, cells, _) in enumerate(TYPED)}, {f"k{i}": t for i, (_, _, t) in enumerate(TYPED)}
     )
+
+
+@pytest.mark.parametrize("missing", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_fault_is_found_as_in_memory(put: Any, missing: bool) -> None:
+    frame, schema = _typed_rows(), _schema(missing)
+    here = [str(v) for v in violations(frame, schema) if "values only" not in v.rule]
+    assert [str(v) for v in violations_of(put(frame).stored, schema)] == here
+
+
+@pytest.mark.parametrize("put", BACKENDS_COUNTED, indirect=True)
+def test_no_fault_is_counted_more_often_than_there_are_faulty_rows_nor_all_together_less(put: Any) -> None:
+    frame, schema = _typed_rows(), _schema(missing=True)
     both = put(frame)
-    for missing in (False, True):
-        schema = _schema(missing)
-        here = [str(v) for v in violations(frame, schema) if "values only" not in v.rule]
-        assert [str(v) for v in violations_of(both.stored, schema)] == here
     for name, found in counted_faults(both.stored, schema).items():
         alone = schema.model_copy(update={"columns": {name: schema.columns[name]}})
         n_faulty = int(faulty_rows(frame, alone).sum())
@@ -155,3 +172,38 @@ def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(put: Any, b
             Independent().fit(rows, schema)
         said.append(str(error.value))
     assert said[0] == said[1]
+
+
+def test_combinations_of_many_columns_are_found_as_in_memory(put: Any) -> None:
+    n_columns, n_values, rng = 12, 200, np.random.default_rng(4)
+    names = [f"k{place}" for place in range(n_columns)]
+    known = [f"v{value}" for value in range(n_values)]
+    columns: dict[str, Any] = {name: {"kind": "categorical", "categories": known} for name in names[:-2]}
+    columns |= {names[-2]: {"kind": "integer", "bounds": [0, n_values]}, names[-1]: {"kind": "boolean"}}
+    listed = [[known[place]] * (n_columns - 2) + [place, bool(place % 2)] for place in range(n_values)]
+    schema = build_schema(
+        {
+            "status": "declared",
+            "columns": {name: {**column, "missing": True} for name, column in columns.items()},
+            "constraints": [{"kind": "fixed_combinations", "columns": names, "combinations": listed}],
+        }
+    )
+    rows = [list(listed[place]) for place in rng.integers(0, n_values, 60)]
+    for place in range(0, 40):
+        rows[place][place % n_columns] = None if place % 5 == 0 else rows[-1][place % n_columns]
+    frame = pd.DataFrame(rows, columns=names).astype({names[-2]: "Int64", names[-1]: "boolean"})
+    (constraint,) = schema.constraints
+    here = broken(conform(frame, schema), constraint, schema.columns)
+    assert 5 < here.sum() < 40
+    stored = put(frame.assign(i=range(len(frame)))).stored
+    table, places = placed(stored, Reader.of(stored.place.backend, schema), [constraint], schema.columns)
+    laws = Laws(table.rows, Reader.of(stored.place.backend, schema), schema.columns, places)
+    asked = table.rows.select(i="i", broken=laws.broken(constraint)).order_by("i")
+    np.testing.assert_array_equal(table.place.fetch(asked).column(1).to_numpy(zero_copy_only=False), here)
+    assert "k0" not in repr(laws).replace(repr(schema.columns), "")
+
+
+def test_what_is_found_in_cells_is_not_shown(put: Any) -> None:
+    schema = build_schema({"status": "declared", "columns": {"x": {"kind": "integer", "bounds": [0, 1]}}})
+    seen = looked(put(pd.DataFrame({"x": [1, 7]})).stored, schema)
+    assert repr(seen) == "{'x': Looked()}"

@@ -1,6 +1,7 @@
 """Tables in files: what is read from them is what memory would give, and nothing of them has a name."""
 
 import resource
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,7 +82,10 @@ def test_encoded_rows_are_made_row_by_row_on_the_disk(tmp_path: Path) -> None:
     assert made.codes.dtype == np.int16 and made.codes.flags.c_contiguous and made.codes.flags.writeable
 
 
-def test_no_file_has_a_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("nameless", [True, False])
+def test_no_file_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool) -> None:
+    """Nor where the file system makes none without: Python knows a disk like that by its first refusal."""
+    monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", nameless)
     columns, zeros = _filed(COLUMNS["many"], tmp_path), Disk(tmp_path)((10, 10), np.float64)
     assert len(columns) == 20_000 and zeros.shape == (10, 10)
     assert not list(tmp_path.iterdir())

@@ -172,7 +172,9 @@ def test_a_batch_that_is_told_to_end_ends_its_jobs_and_accounts_for_all(
     def ended(*_: Any) -> None:
         sys.exit(143)
 
-    earlier = signal.signal(signal.SIGTERM, ended)
+    # Whoever starts the tests in the background of a shell has them ignore SIGINT.
+    handlers = {signal.SIGTERM: ended, signal.SIGINT: signal.default_int_handler}
+    earlier = {known: signal.signal(known, handler) for known, handler in handlers.items()}
     main = threading.main_thread().ident
     assert main is not None
 
@@ -188,7 +190,8 @@ def test_a_batch_that_is_told_to_end_ends_its_jobs_and_accounts_for_all(
         result = run("good", "hangs", "good-2", workers=1)
     finally:
         teller.join()
-        signal.signal(signal.SIGTERM, earlier)
+        for known, handler in earlier.items():
+            signal.signal(known, handler)
     assert states(result) == {"good": "PASS", "hangs": "interrupted", "good-2": "not started"}
     assert result.exit_code == code
     assert result.cut is not None

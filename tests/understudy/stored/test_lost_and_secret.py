@@ -16,7 +16,8 @@ from tests.understudy.stored.conftest import Put, named_table, write_job
 from understudy import stages
 from understudy.batch.uncounted import uncounted
 from understudy.job import build_job
-from understudy.real_table import find_table
+from understudy.offered import Offer
+from understudy.real_table import find_table, is_address
 
 OPTIONS = ("--generator", "mst", "--epsilon", 1, "--clamp")
 
@@ -64,14 +65,11 @@ def with_password(address: str, password: str = PASSWORD) -> str:
     return address.replace("keeper@", f"keeper:{password}@")
 
 
-def test_the_password_of_a_run_is_told_nowhere(workspace: Workspace, address: str) -> None:
-    write_job(
-        workspace,
-        address,
-        release="independent",
-        workers=2,
-        generators={"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}},
-    )
+@pytest.mark.parametrize("others", [[], pytest.param(["mst"], marks=pytest.mark.slow)], ids=["alone", "side by side"])
+def test_the_password_of_a_run_is_told_nowhere(workspace: Workspace, address: str, others: list[str]) -> None:
+    names = ["independent", *others]
+    generators = {name: {"epsilon": 1.0} for name in names}
+    write_job(workspace, address, release="independent", workers=len(names), generators=generators)
     ran = run(workspace)
     assert ran.exit_code == 3, ran.stderr
     assert_untold(workspace, ran, run(workspace))
@@ -102,20 +100,81 @@ def test_a_password_in_an_address_is_told_nowhere(workspace: Workspace, address:
     assert_untold(workspace, fitted, checked, advised, *refused)
 
 
+UNCLEAN = [
+    "postgresql://user:1#zebrafish@host/d#visits",
+    "postgresql://user:1[zebrafish]@host/d#visits",
+    "postgresql://user:p[zebrafish]1@host/d#visits",
+    "postgresql://user:1/zebrafish@host/d#visits",
+    "postgresql://host/d#visits?password=zebrafish",
+    "postgresql://host/d#visits&password=zebrafish",
+    "postgresql://host/d#visits;zebrafish",
+    "postgresql://host/d%3Fpassword=zebrafish#visits",
+    "postgresql://host/d%3fpassword%3Dzebrafish#visits",
+]
+"""Addresses that do not come apart cleanly, so that some of a password may stand where a name does."""
+MISSPELLED = [
+    "postgresql:/user:zebrafish@host/d#visits",
+    "postgresql:/host/d?password=zebrafish#visits",
+    "postgresql:user:zebrafish@host/d#visits",
+    "postgresql//user:z/zebrafish@host/d#visits",
+    "postgresql//user:zebrafish@host/d#visits",
+    "postgresql//host/d?password=zebrafish#visits",
+]
+
+
 @pytest.mark.parametrize(
-    "form", ["user:{}@", "user@/?password={}", "user@/?sslPassword={}", "user@/?pass={}", "user:1#{}@"]
+    ("address", "said"),
+    [
+        ("postgresql://user:zebrafish@host/d#visits", "holds no password"),
+        *[
+            (f"postgresql://user@host/d?{name}=zebrafish#visits", "holds no password")
+            for name in ("password", "sslPassword", "pass")
+        ],
+        *[(address, "cannot be read") for address in UNCLEAN],
+        *[(address, "looks like one") for address in MISSPELLED],
+    ],
 )
 def test_a_job_with_a_password_in_its_address_is_refused_before_anything_is_copied(
-    workspace: Workspace, form: str
+    workspace: Workspace, address: str, said: str
 ) -> None:
-    said, _, rest = form.format("zebrafish").partition("/")
-    write_job(
-        workspace, f"postgresql://{said}host/database{rest}#visits" if rest else f"postgresql://{said}host/d#visits"
-    )
+    write_job(workspace, address)
     before = workspace.listing()
     ran = run(workspace)
-    assert ran.exit_code == 2 and "holds no password" in ran.stderr and "zebrafish" not in ran.stderr
+    assert ran.exit_code == 2 and said in ran.stderr and "zebrafish" not in ran.stderr
     assert workspace.listing() == before
+
+
+@pytest.mark.parametrize("address", [*UNCLEAN, *MISSPELLED])
+def test_no_command_shows_an_address_that_does_not_come_apart_cleanly(workspace: Workspace, address: str) -> None:
+    schema = ("--schema", workspace.folder / "schema.toml")
+    table, out = workspace.folder / "table.csv", workspace.folder / "made"
+    refused = [
+        workspace.run("schema", "check", address, *schema),
+        workspace.run("schema", "check", address, *schema, "--engine", "stored"),
+        workspace.run("schema", "infer", address, "--out", out),
+        workspace.run("advise", address, *schema, "--epsilon", 1),
+        workspace.run("fit", address, *schema, *OPTIONS, "--out", out),
+        workspace.run("split", address, *schema, "--out", out),
+        workspace.run(
+            "evaluate", "--train", table, "--holdout", address, "--synthetic", table, *schema, "--out", out
+        ),
+        workspace.run("compare", address, "--real", address, "--holdout", table, *schema, "--out", out),
+    ]  # fmt: skip
+    assert [ran.exit_code for ran in refused] == [2] * len(refused)
+    assert [ran for ran in refused if "zebra" in ran.stdout + ran.stderr] == []
+    assert not out.exists()
+
+
+def test_what_is_offered_shows_no_address() -> None:
+    secret = "postgresql://keeper:zebrafish@host/d#visits"
+    assert "zebrafish" not in repr(Offer(secret, secret, (secret,), Path("schema.toml")))
+
+
+@pytest.mark.parametrize(
+    "name", ["C:/tables/a@b.csv", "a@b.csv", "a?.csv", "at 10:30.csv", "tables/a:b.csv", "at10:30.csv"]
+)
+def test_the_name_of_a_file_is_no_address(name: str) -> None:
+    assert not is_address(name)
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,8 @@ def test_a_ledger_pays_for_the_fits_of_a_run_and_for_a_single_one(workspace: Wor
     assert ran.exit_code == 0 and ran.json["ledger"]["reserved_epsilon"].keys() == {"independent"}
     where = address if "://" in address else workspace.folder / address
     ran = workspace.run(
-        "fit", where, "--schema", workspace.folder / "schema.toml", "--generator", "mst", "--epsilon", 1, "--clamp",
-        "--ledger", workspace.folder / "ledger.db", "--out", workspace.folder / "model",
+        "fit", where, "--schema", workspace.folder / "schema.toml", "--generator", "independent", "--epsilon", 1,
+        "--clamp", "--ledger", workspace.folder / "ledger.db", "--out", workspace.folder / "model",
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
     assert "another table" not in ran.stderr  # the ledger knows it again
@@ -196,3 +196,14 @@ def test_a_value_outside_the_schema_stops_a_run_that_refuses_it(workspace: Works
     write_job(workspace, put(named_table().assign(age=300), "folder"), table={"outside": "refuse"})
     ran = run(workspace)
     assert ran.exit_code == 2 and "column='age'" in ran.stderr and "300" not in ran.stderr
+
+
+def test_a_run_draws_samples_as_large_as_its_job_says_and_tells_of_them(workspace: Workspace, put: Put) -> None:
+    asked = {"measures": ["utility.tstr"], "sample_rows": 100}
+    generators = {"independent": {"rows": 2_000}}
+    write_job(workspace, put(named_table(), "folder"), split=SPLIT, generators=generators, evaluation=asked)
+    ran = run(workspace)
+    assert ran.exit_code == 0, ran.stderr
+    notes = {one["note"] for one in evaluation_of(workspace)["candidates"][0]["estimates"]}
+    assert any("on seeded samples: 100 of " in note and "500 of 2,000 synthetic rows" in note for note in notes)
+    assert "Measured on seeded samples: 100 of " in " ".join(ran.stdout.split())

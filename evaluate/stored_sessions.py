@@ -1,0 +1,75 @@
+"""Sessions that outlive a measure which was cut short.
+
+An alarm may ring anywhere in a driver, also where it has sent a query and forgets that it did: then the server still
+works on it, and the connection answers nothing else. An embedded engine goes on, too, with what was left behind.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import ibis
+
+from evaluate.stored_meeting import EMBEDDED
+from evaluate.stored_tables import StoredTables
+from synth.errors import TableError
+from synth.stored.faults import told
+from synth.stored.place import Place
+
+_SERVER, _IDLE = "postgres", 0
+
+
+@ibis.udf.scalar.builtin(name="pg_terminate_backend")  # type: ignore[untyped-decorator]
+def _terminate(session: int) -> bool:  # type: ignore[empty-body]
+    """Whether the server was told to end a session of this user."""
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """The sessions in which tables are read.
+
+    Attributes:
+        numbers: what a server calls the session of each place.
+        embedded: places of embedded engines.
+    """
+
+    numbers: Mapping[Place, int]
+    embedded: Sequence[Place]
+
+    @classmethod
+    def of(cls, stored: StoredTables) -> Self:
+        """Those of all tables of an evaluation."""
+        places = {id(table.place.connection): table.place for table in (stored.train, stored.holdout, stored.offered)}
+        embedded = [place for place in places.values() if place.backend == EMBEDDED]
+        return cls({p: p.connection.con.info.backend_pid for p in places.values() if p.backend == _SERVER}, embedded)
+
+    def renewed(self) -> bool:
+        """Whether any had to be ended, as it no longer answers; another stands in its place. No old query goes on.
+
+        Raises:
+            PlaceError: the server cannot be reached any more.
+        """
+        for place in self.embedded:
+            place.connection.con.interrupt()
+        unanswered = [place for place in self.numbers if not _answers(place)]
+        for place in unanswered:
+            _renew(place, self.numbers[place])
+        return bool(unanswered)
+
+
+def _answers(place: Place) -> bool:
+    """Whether a connection is at rest, and again after a question."""
+    if place.connection.con.info.transaction_status != _IDLE:
+        return False
+    try:
+        place.number(ibis.literal(1))
+    except TableError:
+        return False
+    return bool(place.connection.con.info.transaction_status == _IDLE)
+
+
+def _renew(place: Place, number: int) -> None:
+    with told(place.shown):
+        place.connection.con.close()
+        place.connection.reconnect()
+    place.fetch(_terminate(ibis.literal(number)).name("ended").as_table())
