@@ -127,7 +127,8 @@ def laid_out(given: Given, schema: Schema, draws: Draws) -> Iterator[Laid]:
 
 @contextmanager
 def _where_stored(given: Given, schema: Schema, key: bytes, draws: Draws) -> Iterator[Laid]:
-    n_engines = 3 + len(given.synthetic)  # and one where they meet
+    # One for each table at most, and where both real sides are in databases one where tables may meet.
+    n_engines = 2 + len(given.synthetic) + (given.train.is_database and given.holdout.is_database)
     files = {name: Path(one.address) for name, one in given.synthetic.items() if not one.is_database}
     before = {name: provenance.sha256(path) for name, path in files.items()}
     with ExitStack() as until_the_end:

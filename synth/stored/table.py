@@ -11,7 +11,6 @@ from synth.errors import TableError, nearest
 from synth.schema import Schema
 from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
 from synth.stored.functions import md5, one_text
-from synth.stored.headers import refuse_reserved
 from synth.stored.place import Place
 from synth.stored.reading import Reader
 from synth.stored.rows import OWNER, StoredRows
@@ -71,12 +70,11 @@ class StoredTable:
         return self.rows.mutate(**{OWNER: md5(ibis.literal(key) + self.text(entity, schema))})
 
     def check(self, schema: Schema) -> None:
-        """Refuse a table that lacks a column of the schema, or has one that would be taken for another.
+        """Refuse a table that lacks a column of the schema.
 
         Raises:
-            TableError: it does, or has; nothing was read.
+            TableError: it does; nothing was read.
         """
-        refuse_reserved((name for name in self.rows.columns if name != self.slot), self.place.shown)
         known = [name for name in self.rows.columns if name not in (self.slot, *schema.columns)]
         for name in schema.kept:
             if name not in self.rows.columns:
