@@ -25,7 +25,7 @@ def numbers(found: Measurement) -> dict[str, list[Any]]:
     return {one.measure: [getattr(one, part) or 0.0 for part in NUMBERS] for one in found.estimates}
 
 
-@pytest.mark.parametrize("entities", [False, True])
+@pytest.mark.parametrize("entities", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_crowds_are_those_of_memory(put: Put, entities: bool) -> None:
     schema = named(schema_of(entities=entities), "age", "region", "income")
     frames = {

@@ -76,7 +76,7 @@ def test_a_query_that_takes_too_long_is_timed_out_and_the_next_measures_give_the
 
 
 @ON_POSTGRES
-@pytest.mark.parametrize("work", [endless, forgotten])
+@pytest.mark.parametrize("work", [pytest.param(endless, marks=pytest.mark.slow), forgotten])
 def test_nothing_goes_on_working_on_a_server_after_the_time_is_up(
     put: Put, monkeypatch: pytest.MonkeyPatch, work: engine.Measure
 ) -> None:

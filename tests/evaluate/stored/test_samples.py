@@ -20,9 +20,15 @@ from synth.schema import build_schema
 from synth.stored import StoredTable
 from synth.stored.drawing import POSITION
 from tests.evaluate.stored.conftest import COLUMNS, Put, rows, schema_of, sides
+from tests.synth.stored.conftest import LEFT_OPEN
 
 LARGE = {"train": 1_500, "holdout": 900, "synthetic": 1_200}
 ON_DUCKDB = pytest.mark.parametrize("put", ["duckdb"], indirect=True)
+SERVERS_LATER = pytest.mark.parametrize(
+    "put",
+    ["duckdb", *(pytest.param(name, marks=[pytest.mark.slow, *LEFT_OPEN]) for name in ("postgres", "pyspark"))],
+    indirect=True,
+)
 
 
 def prepared(stored: dict[str, StoredTable], *, entities: bool = False, sample_rows: int = 150) -> Real:
@@ -52,6 +58,7 @@ def test_a_sample_holds_whole_entities(put: Put) -> None:
     assert real.train["who"].value_counts().eq(sizes.loc[real.train["who"].unique()]).all()
 
 
+@SERVERS_LATER
 def test_copies_are_counted_among_all_rows(put: Put) -> None:
     for entities in (False, True):
         frames = sides(entities=entities, n=LARGE)
@@ -66,6 +73,7 @@ def test_copies_are_counted_among_all_rows(put: Put) -> None:
                 assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)
 
 
+@SERVERS_LATER
 def test_synthetic_rows_without_an_entity_stand_alone_as_in_memory(put: Put) -> None:
     frames, schema = sides(entities=True), schema_of(entities=True)
     frames["synthetic"].loc[::3, "who"] = None
