@@ -291,8 +291,8 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
     """One measure, with whatever goes wrong turned into failures."""
     if tables.stored is None:
         return _Run(measure, *isolated(measure, lambda: MEASURES[measure](tables), time_limit_s))
-    from evaluate.stored_notes import on_samples
-    from evaluate.stored_sessions import Sessions
+    from evaluate.stored.notes import on_samples
+    from evaluate.stored.sessions import Sessions
 
     sessions = Sessions.of(tables.stored)
     found, seconds = isolated(measure, lambda: MEASURES[measure](tables), time_limit_s)

@@ -19,7 +19,8 @@ import pandas as pd
 from evaluate.catalog import GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import entity_codes
-from evaluate.tables import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, Measurement, Real, Tables, shuffle_columns
+from evaluate.sides import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, shuffle_columns
+from evaluate.tables import Measurement, Real, Tables
 from synth.schema import Schema
 from synth.split import halves, twins
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
 from evaluate.result import Estimate, EvaluationError, Failure
-from evaluate.sampling import learned_keys, seeded_order
+from evaluate.sampling import seeded_order
+from evaluate.sides import MIN_SYNTHETIC_ROWS, Side, refuse_few, refuse_overlap, shuffle_columns, side_seed
 from synth.errors import TableError
 from synth.observed import observe
 from synth.schema import Schema
@@ -18,24 +19,15 @@ from synth.table import conform
 from synth.table.conforming import Outside
 
 if TYPE_CHECKING:  # their libraries are slow to import
-    from evaluate.stored_tables import StoredReal, StoredTables
+    from evaluate.stored.tables import StoredReal, StoredTables
     from synth.stored import StoredTable
 
-MIN_TRAIN_ROWS = 40
-MIN_HOLDOUT_ROWS = 40
-MIN_SYNTHETIC_ROWS = 2
 N_TARGETS = 8_000
 """Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
 N_ROWS = 50_000
 """Rows of each table that marginal fidelity compares at most, unless more are asked for."""
 SAMPLE_ROWS = 100_000
 """Rows of each side of a table that stays where it is stored that are drawn for measures that need rows."""
-MOSTLY = 0.5
-"""Share of rows above which a table is one without twins, and a holdout is not held out."""
-
-
-Side = Literal["train", "synthetic", "holdout", "shuffled"]
-SIDES: tuple[Side, ...] = get_args(Side)
 
 
 @dataclass(frozen=True)
@@ -171,7 +163,7 @@ class Real:
             EvaluationError: as there.
             TableError: as there, or a table cannot be read where it is stored.
         """
-        from evaluate.stored_preparing import prepared
+        from evaluate.stored.preparing import prepared
 
         real: Self = prepared(
             cls, train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows,
@@ -214,7 +206,7 @@ class Real:
                 "the real rows are in memory, and a table that is stored cannot be counted beside them; read it, or "
                 "open the real ones where they are stored"
             )
-        from evaluate.stored_preparing import beside
+        from evaluate.stored.preparing import beside
 
         offered, stored = beside(self.stored, synthetic)
         return self._beside(offered, statement, stored)
@@ -324,59 +316,3 @@ def _taken(rows: pd.DataFrame, order: np.ndarray) -> pd.DataFrame:
 def _in_order(rows: pd.DataFrame, schema: Schema, seed: int, side: Side) -> pd.DataFrame:
     """Rows in an order that depends on what they hold, not on how they came, so that all that is drawn does too."""
     return _taken(rows, seeded_order(rows, schema, side_seed(seed, side)))
-
-
-def side_seed(seed: int, side: Side) -> int:
-    """The seed of the order of one table's rows: tables are drawn independently of each other."""
-    return len(SIDES) * seed + SIDES.index(side)
-
-
-def refuse_few(n_train: int, n_holdout: int) -> None:
-    """Refuse a side with too few rows.
-
-    Raises:
-        EvaluationError: a side has fewer than it needs; nothing was measured.
-    """
-    for name, n, least in (("train", n_train, MIN_TRAIN_ROWS), ("holdout", n_holdout, MIN_HOLDOUT_ROWS)):
-        if n < least:
-            raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
-
-
-def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> None:
-    """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins.
-
-    Args:
-        train: *Sensitive*. Conforming to the schema.
-        holdout: *Sensitive*. Conforming to the schema.
-        schema: names the columns.
-
-    Raises:
-        EvaluationError: most rows of the holdout are rows of train; nothing was measured.
-    """
-    keys, counts = np.unique(learned_keys(train, schema), return_counts=True)
-    alone = counts[counts == 1].sum() / counts.sum()
-    shared = np.isin(learned_keys(holdout, schema), keys[counts == 1]).mean()
-    refuse_shared(float(alone), float(shared))
-
-
-def refuse_shared(alone: float, shared: float) -> None:
-    """Refuse a holdout that is not held out.
-
-    Args:
-        alone: share of the training rows that occur once.
-        shared: share of the holdout's rows that equal one of these.
-
-    Raises:
-        EvaluationError: both are most; nothing was measured.
-    """
-    if alone > MOSTLY and shared > MOSTLY:
-        raise EvaluationError(
-            "a holdout is held out, and most rows of this one are rows of train; pass the two parts that "
-            "`understudy split` made"
-        )
-
-
-def shuffle_columns(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """The table with every column permuted on its own: right in each column, wrong in every pair."""
-    shuffled = {name: frame[name].take(rng.permutation(len(frame))).reset_index(drop=True) for name in frame.columns}
-    return pd.DataFrame(shuffled)

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluate.stored_meeting import EMBEDDED
+from evaluate.stored.meeting import EMBEDDED
 from synth.columns import PersonalColumn
 from synth.errors import PlaceError
 from synth.personal.forms import ill_formed

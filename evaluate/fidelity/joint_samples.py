@@ -13,7 +13,8 @@ import pandas as pd
 from evaluate.intervals import N_GROUPS
 from evaluate.neighbors import embed
 from evaluate.sampling import drawn_order, entity_codes
-from evaluate.tables import Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Tables
 from synth.schema import Schema
 from synth.split import row_keys
 

@@ -16,7 +16,8 @@ import numpy as np
 from evaluate.fidelity.compared import Rows
 from evaluate.fidelity.held_rows import HeldRows, HeldTable, moved
 from evaluate.intervals import N_GROUPS
-from evaluate.tables import Side, Tables
+from evaluate.sides import Side
+from evaluate.tables import Tables
 from synth.schema import Schema
 
 if TYPE_CHECKING:  # its libraries are slow to import

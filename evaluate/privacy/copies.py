@@ -7,13 +7,12 @@ honest rows coincide too: only the excess over fresh rows speaks of copying, and
 
 import numpy as np
 
-from evaluate.intervals import Rate, clustered, newcombe
+from evaluate.intervals import clustered
+from evaluate.privacy.copy_shares import MEASURES, shares
 from evaluate.privacy.multiset import measure_multiset
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Measurement, Tables
-
-MEASURES = ("privacy.copies", "privacy.copies.unique")
 
 
 def measure(tables: Tables) -> Measurement:
@@ -38,26 +37,3 @@ def measure(tables: Tables) -> Measurement:
         estimates += shares(name, synthetic, fresh, n)
     multiset = measure_multiset(tables)
     return Measurement((*estimates, *multiset.estimates), multiset.failures)
-
-
-def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
-    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows.
-
-    Args:
-        name: of the measure.
-        synthetic: the share among synthetic rows.
-        fresh: the share among fresh rows.
-        n: synthetic rows.
-    """
-    excess = newcombe(synthetic, fresh)
-    among = "a training row that occurs once" if name.endswith("unique") else "a training row"
-    return [
-        Estimate(
-            name, synthetic[0], n, "lower", low=synthetic[1], high=synthetic[2], reference=fresh[0],
-            note=f"share of synthetic rows equal to {among} in every learned column",
-        ),
-        Estimate(
-            f"{name}.excess", excess[0], n, "lower", low=excess[1], high=excess[2], reference=0.0,
-            note=f"share of synthetic rows equal to {among}, less the same share of fresh real rows",
-        ),
-    ]  # fmt: skip

@@ -72,16 +72,10 @@ def of_combinations(schema: Schema, columns: Sequence[str]) -> Schema:
 def crowds(tables: Tables, columns: Sequence[str]) -> tuple[Crowds, Crowds]:
     """Of training and of control rows, each among as many others; one row of each entity.
 
-    Of tables that stay where they are stored, all training rows are counted there.
-
     Args:
         tables: *Sensitive*.
         columns: quasi-identifiers, at least one.
     """
-    if tables.stored is not None:
-        from evaluate.privacy import stored_crowds
-
-        return stored_crowds.crowds(tables, tables.stored, columns)
     people = (
         tables.train.iloc[one_per_entity(tables.order("train"), tables.train, tables.schema)],
         tables.control.iloc[control_people(tables)],

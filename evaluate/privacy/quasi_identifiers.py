@@ -19,6 +19,7 @@ and the estimation of population parameters"; Robbins 1968, "Estimating the tota
 outcomes of an experiment", for the variance.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from evaluate.intervals import Rate, newcombe, wilson
@@ -36,11 +37,13 @@ def measure(tables: Tables) -> Measurement:
     """The share of people alone with their quasi-identifiers who are matched, and its excess over that of others.
 
     Estimates: `privacy.quasi_identifiers`, `privacy.quasi_identifiers.excess`.
+
+    Of tables that stay where they are stored, all training rows are counted there.
     """
     columns = sorted(set(tables.schema.quasi_identifiers) & set(tables.schema.learned))
     if not columns:
         return _skipped("the schema names no quasi-identifiers that are learned; name them to have this counted")
-    train, control = crowds(tables, columns)
+    train, control = _crowds(tables, columns)
     alone, reference = train.of_size(1, 1), control.of_size(1, 1)
     if not len(alone) or not len(reference):
         return _skipped("nobody is alone with their quasi-identifiers, among the training rows or the control rows")
@@ -61,6 +64,14 @@ def measure(tables: Tables) -> Measurement:
         ),
         figures={"quasi_identifiers": {"columns": columns, "classes": _classes(train, control)}},
     )  # fmt: skip
+
+
+def _crowds(tables: Tables, columns: Sequence[str]) -> tuple[Crowds, Crowds]:
+    if tables.stored is None:
+        return crowds(tables, columns)
+    from evaluate.privacy import stored_crowds
+
+    return stored_crowds.crowds(tables, tables.stored, columns)
 
 
 def _skipped(message: str) -> Measurement:

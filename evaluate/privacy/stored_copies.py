@@ -7,11 +7,11 @@ import ibis.expr.types as ir
 import numpy as np
 
 from evaluate.intervals import Rate, clustered, design_effect_of_units, wilson
-from evaluate.privacy.copies import MEASURES, shares
+from evaluate.privacy.copy_shares import MEASURES, shares
 from evaluate.privacy.multiset import Counts, chi_square, multiset_of
 from evaluate.sampling import entity_codes
-from evaluate.stored_keys import STRATUM, UNIT_NAME, KeyCounts, N
-from evaluate.stored_tables import StoredTables
+from evaluate.stored.keys import STRATUM, UNIT_NAME, KeyCounts, N
+from evaluate.stored.tables import StoredTables
 from evaluate.tables import Measurement, Tables
 from synth.stored.content import KEY
 

@@ -11,10 +11,11 @@ import ibis.expr.types as ir
 import numpy as np
 
 from evaluate.privacy.crowds import Crowds, control_people, of_combinations
-from evaluate.stored_keys import N, brought
-from evaluate.stored_sides import StoredSides
-from evaluate.stored_tables import StoredTables
-from evaluate.tables import Tables, side_seed
+from evaluate.sides import side_seed
+from evaluate.stored.keys import N, brought
+from evaluate.stored.sides import StoredSides
+from evaluate.stored.tables import StoredTables
+from evaluate.tables import Tables
 from synth.content import DIGITS
 from synth.stored import StoredTable
 from synth.stored.content import KEY, TIE, with_keys

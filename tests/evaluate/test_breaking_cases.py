@@ -10,7 +10,7 @@ import pytest
 from evaluate.engine import evaluate
 from evaluate.policy import load_policy
 from evaluate.result import Candidate, Estimate
-from evaluate.tables import shuffle_columns
+from evaluate.sides import shuffle_columns
 from evaluate.verdict import judge
 from synth.infer import infer_schema
 

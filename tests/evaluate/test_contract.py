@@ -12,7 +12,8 @@ from evaluate.catalog import CATALOG
 from evaluate.engine import MEASURES, measure_candidate
 from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Estimate, EvaluationError
-from evaluate.tables import Measurement, Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Measurement, Tables
 from evaluate.verdict import judge
 from synth.schema import Schema, build_schema
 

@@ -10,7 +10,8 @@ import pytest
 from evaluate.neighbors import Neighbors, Rows, kept_search, nearest, search, space_of
 from evaluate.neighbors import blocked as neighbors
 from evaluate.neighbors.gpu import candidates_on
-from evaluate.tables import Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Tables
 from synth.schema import build_schema
 from synth.table import conform
 

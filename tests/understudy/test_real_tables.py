@@ -9,7 +9,7 @@ import pytest
 
 from evaluate.engine import evaluate
 from evaluate.policy import load_policy
-from evaluate.tables import shuffle_columns
+from evaluate.sides import shuffle_columns
 from evaluate.verdict import judge
 from synth.declare import declare_schema
 from synth.infer import infer_schema

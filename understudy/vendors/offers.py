@@ -9,7 +9,7 @@ import pandas as pd
 
 from evaluate.result import EvaluationError
 from evaluate.sampling import drawn_order, entity_codes
-from evaluate.tables import MIN_TRAIN_ROWS
+from evaluate.sides import MIN_TRAIN_ROWS
 from reports.spreadsheet import runs
 from synth.errors import TableError
 from synth.schema import Schema, build_schema

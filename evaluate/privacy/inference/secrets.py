@@ -13,7 +13,8 @@ import pandas as pd
 
 from evaluate.privacy.cells import Cells
 from evaluate.sampling import drawn_order, learned_keys, one_per_entity
-from evaluate.tables import SIDES, Tables
+from evaluate.sides import SIDES
+from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import line
 

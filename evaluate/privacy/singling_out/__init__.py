@@ -33,7 +33,8 @@ from evaluate.privacy.singling_out.predicates import (
 )
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, learned_keys, one_per_entity
-from evaluate.tables import Measurement, Side, Tables
+from evaluate.sides import Side
+from evaluate.tables import Measurement, Tables
 
 UNIVARIATE, MULTIVARIATE = "privacy.singling_out.univariate", "privacy.singling_out.multivariate"
 N_PREDICATES = 2_000

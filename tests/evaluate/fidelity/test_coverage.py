@@ -16,7 +16,8 @@ from evaluate.catalog import CATALOG
 from evaluate.fidelity import columns, pairs, triples
 from evaluate.policy import Policy, Rule
 from evaluate.result import Candidate, Estimate
-from evaluate.tables import Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Tables
 from evaluate.verdict import judge
 from synth.schema import Schema
 

@@ -14,7 +14,8 @@ from evaluate.catalog import CATALOG
 from evaluate.fidelity import detection, support
 from evaluate.fidelity.joint_propensity import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples
-from evaluate.tables import Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Tables
 
 SIZES = (500, 250)
 """Rows of train, and of the fresh and the synthetic sample."""

@@ -10,7 +10,8 @@ import pytest
 from evaluate.fidelity import pairs
 from evaluate.fidelity.kept import NAME, association_kept
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Tables
 
 Population = Callable[..., pd.DataFrame]
 LIMIT = 0.3

@@ -12,7 +12,8 @@ from evaluate.fidelity import pairs
 from evaluate.fidelity.coded import Coded
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate, Evaluation
-from evaluate.tables import Measurement, Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Measurement, Tables
 from synth.schema import build_schema
 from synth.table import conform
 

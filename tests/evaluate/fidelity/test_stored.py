@@ -15,7 +15,8 @@ import pytest
 
 from evaluate.fidelity import columns, lines, pairs, stored_sums, triples
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables, side_seed
+from evaluate.sides import side_seed
+from evaluate.tables import Measurement, Tables
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
 from synth.stored.drawing import DrawnRows, draw_rows
@@ -78,7 +79,7 @@ def of_entities(frame: pd.DataFrame, first: int) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The tables of an evaluation where they are stored, drawn as `evaluate.stored_tables` draws them."""
+    """The tables of an evaluation where they are stored, drawn as `evaluate.stored.tables` draws them."""
 
     train: StoredTable
     holdout: StoredTable

@@ -10,7 +10,8 @@ from evaluate.fidelity import triples
 from evaluate.fidelity.coded import Coded
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Measurement, Tables
 from synth.schema import build_schema
 
 Offer = Callable[[pd.DataFrame], Tables]

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.tables import Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 
 Population = Callable[[int, np.random.Generator], pd.DataFrame]

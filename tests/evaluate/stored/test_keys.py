@@ -4,7 +4,7 @@ import ibis
 import numpy as np
 import pyarrow as pa
 
-from evaluate.stored_keys import brought
+from evaluate.stored.keys import brought
 from synth.stored.embedded import embedded
 from synth.stored.place import Place
 

@@ -10,8 +10,9 @@ from evaluate.engine import evaluate, evaluate_stored, measure_candidate
 from evaluate.privacy import copies
 from evaluate.result import Estimate, EvaluationError
 from evaluate.sampling import seeded_order
-from evaluate.stored_notes import on_samples
-from evaluate.tables import Measurement, Real, side_seed
+from evaluate.sides import side_seed
+from evaluate.stored.notes import on_samples
+from evaluate.tables import Measurement, Real
 from evaluate.utility import dp_alternative
 from evaluate.utility.public_features import PublicFeatures
 from evaluate.utility.task import Task

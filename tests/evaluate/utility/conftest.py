@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.tables import Claim, Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Claim, Tables
 from synth.schema import Schema, build_schema
 
 COLUMNS: dict[str, Any] = {

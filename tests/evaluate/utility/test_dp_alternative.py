@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from evaluate.tables import Claim, Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Claim, Tables
 from evaluate.utility import dp_alternative, study
 from evaluate.utility.public_features import PublicFeatures
 from synth.schema import build_schema

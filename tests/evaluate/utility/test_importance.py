@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import r2_score
 
-from evaluate.tables import shuffle_columns
+from evaluate.sides import shuffle_columns
 from evaluate.utility import importance, study
 from evaluate.utility.features import predictors
 

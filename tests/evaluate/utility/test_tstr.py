@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
-from evaluate.tables import Real, Tables, shuffle_columns
+from evaluate.sides import shuffle_columns
+from evaluate.tables import Real, Tables
 from evaluate.utility import models, study, tstr
 from evaluate.utility.features import predictors
 from synth.schema import build_schema

@@ -1,7 +1,7 @@
 """Keys of rows of tables that may be stored in different places, counted together in one of them.
 
 A database is only read. Where two tables are in different places, distinct keys and their counts are brought to an
-embedded engine (`evaluate.stored_meeting`): keys are digests of rows, so they are no less sensitive than these, and
+embedded engine (`evaluate.stored.meeting`): keys are digests of rows, so they are no less sensitive than these, and
 they go when the engine is closed.
 """
 
@@ -12,7 +12,7 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow.parquet as pq
 
-from evaluate.stored_meeting import EMBEDDED
+from evaluate.stored.meeting import EMBEDDED
 from synth.errors import PlaceError
 from synth.schema import Schema
 from synth.stored import StoredTable

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from evaluate.stored_draws import Drawer
-from evaluate.stored_keys import KeyCounts
-from evaluate.stored_meeting import meeting_place
-from evaluate.tables import Side, side_seed
+from evaluate.sides import Side, side_seed
+from evaluate.stored.draws import Drawer
+from evaluate.stored.keys import KeyCounts
+from evaluate.stored.meeting import meeting_place
 from synth.schema import Schema
 from synth.stored import StoredTable
 from synth.stored.place import Place

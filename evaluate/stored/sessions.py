@@ -10,8 +10,8 @@ from typing import Self
 
 import ibis
 
-from evaluate.stored_meeting import EMBEDDED
-from evaluate.stored_tables import StoredTables
+from evaluate.stored.meeting import EMBEDDED
+from evaluate.stored.tables import StoredTables
 from synth.errors import TableError
 from synth.stored.faults import told
 from synth.stored.place import Place

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.stored_draws import Drawer
-from evaluate.stored_sides import StoredSides
-from evaluate.tables import Side
+from evaluate.sides import Side
+from evaluate.stored.draws import Drawer
+from evaluate.stored.sides import StoredSides
 from synth.stored import StoredTable
 from synth.stored.drawing import DrawnRows
 

@@ -1,6 +1,6 @@
 """Tables of an evaluation that stay where they are stored, made ready: checked and counted there, samples fetched."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from evaluate.result import EvaluationError
-from evaluate.stored_draws import Drawer
-from evaluate.stored_keys import N, brought
-from evaluate.stored_meeting import at_home
-from evaluate.stored_sides import StoredSides
-from evaluate.stored_tables import StoredReal, StoredTables
-from evaluate.tables import MIN_SYNTHETIC_ROWS, Real, Side, refuse_few, refuse_shared, shuffle_columns, side_seed
+from evaluate.sides import MIN_SYNTHETIC_ROWS, Side, refuse_few, refuse_shared, shuffle_columns, side_seed
+from evaluate.stored.draws import Drawer
+from evaluate.stored.keys import N, brought
+from evaluate.stored.meeting import at_home
+from evaluate.stored.sides import StoredSides
+from evaluate.stored.tables import StoredReal, StoredTables
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.split import halves
@@ -26,7 +26,7 @@ from synth.table import conform
 from synth.table.conforming import Outside
 from synth.table.given import from_arrow
 
-R = TypeVar("R", bound=Real)
+R = TypeVar("R")
 
 SEARCHED = 5
 """Synthetic rows that are fetched for each real row of a sample."""
@@ -34,7 +34,7 @@ _AT = "understudy_at"
 
 
 def prepared(
-    cls: type[R],
+    cls: Callable[..., R],
     train: StoredTable,
     holdout: StoredTable,
     schema: Schema,
@@ -44,7 +44,7 @@ def prepared(
     sample_rows: int,
     **options: Any,
 ) -> R:
-    """`Real.prepare_stored`, which explains all arguments."""
+    """`evaluate.tables.Real.prepare_stored`, which explains all arguments."""
     holdout = at_home(holdout, train)
     tables: dict[Side, StoredTable] = {"train": train, "holdout": holdout}
     n_rows: dict[Side, int] = {name: len(table) for name, table in tables.items()}

@@ -17,7 +17,7 @@ from dataclasses import replace
 from evaluate.finding import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
-from evaluate.stored_tables import StoredTables
+from evaluate.stored.tables import StoredTables
 from evaluate.tables import Measurement
 
 ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
