@@ -19,6 +19,7 @@ from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import Measurement
+from synth.columns import IdentifierColumn, PersonalColumn
 
 ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
 """Measures that count where the tables are stored, and say of themselves on how many rows."""
@@ -42,7 +43,7 @@ def on_samples(measure: str, found: Measurement, stored: StoredTables) -> Measur
     """
     # All training and synthetic people are counted; those who are set against them are a sample of people.
     said = sampled_rows(stored, ("holdout",) if measure == _CROWDS else ("train", "holdout", "synthetic"))
-    if measure in ON_ALL_ROWS or not said:
+    if measure in ON_ALL_ROWS or not said or (measure == _PERSONAL and not _keeps_personal(stored)):
         return found
     noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
     estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
@@ -50,6 +51,12 @@ def on_samples(measure: str, found: Measurement, stored: StoredTables) -> Measur
         share = _share(measure, stored)
         estimates = tuple(_allowed(one, share, stored) for one in estimates)
     return replace(found, estimates=estimates)
+
+
+def _keeps_personal(stored: StoredTables) -> bool:
+    """Whether there is a column that a real person's value could stand in unlearned; else nothing was looked for."""
+    schema = stored.real.sides.schema
+    return any(isinstance(schema.columns[name], IdentifierColumn | PersonalColumn) for name in schema.kept)
 
 
 def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdout", "synthetic")) -> str:

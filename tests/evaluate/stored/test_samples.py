@@ -140,6 +140,10 @@ def test_the_upper_end_grows_with_the_share_that_was_not_searched(put: Put) -> N
     assert tpr.estimates[0].high == pytest.approx(0.05)
     told = replace(estimate(0.52, 0.5, 0.55).estimates[0], detectable=0.56)
     assert on_samples("privacy.membership", Measurement((told,)), stored).estimates[0].detectable == pytest.approx(0.62)
+    nothing = on_samples("privacy.personal", estimate(0.0, 0.0, 0.0, "privacy.personal"), stored).estimates[0]
+    assert (nothing.low, nothing.high) == (0.0, 0.0)  # no column of the schema holds anybody's name
+    sides_of_people = replace(stored.real.sides, schema=schema_of(entities=True))
+    stored = replace(stored, real=replace(stored.real, sides=sides_of_people))
     all_real = replace(stored, real=replace(stored.real, n_sampled=stored.real.n_rows))
     personal = on_samples("privacy.personal", estimate(0.0, 0.0, 0.0, "privacy.personal"), all_real).estimates[0]
     assert personal.low == 0.0 and personal.high is not None and 0.0 < personal.high < 0.01
