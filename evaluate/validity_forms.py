@@ -3,9 +3,7 @@
 Whether a value has its form is told here, of each distinct value once; which rows hold such a value, there.
 """
 
-import warnings
 from collections.abc import Iterator
-from itertools import chain, islice
 from typing import Any
 
 import ibis
@@ -18,8 +16,9 @@ from synth.columns import PersonalColumn
 from synth.errors import PlaceError
 from synth.personal.forms import ill_formed
 from synth.stored import StoredTable
+from synth.stored.batches import batches
 from synth.stored.embedded import work_folder
-from synth.stored.faults import each_told, told
+from synth.stored.faults import told
 
 LISTED = 5_000
 """Values that one list of a query holds."""
@@ -55,11 +54,7 @@ def misshapen(table: StoredTable, texts: Any, column: PersonalColumn) -> Any:
 def _ill_formed(table: StoredTable, texts: Any, column: PersonalColumn) -> Iterator[list[str]]:
     """The distinct values that have not the form, read a batch at a time."""
     distinct = table.rows.select(value=texts).distinct()
-    with warnings.catch_warnings(), told(table.place.shown):
-        warnings.simplefilter("ignore", DeprecationWarning)  # of how Ibis asks DuckDB for the first batch
-        batches = iter(table.place.connection.to_pyarrow_batches(distinct, chunk_size=_BATCH))
-        first = list(islice(batches, 1))
-    for batch in each_told(chain(first, batches), table.place.shown):
+    for batch in batches(table.place, distinct, _BATCH):
         values = pd.Series(batch.column(0).to_pylist(), dtype=object)
         yield values[ill_formed(values, column)].tolist()
 

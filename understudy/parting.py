@@ -1,11 +1,8 @@
 """A real table cut into the two parts that commands take one at a time: train and holdout, as files."""
 
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -96,28 +93,13 @@ def _write(side: "StoredTable", schema: Schema, folder: Path, outside: Outside) 
     import pyarrow as pa
     from pyarrow import parquet
 
+    from synth.stored.batches import batches
+
     folder.mkdir()
-    for index, batch in enumerate(_batches(side, schema)):
+    for index, batch in enumerate(batches(side.place, side.rows.select(*schema.kept), ROWS_A_FILE)):
         path, rows = folder / f"part-{index:05}.parquet", pa.Table.from_batches([batch])
         if outside == "clamp":
             frame = pd.DataFrame({name: from_arrow(rows.column(name)) for name in schema.kept})
             write_table(conform(frame, schema, outside="clamp", part=True), path, schema)
         else:
             parquet.write_table(rows, path)
-
-
-def _batches(side: "StoredTable", schema: Schema) -> Iterator[Any]:
-    """The kept columns of a side as batches of Arrow.
-
-    Raises:
-        TableError: they cannot be read.
-    """
-    from synth.stored.faults import each_told, told
-
-    place = side.place
-    with told(place.shown), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of how Ibis asks DuckDB for the first of them
-        batches = iter(place.connection.to_pyarrow_batches(side.rows.select(*schema.kept), chunk_size=ROWS_A_FILE))
-        first = list(islice(batches, 1))
-    yield from first
-    yield from each_told(batches, place.shown)

@@ -100,7 +100,7 @@ class Line(Frozen):
 
 
 def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
-    """The schedule of events that accountants can hold on one grid: the finest sets its width, all its extent.
+    """The schedule of events that accountants can hold on one grid: a typical one sets its width, all its extent.
 
     Raises:
         BudgetError: they cannot; nothing was priced.

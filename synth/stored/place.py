@@ -113,7 +113,7 @@ class Place:
         name = ibis.util.gen_name("understudy")
         with told(self.shown):
             if self.backend == "pyspark":
-                self.connection.raw_sql(f"CACHE TABLE {name} AS {self.connection.compile(rows)}")
+                self.connection.raw_sql(sge.Cache(this=sge.to_table(name), expression=self._compiled(rows)))
                 return self.connection.table(name)
             return self.connection.create_table(name, rows)
 
@@ -127,8 +127,8 @@ class Place:
             return
         with told(self.shown):
             if self.backend == "pyspark":
-                self.connection.raw_sql(f"UNCACHE TABLE IF EXISTS {rows.get_name()}")
-                self.connection.raw_sql(f"DROP VIEW IF EXISTS {rows.get_name()}")
+                self.connection.raw_sql(sge.Uncache(this=sge.to_table(rows.get_name()), exists=True))
+                self.connection.drop_view(rows.get_name(), force=True)
             else:
                 self.connection.drop_table(rows.get_name(), force=True)
 

@@ -3,10 +3,8 @@
 What a cell stands for is worked out where the table is stored, as it is for counts; a batch holds numbers only.
 """
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
 from typing import Any
 
 import ibis
@@ -17,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synth.domain.discretizer import Discretizer
-from synth.stored.faults import each_told, told
+from synth.stored.batches import batches
 from synth.stored.place import Place
 from synth.stored.rows import OWNER, StoredRows
 from synth.transforms.columns import CHUNK_ROWS
@@ -73,7 +71,7 @@ def by_entity(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRo
         return FiledRows(disk.keep(_blocks(rows.place, _read(rows, discretizer)), discretizer.columns))
     read = _read(rows, discretizer, **{OWNER: rows.rows[OWNER]})
     starts = _Starts()
-    columns = disk.keep(map(starts.see, _batches(rows.place, read.order_by(OWNER))), discretizer.columns)
+    columns = disk.keep(map(starts.see, batches(rows.place, read.order_by(OWNER), CHUNK_ROWS)), discretizer.columns)
     return FiledRows(columns, np.concatenate([np.empty(0, np.int64), *starts.found]))
 
 
@@ -101,7 +99,7 @@ def _read(rows: StoredRows, discretizer: Discretizer, **more: Any) -> ir.Table:
 
 
 def _blocks(place: Place, asked: ir.Table) -> Iterator[NDArray[np.float64]]:
-    return map(_block, _batches(place, asked))
+    return map(_block, batches(place, asked, CHUNK_ROWS))
 
 
 def _block(batch: pa.RecordBatch) -> NDArray[np.float64]:
@@ -110,34 +108,3 @@ def _block(batch: pa.RecordBatch) -> NDArray[np.float64]:
     for index, column in enumerate(batch.columns):
         made[index] = column.to_numpy(zero_copy_only=False)
     return made
-
-
-def _batches(place: Place, asked: ir.Table) -> Iterator[pa.RecordBatch]:
-    """The rows of an answer of any size, some at a time and none of them empty.
-
-    Raises:
-        TableError: the backend failed.
-    """
-    with told(place.shown):
-        if place.backend == "pyspark":  # whose own batches are cut from an answer that is here as a whole
-            found = _of_partitions(place, asked)
-        else:
-            found = _first_drawn(iter(place.connection.to_pyarrow_batches(asked, chunk_size=CHUNK_ROWS)))
-    yield from (batch for batch in each_told(found, place.shown) if batch.num_rows)
-
-
-def _first_drawn(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches, of which the first is there: with it comes DuckDB's warning of how Ibis asks for them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        first = list(islice(batches, 1))
-    return chain(first, batches)
-
-
-def _of_partitions(place: Place, asked: ir.Table) -> Iterator[pa.RecordBatch]:
-    """One partition after the other."""
-    rows = place.connection.raw_sql(place.connection.compile(asked)).toLocalIterator()
-    kinds = asked.schema().to_pyarrow()
-    while some := list(islice(rows, CHUNK_ROWS)):
-        columns = [pa.array(column, kind) for column, kind in zip(zip(*some, strict=True), kinds.types, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=kinds)
