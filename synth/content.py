@@ -3,8 +3,8 @@
 Every learned column, in the order of names, gives one whole number, or two:
 
 * a number or time with steps: its place on the line in steps;
-* one without steps, or too large for float64 to count its steps: its place as two digits to the base 2**52, so that all
-  of float64 is told apart within a factor of 2**50 of the bounds;
+* one without steps, or too large for float64 to count its steps: its place as three digits to the base 2**52, or as it
+  is written where it lies closer to zero than these reach, so that all of float64 is told apart;
 * a category: its place in the list, one past the last where it is unknown;
 * "-" where it is missing.
 
@@ -13,11 +13,16 @@ for no others but by a chance of about n**2 / 2**65. Its *ticket* is the MD5 of 
 row's count among equal rows. Rows in the order of their tickets are a random order that depends on nothing but what
 they hold.
 
+A row's *name* is the MD5 of the texts of all its kept columns and its turn among rows with the same texts: 0, 1, 2 and
+so on. Whoever takes a row away takes one name away, the last of its kind, and changes no other.
+
 `synth.stored.content` says the same in expressions of a database.
 """
 
 import hashlib
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -42,8 +47,8 @@ class Ruler:
 
     Attributes:
         factor: what a place is multiplied by.
-        n_digits: 1 where that is a whole number of steps, 2 where it is a number below 2**52 whose fraction counts.
-        least: sizes of places below it count as zero.
+        n_digits: 1 where that is a whole number of steps, 3 where it is a number below 2**52 whose fraction counts.
+        least: sizes of places below it, zero apart, are more than three digits hold; they are written as they are.
     """
 
     factor: float
@@ -58,7 +63,7 @@ class Ruler:
         if line.step(column) is not None and reach * factor < BASE:
             return cls(factor, 1)
         exponent = max(math.frexp(reach)[1], _LEAST_EXPONENT)
-        return cls(math.ldexp(1.0, 52 - exponent), 2, math.ldexp(1.0, exponent - 104) if exponent > -900 else 0.0)
+        return cls(math.ldexp(1.0, 52 - exponent), 3, math.ldexp(1.0, exponent - 104))
 
 
 def draw_salt(seed: int) -> str:
@@ -102,13 +107,27 @@ def content_sums(frame: pd.DataFrame, schema: Schema) -> ContentSums:
         frame: *Sensitive*. In canonical form.
         schema: the same sums come out under the same schema only.
     """
-    parts = [part for name in sorted(schema.kept) for part in _kept_texts(frame[name], schema.columns[name])]
-    rows = [BETWEEN.join(row).encode(errors="surrogatepass") for row in zip(*parts, strict=True)]
-    digests = b"".join([hashlib.md5(row, usedforsecurity=False).digest() for row in rows])
+    digests = b"".join([hashlib.md5(row, usedforsecurity=False).digest() for row in _kept_rows(frame, schema)])
     first, second, third, fourth = (
         int(word) for word in np.frombuffer(digests, dtype=">u4").reshape(-1, 4).sum(axis=0, dtype=np.uint64)
     )
     return ContentSums(len(frame), (first, second, third, fourth))
+
+
+def row_names(frame: pd.DataFrame, schema: Schema) -> list[str]:
+    """A name for each row, from what it holds and its turn among rows that hold the same; shape (len(frame),).
+
+    Args:
+        frame: *Sensitive*. In canonical form; neither the order of its rows nor that of its columns matters.
+        schema: names the kept columns.
+    """
+    met: Counter[bytes] = Counter()
+    names = []
+    for row in _kept_rows(frame, schema):
+        # Turns are counted among equal texts, not among equal digests: somebody may find two texts of one digest.
+        names.append(f"{hashlib.md5(row, usedforsecurity=False).hexdigest()}:{met[row]}")
+        met[row] += 1
+    return names
 
 
 def is_spelled(column: object) -> bool:
@@ -116,6 +135,12 @@ def is_spelled(column: object) -> bool:
     return isinstance(column, IdentifierColumn | PersonalColumn | TextColumn) or (
         isinstance(column, CategoricalColumn) and column.measure
     )
+
+
+def _kept_rows(frame: pd.DataFrame, schema: Schema) -> Iterator[bytes]:
+    """The texts of all kept columns of each row, as one."""
+    parts = [part for name in sorted(schema.kept) for part in _kept_texts(frame[name], schema.columns[name])]
+    return (BETWEEN.join(row).encode(errors="surrogatepass") for row in zip(*parts, strict=True))
 
 
 def _kept_texts(series: pd.Series, column: object) -> list[list[str]]:
@@ -149,7 +174,7 @@ def _digests(texts: list[bytes]) -> np.ndarray:
 
 
 def _texts(series: pd.Series, column: object) -> list[list[str]]:
-    """The whole numbers of a column as texts: one list, or two."""
+    """The whole numbers of a column as texts: one list, or three."""
     if isinstance(column, CategoricalColumn | BooleanColumn):
         known = categories(column)
         members = pd.Index(known).get_indexer(pd.Index(series.array))
@@ -159,15 +184,19 @@ def _texts(series: pd.Series, column: object) -> list[list[str]]:
     ruler = Ruler.of(column)  # type: ignore[arg-type]
     places = line.positions(series, column)  # type: ignore[arg-type]
     absent = np.isnan(places)
-    return [_spelled(digit, absent) for digit in _digits(np.where(absent, 0.0, places), ruler)]
+    texts = [_spelled(digit, absent) for digit in _digits(np.where(absent, 0.0, places), ruler)]
+    for row in np.flatnonzero((places != 0.0) & (np.abs(places) < ruler.least)):
+        texts[0][row] = repr(float(places[row]))
+    return texts
 
 
 def _digits(places: np.ndarray, ruler: Ruler) -> list[np.ndarray]:
     if ruler.n_digits == 1:
         return [np.rint(places * ruler.factor).astype(np.int64)]
-    size = np.where(np.abs(places) < ruler.least, 0.0, np.abs(places)) * ruler.factor
-    first = np.floor(size)
-    digits = (first, np.floor((size - first) * BASE))
+    rest, digits = np.where(np.abs(places) < ruler.least, 0.0, np.abs(places)) * ruler.factor, []
+    for _ in range(ruler.n_digits):
+        digits.append(np.floor(rest))
+        rest = (rest - digits[-1]) * BASE
     return [np.where(places < 0.0, -digit, digit).astype(np.int64) for digit in digits]
 
 

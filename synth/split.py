@@ -1,8 +1,9 @@
 """Train and holdout, whole entities on one side.
 
-Where something private is asked for, a unit's side is a keyed hash of its entity, of the identifier that names its row,
-or of its row slot: no other row has a say in it, so removing one moves no other. Otherwise the sides are drawn by seed,
-stratified on the target.
+Where something private is asked for, a unit's side is a hash of its name: of its entity, of the identifier that names
+its row, or of what the row holds and its turn among equal rows. No other unit has a say in it: one more unit in the
+table is one more on one side, and no other moves. Where rows stand does not matter. Otherwise the sides are drawn by
+seed, stratified on the target.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
+from synth.content import row_names
 from synth.errors import JobError, TableError
 from synth.schema import Schema
 from synth.table import conform
@@ -29,7 +31,7 @@ class Split:
         train: *Sensitive*. What generators are fitted on.
         holdout: *Sensitive*. What no generator sees.
         duplicates_across: rows of the holdout that have an exact twin in train (identifiers aside).
-        keyed: whether the sides came from a keyed hash (private) rather than a stratified draw.
+        keyed: whether the sides came from hashes of names (private) rather than a stratified draw.
     """
 
     train: pd.DataFrame
@@ -48,7 +50,7 @@ def split_table(
         schema: names the entity and the target.
         holdout_share: share of units that go to the holdout, in (0, 1).
         seed: names the split; another seed is another release of the same table.
-        private: by keyed hash, never stratified.
+        private: by hashes of names, never stratified.
 
     Raises:
         JobError: the share is not inside (0, 1).
@@ -116,7 +118,7 @@ def _hashable(column: pd.Series) -> pd.Series:
 
 
 def unit_column(schema: Schema) -> str | None:
-    """The column whose text names the unit that goes to one side as a whole; none where it is the row's slot."""
+    """The column whose text names the unit that goes to one side as a whole; `None` where its content names a row."""
     named = (name for name in schema.kept if isinstance(schema.columns[name], IdentifierColumn))
     return schema.entity or next((name for name in named if not schema.columns[name].missing), None)
 
@@ -136,7 +138,7 @@ def side_bound(holdout_share: float) -> str:
 
 
 def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
-    """Which rows go to the holdout, each unit by its own hash alone; shape (len(frame),), boolean.
+    """Which rows go to the holdout, each unit by the hash of its name; shape (len(frame),), boolean.
 
     MD5 because every database has it: a table is split alike in memory and where it is stored. Nobody has to be kept
     from finding two names of one side.
@@ -148,7 +150,7 @@ def _keyed(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.n
 
     name = unit_column(schema)
     if name is None:
-        return np.fromiter(map(inside, range(len(frame))), dtype=bool, count=len(frame))
+        return np.fromiter(map(inside, row_names(frame, schema)), dtype=bool, count=len(frame))
     codes, units = pd.factorize(frame[name])
     sides = np.fromiter(map(inside, units), dtype=bool, count=len(units))
     # A row without a name stays in train; without an entity, a private fit lets it contribute nothing.

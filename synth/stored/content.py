@@ -1,7 +1,7 @@
 """What the rows of a stored table hold: `synth.content` in expressions of a database."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ibis
 import ibis.expr.types as ir
@@ -11,13 +11,15 @@ from synth.content import BASE, BETWEEN, DIGITS, MISSING, ContentSums, Ruler, is
 from synth.schema import Schema
 from synth.stored.functions import exactly, floor, half_even, md5
 from synth.stored.reading import Reader
-from synth.stored.table import StoredTable
 
-KEY, TIE, TARGET = "understudy_key", "understudy_tie", "understudy_target"
+if TYPE_CHECKING:
+    from synth.stored.table import StoredTable
+
+KEY, TIE, TARGET, NAME = "understudy_key", "understudy_tie", "understudy_target", "understudy_name"
 _HEXADECIMALS, _WORD, _N_WORDS = "0123456789abcdef", 8, 4
 
 
-def with_keys(table: StoredTable, schema: Schema, also: Sequence[str] = ()) -> ir.Table:
+def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) -> ir.Table:
     """The kept columns of a table beside each row's key, what tells equal rows of different entities apart, and target.
 
     The columns `understudy_tie`, where there are entities, and `understudy_target`, where the target has categories or
@@ -44,7 +46,7 @@ def with_keys(table: StoredTable, schema: Schema, also: Sequence[str] = ()) -> i
     return read.select(*schema.kept, *also, *more, **{KEY: md5(_joined(texts)).substr(0, DIGITS)})
 
 
-def content_sums(table: StoredTable, schema: Schema) -> ContentSums:
+def content_sums(table: "StoredTable", schema: Schema) -> ContentSums:
     """The sums of the digests of all rows over `schema.kept`: those that `synth.content.content_sums` gives.
 
     Args:
@@ -55,11 +57,7 @@ def content_sums(table: StoredTable, schema: Schema) -> ContentSums:
         TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
     """
     table.check(schema)
-    parts: dict[str, Any] = {}
-    for name in sorted(schema.kept):
-        spelled = is_spelled(schema.columns[name])
-        found = [_text(table, name, schema)] if spelled else _digits(table, name, schema)
-        parts |= {f"understudy_{len(parts) + place}": part for place, part in enumerate(found)}
+    parts = _kept_parts(table, schema)
     read = table.place.apart(table.rows.select(**parts))
     digests = table.place.apart(read.select(digest=md5(_joined([_spelled(read[name]) for name in parts]))))
     words = {f"word_{place}": _word(digests["digest"], place) for place in range(_N_WORDS)}
@@ -70,8 +68,36 @@ def content_sums(table: StoredTable, schema: Schema) -> ContentSums:
     return ContentSums(n_rows, (first, second, third, fourth))
 
 
-def _digits(table: StoredTable, name: str, schema: Schema) -> list[Any]:
-    """The whole numbers that stand for the cells, null where they are missing: one column, or two."""
+def with_row_names(table: "StoredTable", schema: Schema) -> ir.Table:
+    """The kept columns of a table beside each row's name, `understudy_name`: those of `synth.content.row_names`.
+
+    Args:
+        table: *Sensitive*. Where the rows are.
+        schema: names the columns.
+
+    Raises:
+        TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
+    """
+    table.check(schema)
+    parts = _kept_parts(table, schema)
+    read = table.place.apart(table.rows.select(*schema.kept, **parts))
+    texts = read.select(*schema.kept, **{NAME: _joined([_spelled(read[name]) for name in parts])})
+    turn = ibis.row_number().over(group_by=texts[NAME])
+    return texts.mutate(**{NAME: md5(texts[NAME]) + ":" + turn.cast("string")})
+
+
+def _kept_parts(table: "StoredTable", schema: Schema) -> dict[str, Any]:
+    """What stands for the cells of all kept columns, null where they are missing."""
+    parts: dict[str, Any] = {}
+    for name in sorted(schema.kept):
+        spelled = is_spelled(schema.columns[name])
+        found = [_text(table, name, schema)] if spelled else _digits(table, name, schema)
+        parts |= {f"understudy_{len(parts) + place}": part for place, part in enumerate(found)}
+    return parts
+
+
+def _digits(table: "StoredTable", name: str, schema: Schema) -> list[Any]:
+    """The whole numbers that stand for the cells, null where they are missing: one column, or three."""
     cells, column = table.rows[name], schema.columns[name]
     reader = Reader.of(table.place.backend, schema)
     if isinstance(column, CategoricalColumn | BooleanColumn):
@@ -82,13 +108,17 @@ def _digits(table: StoredTable, name: str, schema: Schema) -> list[Any]:
     if ruler.n_digits == 1:
         # Places are whole already where steps are.
         return [(places if ruler.factor == 1.0 else half_even(places * exactly(ruler.factor))).cast("int64")]
-    size = ibis.ifelse(places.abs() < exactly(ruler.least), exactly(0.0), places.abs()) * exactly(ruler.factor)
-    first = floor(size)
-    rest = floor((size - first) * exactly(BASE))
-    return [ibis.ifelse(places < exactly(0.0), -digit, digit).cast("int64") for digit in (first, rest)]
+    is_tiny = (places.abs() < exactly(ruler.least)) & (places != exactly(0.0))
+    rest, digits = ibis.ifelse(is_tiny, exactly(0.0), places.abs()) * exactly(ruler.factor), []
+    for _ in range(ruler.n_digits):
+        digits.append(floor(rest))
+        rest = (rest - digits[-1]) * exactly(BASE)
+    first, *others = (ibis.ifelse(places < exactly(0.0), -digit, digit).cast("int64") for digit in digits)
+    # DEVIATES: Spark and PostgreSQL may write such a place otherwise than memory does, but no two alike.
+    return [ibis.ifelse(is_tiny, places.cast("string"), first.cast("string")), *others]
 
 
-def _text(table: StoredTable, name: str, schema: Schema) -> Any:
+def _text(table: "StoredTable", name: str, schema: Schema) -> Any:
     """Cells that stand for themselves, each after its length."""
     column: Any = schema.columns[name]
     if isinstance(column, CategoricalColumn):

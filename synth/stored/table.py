@@ -10,13 +10,14 @@ import ibis.expr.types as ir
 from synth.errors import TableError, nearest
 from synth.schema import Schema
 from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
+from synth.stored.content import NAME, with_row_names
 from synth.stored.functions import md5, one_text
 from synth.stored.place import Place
 from synth.stored.reading import Reader
 from synth.stored.rows import OWNER, StoredRows
 from synth.table.kinds import holds_whole_numbers
 
-_HASH, _RANK = "understudy_hash", "understudy_rank"
+_HASH, _RANK, _SIDE = "understudy_hash", "understudy_rank", "understudy_side"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,30 +85,35 @@ class StoredTable:
                 )
 
     def split(self, schema: Schema, *, holdout_share: float, seed: int) -> tuple[Self, Self]:
-        """Train and holdout, each unit by its own keyed hash: that of its entity, of its identifier, or of its slot.
+        """Train and holdout, each unit by the hash of its name: those of `synth.split.split_table` in memory.
+
+        Where what a row holds is its name, the kept columns are written down with their sides where that is ours to do.
 
         Raises:
             JobError: the share is not inside (0, 1); nothing was read.
-            TableError: rows have no name of their own, or too few rows are on one side; nothing was split.
+            TableError: too few rows are on one side; nothing was split.
         """
         check_share(holdout_share)
         self.check(schema)
-        name = unit_column(schema) or self.slot
-        if name is None:
-            raise TableError(
-                f"the table at {self.place.shown!r} has no order, and none of its columns is an identifier that is "
-                "never missing, so that its rows cannot be told apart; declare the column that names them"
-            )
-        unit = self.text(name, schema)
-        digest = md5(ibis.literal(side_salt(seed)) + unit)
-        # A row without a name stays in train, as in memory.
-        inside = ibis.ifelse(unit.isnull(), False, digest < side_bound(holdout_share))
-        train, holdout = (type(self)(self.place, self.rows.filter(which), self.slot) for which in (~inside, inside))
+        sided, slot = self._sided(schema, holdout_share, seed)
+        inside = sided[_SIDE]
         n_inside = ibis.ifelse(inside, 1, 0).sum().fill_null(0)
-        sizes = self.place.fetch(self.rows.agg(inside=n_inside, rows=self.rows.count()))
+        sizes = self.place.fetch(sided.agg(inside=n_inside, rows=sided.count()))
         n_holdout, n_rows = (int(column[0].as_py()) for column in sizes.columns)
         refuse_small_sides(n_rows - n_holdout, n_holdout, holdout_share)
+        train, holdout = (
+            type(self)(self.place, sided.filter(which).drop(_SIDE), slot) for which in (~inside, inside)
+        )  # fmt: skip
         return train, holdout
+
+    def _sided(self, schema: Schema, holdout_share: float, seed: int) -> tuple[ir.Table, str | None]:
+        """The rows with `understudy_side`, true for the holdout, and the column of their slots."""
+        if (column := unit_column(schema)) is not None:
+            return self.rows.mutate(**{_SIDE: _inside(self.text(column, schema), holdout_share, seed)}), self.slot
+        named = with_row_names(self, schema)
+        sided = named.select(*schema.kept, **{_SIDE: _inside(named[NAME], holdout_share, seed)})
+        # Turns take a look at all rows: once, where they can be written down.
+        return self.place.written(sided), None
 
     def text(self, name: str, schema: Schema) -> Any:
         """Cells of a column as text, null where they are missing."""
@@ -121,6 +127,12 @@ class StoredTable:
 
     def _written_as(self, name: str) -> Any:
         return one_text(self.rows[name], self.place.backend)
+
+
+def _inside(unit: Any, holdout_share: float, seed: int) -> Any:
+    """Whether a unit of that name goes to the holdout; one without a name stays in train, as in memory."""
+    digest = md5(ibis.literal(side_salt(seed)) + unit)
+    return ibis.ifelse(unit.isnull(), False, digest < side_bound(holdout_share))
 
 
 def _set_apart(texts: list[Any]) -> Any:

@@ -130,13 +130,17 @@ def test_a_far_time_in_milliseconds_is_told_by_its_unit(tmp_path: Path) -> None:
         stored.place.fetch(stored.rows)
 
 
-def test_rows_of_one_file_have_the_slots_that_they_have_in_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_rows_without_a_name_fall_on_the_sides_that_they_fall_on_in_memory(tmp_path: Path, suffix: str) -> None:
     schema = build_schema({"status": "declared", "n_units": 3_000, "columns": {"whole": COLUMNS["whole"]}})
     frame = every_kind()[["whole"]]
-    frame.to_parquet(tmp_path / "rows.parquet")
+    if suffix == "csv":
+        frame.to_csv(tmp_path / "rows.csv", index=False)
+    else:
+        frame.to_parquet(tmp_path / "rows.parquet")
     sides = split_table(frame, schema, holdout_share=0.25, seed=3, private=True)
     codes = Discretizer.by_schema(schema)
-    with open_table(tmp_path / "rows.parquet") as stored:
+    with open_table(tmp_path / f"rows.{suffix}") as stored:
         train, _ = stored.split(schema, holdout_share=0.25, seed=3)
         found = train.training(schema).coded(codes).counts(("whole",))
     np.testing.assert_array_equal(found, HeldTable(sides.train, schema).coded(codes).counts(("whole",)))
@@ -153,13 +157,6 @@ def test_rows_of_several_files_fall_on_both_sides(tmp_path: Path) -> None:
             sizes.append((len(train), len(holdout)))
     assert sizes[0] == sizes[1] and sum(sizes[0]) == 9_000
     assert 2_000 < sizes[0][1] < 2_500
-
-
-def test_rows_without_a_name_are_not_split(tmp_path: Path) -> None:
-    schema = build_schema({"status": "declared", "n_units": 9, "columns": {"x": {"kind": "integer", "bounds": [0, 9]}}})
-    pd.DataFrame({"x": [1, 2]}).to_csv(tmp_path / "rows.csv", index=False)
-    with open_table(tmp_path / "rows.csv") as stored, pytest.raises(TableError, match="identifier"):
-        stored.split(schema, holdout_share=0.5, seed=0)
 
 
 def test_nothing_stays_behind(tmp_path: Path, monkeypatch: Any, kinds: Schema) -> None:

@@ -77,9 +77,9 @@ def test_sides_do_not_depend_on_how_a_path_is_written(tmp_path: Path, monkeypatc
     for written in (str(folder), folder.name, f"./{folder.name}", f"../{tmp_path.name}/{folder.name}", f"{folder}/"):
         with open_table(written) as stored:
             train, _ = stored.split(schema, holdout_share=0.3, seed=1)
-            sides.append(sorted(stored.place.fetch(train.rows.select(stored.slot)).column(0).to_pylist()))
+            sides.append(sorted(stored.place.fetch(train.rows.select("x")).column(0).to_pylist()))
     assert all(side == sides[0] for side in sides)
-    assert sides[0][0].startswith("a.parquet:")
+    assert 600 < len(sides[0]) < 800
 
 
 def test_a_path_is_no_pattern(tmp_path: Path) -> None:

@@ -1,0 +1,212 @@
+"""One unit less in the table is one unit less on one side, and no other moves: in memory and where tables are stored.
+
+A row is really gone here, not blanked: whatever rests on places or on the number of rows would show.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import ibis
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synth.domain import Discretizer, magnitudes
+from synth.generators.contributions import bound_contributions
+from synth.generators.training_table import HeldTable, TrainingTable
+from synth.schema import Schema, build_schema
+from synth.split import split_table
+from synth.stored import StoredTable
+from synth.stored.place import Place
+from synth.table import conform
+
+POOLS: dict[str, list[Any]] = {
+    "whole": [None, 0, 1, 2, 7],
+    # Places that differ in their last digits, or only beyond all digits of a bound of 1.
+    "real": [None, 0.0, -0.0, 5e-324, -5e-324, 1e-40, 0.1, float(np.nextafter(0.1, 1)), -1.0, 3.0],
+    "wide": [None, 0.0, 0.05, float(np.nextafter(0.05, 1)), -2.5, 1e12],
+    "cents": [None, 0.1, 0.10000000000000002, 0.3, -4.25],
+    "day": [None, pd.Timestamp("2020-02-29"), pd.Timestamp("2020-03-01"), pd.Timestamp("1950-01-01")],
+    "listed": [None, "a", "b", "unlisted"],
+    "word": [None, "a", "B", "b ", "1|-"],
+    "yes": [None, True, False],
+    "mail": [None, "x@example.org", "x@example.org|"],
+}
+"""Few values each, so that rows are often equal, or nearly."""
+COLUMNS: dict[str, dict[str, Any]] = {
+    "whole": {"kind": "integer", "bounds": [0, 5], "missing": True},
+    "real": {"kind": "real", "bounds": [-1.0, 1.0], "missing": True},
+    "wide": {"kind": "real", "measure": True, "missing": True},
+    "cents": {"kind": "real", "bounds": [-5.0, 5.0], "decimals": 2, "missing": True},
+    "day": {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"], "missing": True},
+    "listed": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
+    "word": {"kind": "categorical", "measure": True, "missing": True},
+    "yes": {"kind": "boolean", "missing": True},
+    "mail": {"kind": "personal", "personal": "email", "missing": True},
+}
+WHO: dict[str, Any] = {"kind": "identifier", "bounds": [0, 99]}
+EDGES = np.array([-1e15, -1.0, 0.0, 5e-16, 0.05, float(np.nextafter(0.05, 1)), 1.0, 1e15])
+
+
+@st.composite
+def tables(draw: st.DrawFn, most_rows: int = 12) -> tuple[pd.DataFrame, Schema]:
+    """A table of few rows from small pools, of a few kinds of columns, with entities or without."""
+    names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True))
+    k = draw(st.sampled_from([0, 1, 3]))
+    pools = {name: POOLS[name] for name in names} | ({"who": [None, 0, 1, 2]} if k else {})
+    rows = draw(st.lists(st.tuples(*map(st.sampled_from, pools.values())), min_size=1, max_size=most_rows))
+    frame = pd.DataFrame({name: pd.Series([row[at] for row in rows], dtype=object) for at, name in enumerate(pools)})
+    columns = {name: COLUMNS[name] for name in names} | ({"who": WHO} if k else {})
+    entity = {"entity": "who", "max_rows_per_unit": k} if k else {}
+    schema = build_schema({"status": "declared", "n_units": 20, "columns": columns, **entity})
+    return conform(frame, schema, outside="clamp", part=True), schema
+
+
+@contextmanager
+def tiny_tables_and_one_key() -> Iterator[None]:
+    """Sides may be small, and the key that chooses k rows of an entity is the same in two worlds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("synth.split.MIN_SIDE_ROWS", 0)
+        for place in ("synth.generators.contributions", "synth.stored.table"):
+            patch.setattr(f"{place}.os", SimpleNamespace(urandom=bytes))
+        yield
+
+
+def less_one(frame: pd.DataFrame, schema: Schema) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Each unit of a table, and the table without it."""
+    owners = frame["who"].map(str) if schema.entity else pd.Series(range(len(frame)))
+    for owner in owners.unique():
+        gone = (owners == owner).to_numpy()
+        yield frame[gone].reset_index(drop=True), frame[~gone].reset_index(drop=True)
+
+
+def rows_of(frame: pd.DataFrame) -> Counter[tuple[str, ...]]:
+    """The rows as a multiset, to the last digit; one zero."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return Counter(tuple(repr(0.0 if cell == 0 else cell) for cell in row) for row in plain.itertuples(index=False))
+
+
+def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
+    """Every histogram that a fit could be read off these rows: cells, pairs, places, categories, rows per entity."""
+    found: dict[str, Any] = {}
+    known = {name: column for name, column in schema.columns.items() if not getattr(column, "measure", False)}
+    narrow = schema.model_copy(update={"columns": known})
+    codes = Discretizer.by_schema(narrow)
+    for attribute, counts in zip(codes.attributes, train.cell_counts(codes.attributes), strict=True):
+        found[attribute.name] = counts
+    if pairs := list(itertools.combinations(codes.columns, 2)):
+        counted = train.under(narrow).coded(codes).each(pairs)
+        found |= {f"{pair}": counts.ravel() for pair, counts in zip(pairs, counted, strict=True)}
+    if "word" in schema.columns:
+        found["word"] = train.category_counts("word")
+    if "wide" in schema.columns:
+        wide: Any = schema.columns["wide"]
+        for name, edges in (("wide", EDGES), ("wide by size", magnitudes.magnitude_edges(wide))):
+            found[name] = train.place_counts("wide", wide, edges)
+    if schema.entity:
+        found["rows per entity"] = train.rows_per_entity()
+    return found
+
+
+def distance(before: Any, after: Any) -> float:
+    """L2 between two histograms."""
+    if isinstance(before, dict):
+        return float(np.sqrt(sum((before.get(v, 0) - after.get(v, 0)) ** 2 for v in {*before, *after})))
+    return float(np.linalg.norm(before - after))
+
+
+def assert_near(before: dict[str, Any], after: dict[str, Any], k: int) -> None:
+    for name, counts in before.items():
+        # An entity is in one cell of the histogram of entities by their rows.
+        assert distance(counts, after[name]) <= (1 if name == "rows per entity" else k), name
+
+
+def held(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str, Any]]:
+    train = split_table(frame, schema, holdout_share=0.5, seed=1, private=True).train
+    return train, counts_of(HeldTable(bound_contributions(train, schema), schema), schema)
+
+
+def one_unit_is_one_unit(made: tuple[pd.DataFrame, Schema]) -> None:
+    frame, schema = made
+    with tiny_tables_and_one_key():
+        train, counts = held(frame, schema)
+        for gone, rest in less_one(frame, schema):
+            fewer, fewer_counts = held(rest, schema)
+            assert not rows_of(fewer) - rows_of(train)
+            assert rows_of(train) - rows_of(fewer) in (rows_of(gone), Counter())
+            assert_near(counts, fewer_counts, schema.max_rows_per_unit)
+
+
+@settings(max_examples=25)
+@given(tables(most_rows=7))
+def test_one_unit_less_is_one_unit_less_in_train_or_nothing(made: tuple[pd.DataFrame, Schema]) -> None:
+    one_unit_is_one_unit(made)
+
+
+@settings(max_examples=25)
+@given(tables(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_has_no_say(made: tuple[pd.DataFrame, Schema], random: Any) -> None:
+    frame, schema = made
+    order = list(range(len(frame)))
+    random.shuffle(order)
+    with tiny_tables_and_one_key():
+        sides = [
+            split_table(rows, schema, holdout_share=0.5, seed=1, private=True).train
+            for rows in (frame, frame.iloc[order].reset_index(drop=True))
+        ]
+    assert rows_of(sides[0]) == rows_of(sides[1])
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Callable[[pd.DataFrame], StoredTable]]:
+    """What puts rows into an engine of DuckDB, over those that were there."""
+    connection = ibis.duckdb.connect(threads=1)
+
+    def put(frame: pd.DataFrame) -> StoredTable:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        return StoredTable(Place(connection, "rows"), connection.create_table(ibis.util.gen_name("t"), table))
+
+    yield put
+    connection.disconnect()
+
+
+def stored_is_as_held(made: tuple[pd.DataFrame, Schema], store: Callable[[pd.DataFrame], StoredTable]) -> None:
+    frame, schema = made
+    with tiny_tables_and_one_key():
+        worlds = [frame, *(rest for _, rest in itertools.islice(less_one(frame, schema), 1))]
+        found = []
+        for rows in worlds:
+            train, _ = store(rows).split(schema, holdout_share=0.5, seed=1)
+            counts = counts_of(train.training(schema), schema)
+            here, counted = held(rows, schema)
+            assert len(train) == len(here)
+            # Which k rows of an entity stay is drawn under a key of each place; without entities all counts are alike.
+            for name in () if schema.entity else counted:
+                assert distance(counts[name], counted[name]) == 0, name
+            found.append(counts)
+        assert_near(found[0], found[1], schema.max_rows_per_unit)
+
+
+@settings(max_examples=3)
+@given(made=tables())
+def test_stored_rows_are_dealt_as_in_memory(
+    made: tuple[pd.DataFrame, Schema], store: Callable[[pd.DataFrame], StoredTable]
+) -> None:
+    stored_is_as_held(made, store)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(made=tables())
+def test_one_unit_less_is_one_unit_less_in_many_tables(
+    made: tuple[pd.DataFrame, Schema], store: Callable[[pd.DataFrame], StoredTable]
+) -> None:
+    one_unit_is_one_unit(made)
+    stored_is_as_held(made, store)
