@@ -1,7 +1,7 @@
 """A real table where it is stored: split there, bounded there, and read by counts."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import ibis
@@ -28,11 +28,13 @@ class StoredTable:
         place: where it is.
         rows: *Sensitive*. Its columns as they are stored.
         slot: the column that holds each row's place in its files; none where rows have no order.
+        is_written: whether the rows were written down where they are read from, so that nobody need do it again.
     """
 
     place: Place
     rows: ir.Table = field(repr=False)
     slot: str | None = None
+    is_written: bool = False
 
     def __len__(self) -> int:
         return self.place.number(self.rows.count())
@@ -61,7 +63,8 @@ class StoredTable:
 
     def _written(self, rows: ir.Table, schema: Schema) -> StoredRows:
         names = [*([] if schema.entity is None else [OWNER]), *schema.modeled]
-        return StoredRows(self.place, self.place.written(rows.select(*names)), schema)
+        chosen = rows.select(*names)
+        return StoredRows(self.place, chosen if self.is_written else self.place.written(chosen), schema)
 
     def _owned(self, entity: str, schema: Schema, key: str) -> ir.Table:
         """The rows with a keyed digest of the name of each one's entity, null where it has none.
@@ -95,25 +98,25 @@ class StoredTable:
         """
         check_share(holdout_share)
         self.check(schema)
-        sided, slot = self._sided(schema, holdout_share, seed)
-        inside = sided[_SIDE]
+        sided = self._sided(schema, holdout_share, seed)
+        inside = sided.rows[_SIDE]
         n_inside = ibis.ifelse(inside, 1, 0).sum().fill_null(0)
-        sizes = self.place.fetch(sided.agg(inside=n_inside, rows=sided.count()))
+        sizes = self.place.fetch(sided.rows.agg(inside=n_inside, rows=sided.rows.count()))
         n_holdout, n_rows = (int(column[0].as_py()) for column in sizes.columns)
         refuse_small_sides(n_rows - n_holdout, n_holdout, holdout_share)
-        train, holdout = (
-            type(self)(self.place, sided.filter(which).drop(_SIDE), slot) for which in (~inside, inside)
-        )  # fmt: skip
+        train, holdout = (replace(sided, rows=sided.rows.filter(which).drop(_SIDE)) for which in (~inside, inside))
         return train, holdout
 
-    def _sided(self, schema: Schema, holdout_share: float, seed: int) -> tuple[ir.Table, str | None]:
-        """The rows with `understudy_side`, true for the holdout, and the column of their slots."""
+    def _sided(self, schema: Schema, holdout_share: float, seed: int) -> Self:
+        """The table with `understudy_side`, which is true for the holdout."""
         if (column := unit_column(schema)) is not None:
-            return self.rows.mutate(**{_SIDE: _inside(self.text(column, schema), holdout_share, seed)}), self.slot
+            return replace(
+                self, rows=self.rows.mutate(**{_SIDE: _inside(self.text(column, schema), holdout_share, seed)})
+            )
         named = with_row_names(self, schema)
         sided = named.select(*schema.kept, **{_SIDE: _inside(named[NAME], holdout_share, seed)})
         # Turns take a look at all rows: once, where they can be written down.
-        return self.place.written(sided), None
+        return replace(self, rows=self.place.written(sided), slot=None, is_written=self.place.keeps)
 
     def text(self, name: str, schema: Schema) -> Any:
         """Cells of a column as text, null where they are missing."""

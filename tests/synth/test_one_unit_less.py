@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,10 +18,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
+from synth.declare import declare_schema
 from synth.domain import Discretizer, magnitudes
+from synth.dp.budget import Budget
 from synth.generators.contributions import bound_contributions
+from synth.generators.mst import Mst
 from synth.generators.training_table import HeldTable, TrainingTable
+from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.split import split_table
 from synth.stored import StoredTable
@@ -171,6 +177,10 @@ def store() -> Iterator[Callable[[pd.DataFrame], StoredTable]]:
 
     def put(frame: pd.DataFrame) -> StoredTable:
         table = pa.Table.from_pandas(frame, preserve_index=False)
+        # A column of nothing but missing texts has no type of its own.
+        table = table.cast(
+            pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in table.schema])
+        )
         return StoredTable(Place(connection, "rows"), connection.create_table(ibis.util.gen_name("t"), table))
 
     yield put
@@ -210,3 +220,53 @@ def test_one_unit_less_is_one_unit_less_in_many_tables(
 ) -> None:
     one_unit_is_one_unit(made)
     stored_is_as_held(made, store)
+
+
+@pytest.mark.slow
+def test_an_attacker_who_knows_all_other_rows_gains_no_more_than_the_noise_allows(
+    monkeypatch: pytest.MonkeyPatch, shared_table: Callable[[str], Path]
+) -> None:
+    """They know the seed, every other row and its place, and see sampled rows; they ask whether one row was there."""
+    frame = pd.read_csv(shared_table("insurance.csv.gz"))
+    schema = declare_schema(infer_schema(frame, target="charges"), n_units=len(frame))
+    n_fits = 150
+    # For Gaussian releases together the best attack's area is that of two normal distributions mu apart.
+    schedule = Mst(epsilon=1.0).schedule(schema)
+    assert schedule is not None
+    mu = np.sqrt(2 * sum(event.rho or 0.0 for event in schedule.events))
+    limit, error = stats.norm.cdf(mu / np.sqrt(2)), np.sqrt((2 * n_fits + 1) / (12 * n_fits**2))
+    assert area_under_curve(frame, schema, first_in_train(frame, schema), n_fits) < limit + 3 * error
+    # The same attack finds sides that rest on places.
+    monkeypatch.setattr("synth.split.row_names", lambda rows, _: [str(place) for place in range(len(rows))])
+    assert area_under_curve(frame, schema, 0, 30) > 0.85
+
+
+def first_in_train(frame: pd.DataFrame, schema: Schema) -> int:
+    """A row that is learned from, where it stands."""
+    charges = split_table(frame, schema, private=True).train["charges"]
+    return int(np.flatnonzero(frame["charges"].isin(charges))[0])
+
+
+def area_under_curve(frame: pd.DataFrame, schema: Schema, gone: int, n_fits: int) -> float:
+    """How often a score tells the sampled rows of a fit with a row from those of a fit without it."""
+    codes = Discretizer.by_quantiles(schema, conform(frame, schema), 12)
+    pairs = list(itertools.combinations(codes.columns, 2))
+
+    def counts(rows: pd.DataFrame) -> np.ndarray:
+        return np.concatenate([n.ravel() for n in HeldTable(rows, schema).coded(codes).each(pairs)]).astype(float)
+
+    generator = Mst(epsilon=1.0)
+    schedule = generator.schedule(schema)
+    assert schedule is not None
+    worlds = frame, frame.drop(index=gone).reset_index(drop=True)
+    trains = [split_table(world, schema, private=True).train for world in worlds]
+    direction = counts(trains[0]) - counts(trains[1])
+    with_it, without_it = (
+        np.array([
+            counts(generator.fit(train, schema, budget=Budget(schedule)).sample(len(frame), seed=seed)) @ direction
+            for seed in range(n_fits)
+        ])
+        for train in trains
+    )  # fmt: skip
+    difference = with_it[:, None] - without_it
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
