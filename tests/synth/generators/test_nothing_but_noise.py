@@ -8,6 +8,7 @@ below must be caught.
 import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ def specified(variant: str, entities: bool) -> tuple[PrivateGenerator, Schema, S
 
 
 def left(variant: str, entities: bool, table: Any, folder: Path) -> dict[str, Any]:
-    """All that a fit leaves behind: the files of the model, its statement and a sample, questions, messages, the log."""
+    """All that a fit leaves: the files of the model, its statement and a sample, questions, messages, the log."""
     generator, schema, schedule = specified(variant, entities)
     budget, told = Watched(schedule), list[tuple[str, float | None]]()
     more = {"place": folder / "place"} if variant == "tvae" else {}  # one log stands for both networks
@@ -215,9 +216,7 @@ def _rows_of_the_table(self: measuring.Fit) -> tuple[tuple[float, ...] | None, i
 def _noted_in_the_statement(self: measuring.Fit) -> PrivacyStatement | None:
     stated = _statement(self)
     assert stated is not None
-    return PrivacyStatement.from_dict(
-        {**stated.to_dict(), "versions": {**stated.versions, "rows": str(len(self.train))}}
-    )
+    return replace(stated, versions={**stated.versions, "rows": str(len(self.train))})
 
 
 class _Exact:
