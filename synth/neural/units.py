@@ -13,8 +13,8 @@ from torch import Tensor
 from synth.transforms.layout import Encoded
 
 WORDS_AT, N_WORDS = 24, 624
-"""Of a Mersenne Twister's state as torch writes it: the byte at which its words begin, and their number. Each word has 32
-bits and takes 8 bytes."""
+"""Of a Mersenne Twister's state as torch writes it: the byte at which its words begin, and how many there are. Each has
+32 bits and takes 8 bytes."""
 
 
 class Batch(NamedTuple):
