@@ -40,12 +40,13 @@ SMALL: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
 VARIANTS = sorted({*PRIVATE, *SMALL})
+QUICK = [("independent", False), *((name, True) for name in PRIVATE)]
+"""Where the unit is a row, what differs is in what all generators share."""
 FITS = [
-    pytest.param(variant, entities, marks=[] if entities or variant == "independent" else pytest.mark.slow)
+    pytest.param(variant, entities, marks=[] if (variant, entities) in QUICK else pytest.mark.slow)
     for variant in VARIANTS
     for entities in (False, True)
 ]
-"""Where the unit is a row, what differs is in what all generators share."""
 COLUMNS: dict[str, Any] = {
     "x": {"kind": "integer", "bounds": [0, 8], "missing": True},
     "y": {"kind": "boolean"},
@@ -178,13 +179,20 @@ def held(entities: bool) -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture(autouse=True)
-def public_randomness_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def public_randomness_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Networks start alike and are matched to released marginals on few rows: neither reads a real one."""
-    if importlib.util.find_spec("torch") is not None:
-        import torch
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
 
-        monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
-        monkeypatch.setattr("synth.neural.matching.N_DRAWN", 200)
+    monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
+    monkeypatch.setattr("synth.neural.matching.N_DRAWN", 200)
+    monkeypatch.setattr("synth.neural.matching.N_ROUNDS", 3)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # of products as small as these, several threads only wait for each other
+    yield
+    torch.set_num_threads(n_threads)
 
 
 @pytest.mark.parametrize(("variant", "entities"), FITS)
