@@ -3,16 +3,15 @@
 Noise is OpenDP's samplers on the operating system's randomness, or an injected generator in tests. Whole numbers get
 discrete noise, reals the continuous kind, which OpenDP samples exactly and rounds once.
 
-The many numbers of DP-SGD are noised in double precision by a generator with a key from the operating system: exact
-samplers would take minutes where this takes milliseconds. What floating point can give away of a sum (Mironov 2012) is
-then not ruled out, and the statement says so.
+The many numbers of DP-SGD are noised in double precision by a generator with a new key from the operating system for
+each sum: exact samplers would take minutes where this takes milliseconds. What floating point can give away of a sum
+(Mironov 2012) is then not ruled out, and the statement says so.
 """
 
 import math
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -50,9 +49,10 @@ class SystemNoise:
 
     private = True
 
-    @cached_property
+    @property
     def _generator(self) -> np.random.Generator:
-        """A counter-based generator whose key nobody knows and nothing keeps."""
+        """A new counter-based generator, for one sum, whose key nobody knows and nothing keeps."""
+        # A generator that was kept would go on alike in every process that is forked from this one.
         return np.random.Generator(np.random.Philox(key=secrets.randbits(128), counter=secrets.randbits(256)))
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:

@@ -12,6 +12,10 @@ from torch import Tensor
 
 from synth.transforms.layout import Encoded
 
+WORDS_AT, N_WORDS = 24, 624
+"""Of a Mersenne Twister's state as torch writes it: the byte at which its words begin, and how many there are. Each has
+32 bits and takes 8 bytes."""
+
 
 class Batch(NamedTuple):
     """Some units' rows, each unit's side by side, padded.
@@ -109,7 +113,13 @@ class Units:
 
 
 def secret_generator(device: torch.device) -> torch.Generator:
-    """A generator for what is drawn for rows: its seed is the operating system's, and no checkpoint holds it."""
+    """A generator for what is drawn for rows: its state is the operating system's, and no checkpoint holds it."""
     generator = torch.Generator(device)
     generator.manual_seed(secrets.randbits(63))
+    if device.type == "cpu":
+        # Of a seed the processor's generator takes 32 bits, which can be tried out; its state holds 19,937.
+        state = generator.get_state()
+        words = np.frombuffer(secrets.token_bytes(4 * N_WORDS), dtype=np.uint32).astype(np.int64)
+        state[WORDS_AT : WORDS_AT + 8 * N_WORDS].view(torch.int64).copy_(torch.from_numpy(words))
+        generator.set_state(state)
     return generator

@@ -1,16 +1,26 @@
-"""What one unit can move, by brute force: every unit of small random tables is taken out, and nothing moves too far."""
+"""What one unit can move, by brute force: every unit of small random tables is taken out, and nothing moves too far.
+
+The numbers are those that `release_numbers` asks its budget for. It is given the same answers about all tables, so that
+what it asks about later rests on the same number of rows.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.released import exact
-from evaluate.released.exact import Yardstick, bounded, half_rows, right_and_wrong
+from evaluate.released import exact, release, release_numbers, released_schedule
+from evaluate.released.exact import Yardstick, bounded, half_rows
+from evaluate.released.numbers import Released
+from synth.dp.budget import Budget
+from synth.dp.schedule import Schedule
 from synth.schema import Schema, build_schema
-from synth.split import split_table
+from synth.split import Split, split_table
+from synth.table import conform
 
 COLUMNS: dict[str, Any] = {
     "age": {"kind": "integer", "bounds": [0, 9], "missing": True},
@@ -18,7 +28,8 @@ COLUMNS: dict[str, Any] = {
     "town": {"kind": "categorical", "categories": ["a", "b", "c"]},
     "ill": {"kind": "boolean", "missing": True},
 }
-RELEASES = ("rows", "age", "height", "town", "ill", "pairs", "accuracy")
+DISTANCES = {*COLUMNS, "pairs"}
+RELEASES = ("rows", *COLUMNS, "pairs", "accuracy")
 
 
 def schema_of(k: int) -> Schema:
@@ -42,26 +53,36 @@ def table(n: int, rng: np.random.Generator, n_people: int | None = None) -> pd.D
     return frame if n_people is None else frame.assign(person=rng.integers(0, n_people, n))
 
 
-def exact_numbers(real: pd.DataFrame, yardstick: Yardstick, n_rows: int) -> dict[str, np.ndarray]:
-    """Everything that is noised, before it is; the sides of slots and people are what they always are."""
-    side = real["side"].to_numpy()
-    parts = [bounded(real[side == one].drop(columns=["side", "unit"]), yardstick) for one in ("train", "holdout")]
-    both, synthetic = pd.concat(parts, ignore_index=True), yardstick.synthetic
-    columns = zip(yardstick.column_counts(both), yardstick.column_counts(synthetic), strict=True)
-    accuracy = right_and_wrong(parts[1], yardstick)
-    assert accuracy is not None
-    return {
-        "rows": np.array([len(both)]),
-        **{name: np.array([half_rows([c], [s], n_rows)]) for name, (c, s) in zip(COLUMNS, columns, strict=True)},
-        "pairs": np.array([half_rows(yardstick.pair_counts(both), yardstick.pair_counts(synthetic), n_rows)]),
-        "accuracy": accuracy,
-    }
+class Canned:
+    """Answers with one number, whatever was asked; keeps what was."""
+
+    private = False
+
+    def __init__(self, answer: int) -> None:
+        self.answer = answer
+        self.asked: list[np.ndarray] = []
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        self.asked.append(values.copy())
+        return np.full_like(values, self.answer)
+
+
+@cache
+def schedule_of(k: int) -> Schedule:
+    return released_schedule(schema_of(k), 0.7, "auto")
+
+
+def asked(real: pd.DataFrame, synthetic: pd.DataFrame, k: int, n_rows: int) -> dict[str, np.ndarray]:
+    """Everything that is noised, before it is; the sides of units are what they always are."""
+    side, noise = real["side"].to_numpy(), Canned(n_rows)
+    parts = (real[side == one].drop(columns=["side", "unit"]) for one in ("train", "holdout"))
+    release_numbers(Split(*parts, 0, True), synthetic, schema_of(k), Budget(schedule_of(k), noise))  # type: ignore[arg-type]
+    return dict(zip(RELEASES, noise.asked, strict=True))
 
 
 def farthest(k: int, seed: int) -> dict[str, float]:
     """The largest L2 distance that taking out any one unit moves each release, over a small random table."""
     rng = np.random.default_rng(seed)
-    schema = schema_of(k)
     real = table(24, rng, None if k == 1 else 10)
     if k > 1:  # somebody with more rows than may count, all of them alike, and rows of nobody
         real.loc[:5, ["age", "height", "town", "ill"]] = [0.0, 0.1, "c", True]
@@ -70,12 +91,12 @@ def farthest(k: int, seed: int) -> dict[str, float]:
         real.loc[6, "person"] = pd.NA
     real["unit"] = np.arange(len(real)) if k == 1 else real["person"].astype(object)
     real["side"] = np.where(pd.util.hash_array(real["unit"].astype(str).to_numpy()) % 3 == 0, "holdout", "train")
-    yardstick = Yardstick.of(table(60, rng, None if k == 1 else 20), schema)
+    synthetic = table(60, rng, None if k == 1 else 20)
     moved = dict.fromkeys(RELEASES, 0.0)
     n_rows = int(rng.integers(1, 80))
-    whole = exact_numbers(real, yardstick, n_rows)
+    whole = asked(real, synthetic, k, n_rows)
     for unit in real["unit"].dropna().unique():
-        without = exact_numbers(real[real["unit"].ne(unit).fillna(True)], yardstick, n_rows)
+        without = asked(real[real["unit"].ne(unit).fillna(True)], synthetic, k, n_rows)
         for what, number in whole.items():
             moved[what] = max(moved[what], float(np.linalg.norm(number - without[what])))
     return moved
@@ -83,10 +104,15 @@ def farthest(k: int, seed: int) -> dict[str, float]:
 
 @pytest.fixture(autouse=True)
 def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which rows of an entity count is chosen by a key of the system's; the model of a fixed table is fitted once."""
+    """Which rows of an entity count is chosen by a key of the system's; what a fixed table makes is made once."""
     from synth.generators import contributions
 
-    fit, fitted = exact._model, {}
+    fit, fitted, of, made = exact._model, {}, Yardstick.of, {}
+
+    def once_of(synthetic: pd.DataFrame, schema: Schema) -> Yardstick:
+        if id(synthetic) not in made:
+            made[id(synthetic)] = (synthetic, of(synthetic, schema))
+        return made[id(synthetic)][1]
 
     def once(rows: pd.DataFrame, known: pd.Index, schema: Schema) -> Any:
         if id(rows) not in fitted:
@@ -95,6 +121,7 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(contributions.os, "urandom", lambda n: b"k" * n)
     monkeypatch.setattr(exact, "_model", once)
+    monkeypatch.setattr(Yardstick, "of", once_of)
 
 
 def over_tables(k: int, n_tables: int) -> dict[str, float]:
@@ -117,31 +144,48 @@ def test_no_unit_of_many_tables_moves_a_release_farther_than_its_sensitivity(k: 
     assert all(distance <= k for distance in moved.values()), moved
 
 
-def test_counting_every_row_of_an_entity_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "bound_contributions", lambda rows, _schema: rows[rows["person"].notna()])
-    assert over_tables(2, 1)["rows"] > 2
+_rows = release._rows
 
 
-def _by_exact_rows(real: list[np.ndarray], synthetic: list[np.ndarray], _n_rows: int) -> int:
-    return exact.half_rows(real, synthetic, int(real[0].sum()))
+def _at_the_exact_rows(real: list[np.ndarray], synthetic: list[np.ndarray], _n_rows: int) -> int:
+    return half_rows(real, synthetic, int(real[0].sum()))
+
+
+def _exact_rows(n_rows: int, schema: Schema, budget: Budget) -> Released:
+    """Drawn and paid for as it should be; what is gone on with is another number."""
+    return replace(_rows(n_rows, schema, budget), value=float(n_rows), low=0.0, high=1e3)
 
 
 def _summed(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) -> int:
-    return exact.half_rows(real, synthetic, n_rows) * len(real)
+    return half_rows(real, synthetic, n_rows) * len(real)
 
 
 def _whole_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) -> int:
-    return 2 * exact.half_rows(real, synthetic, n_rows)
+    return 2 * half_rows(real, synthetic, n_rows)
 
 
-@pytest.mark.parametrize("mutant", [_by_exact_rows, _summed, _whole_rows])
-def test_a_distance_that_one_row_moves_farther_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., int]
+def _not_bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
+    return conform(rows, yardstick.schema, outside="clamp", part=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "lie", "k", "farther"),
+    [
+        ("half_rows", _at_the_exact_rows, 1, DISTANCES),
+        ("_rows", _exact_rows, 1, DISTANCES),
+        ("_rows", _exact_rows, 2, DISTANCES),
+        ("half_rows", _summed, 1, {"pairs"}),
+        ("half_rows", _whole_rows, 1, DISTANCES),
+        ("bounded", _not_bounded, 2, {"rows"}),
+        ("bounded", _not_bounded, 2, {"accuracy"}),
+    ],
+)
+def test_a_number_that_one_unit_moves_farther_is_caught(
+    monkeypatch: pytest.MonkeyPatch, name: str, lie: Callable[..., Any], k: int, farther: set[str]
 ) -> None:
-    import sys
-
-    monkeypatch.setattr(sys.modules[__name__], "half_rows", mutant)
-    assert max(over_tables(1, 1).values()) > 1
+    monkeypatch.setattr(release, name, lie)
+    moved = over_tables(k, 1)
+    assert any(moved[what] > k for what in farther), moved
 
 
 def test_rounding_down_adds_nothing_to_what_a_unit_moves() -> None:

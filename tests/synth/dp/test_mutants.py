@@ -3,8 +3,16 @@
 Every check passes on the code as it is. A mutant that survives its check means that the check guards nothing.
 """
 
+import contextlib
+import functools
+import importlib.util
+import inspect
 import math
+import os
+import pickle
 import random
+import secrets
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,16 +28,28 @@ from synth.dp import accounting, budget, events, mechanisms
 from synth.dp.accounting import epsilon_pld, epsilon_rdp
 from synth.dp.budget import Budget
 from synth.dp.curve import RdpCurve, RdpFilter
-from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
+from synth.dp.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    SelectionEvent,
+    StabilityEvent,
+    SubsampledGaussianEvent,
+)
 from synth.dp.journal import Journal
+from synth.dp.ledger import Request, open_ledger
+from synth.dp.ledger.books import Books
 from synth.dp.mechanisms import InjectedNoise, SystemNoise
 from synth.dp.schedule import Schedule
-from synth.errors import BudgetError
+from synth.dp.steps import Steps
+from synth.errors import BudgetError, LedgerError
 from synth.generators import measuring, registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.training_table import HeldTable
 from synth.observed import observe
 from synth.schema import Schema, build_schema
+from synth.stored import StoredTable, open_table
+from synth.stored.rows import StoredRows
 
 TAILS = (1e-7, 1 - 1e-7)
 """Where a statistical check alarms: once in five million runs by chance."""
@@ -73,7 +93,7 @@ def visits() -> tuple[pd.DataFrame, Schema]:
     return frame, build_schema(content)
 
 
-def fit(name: str, frame: pd.DataFrame, schema: Schema, noise: Any, epsilon: float = 2.0) -> Any:
+def fit(name: str, frame: Any, schema: Schema, noise: Any, epsilon: float = 2.0) -> Any:
     generator = registry.generator(name, epsilon=epsilon)
     assert isinstance(generator, PrivateGenerator)
     schedule = generator.schedule(schema)
@@ -126,13 +146,106 @@ def values_of_one_unit_are_named_as_rarely_as_stated() -> None:
     assert len(named) < stats.binom(n, event.delta).isf(TAILS[0])
 
 
-def noise_ignores_every_seed() -> None:
+def everything_drawn() -> list[np.ndarray]:
+    """Of each kind of draw one that comes out the same about never, all of them by way of a budget."""
+    n = 30
+    counts, laplace = GaussianEvent("counts", 40.0), LaplaceEvent("means", 2.0, 0.5, whole=False)
+    pairs, named = SelectionEvent("pairs", epsilon=0.1, count=n), StabilityEvent("jobs", sigma=5.0, threshold=11)
+    steps = SubsampledGaussianEvent("steps", 1.0, 0.5, 2)
+    purse = Budget(Schedule((counts, laplace, pairs, named, steps), 0.1))
+    drawn = [purse.release(np.zeros(n), event) for event in (counts, laplace)]
+    drawn.append(np.array([purse.choose(np.zeros(100), 1.0, pairs) for _ in range(n)]))
+    drawn.append(np.array(purse.name_stable(dict.fromkeys(range(200), 11), named)))
+
+    def work(released: Steps) -> str:
+        drawn.extend(part for _ in range(2) for part in (released.sample(200), released.release(np.zeros(n), 1.0)))
+        return ""
+
+    purse.step(steps, 2, work)
+    return drawn
+
+
+def alike(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> list[int]:
+    """The places at which the same was drawn."""
+    return [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if np.array_equal(a, b)]
+
+
+def draws_ignore_every_seed() -> None:
     drawn = []
     for _ in range(2):
-        np.random.seed(0)  # noqa: NPY002 - noise that listened to it would come out twice the same
+        np.random.seed(0)  # noqa: NPY002 - a draw that listened to it would come out twice the same
         random.seed(0)
-        drawn.append(draw(GaussianEvent("counts", 40.0), 50))
-    assert (drawn[0] != drawn[1]).any()
+        if importlib.util.find_spec("torch") is not None:
+            import torch
+
+            torch.manual_seed(0)
+        drawn.append(everything_drawn())
+    assert alike(*drawn) == []
+
+
+def processes_that_were_one_draw_nothing_alike() -> None:
+    # Whatever a generator remembers, an unseeded one too, is the same in both.
+    everything_drawn()
+    drawn = [in_a_fork(everything_drawn) for _ in range(2)]
+    assert alike(*drawn) == []
+
+
+def in_a_fork(work: Callable[[], Any]) -> Any:
+    """What a process that is forked from this one answers."""
+    theirs, ours = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which hold no lock that the child needs
+        child = os.fork()
+    if child == 0:  # never back into the test
+        try:
+            os.close(theirs)
+            with os.fdopen(ours, "wb") as answer:
+                pickle.dump(work(), answer)
+        finally:
+            os._exit(0)
+    os.close(ours)
+    with os.fdopen(theirs, "rb") as answer:
+        content = answer.read()
+    os.waitpid(child, 0)
+    return pickle.loads(content)
+
+
+class Overheard(SystemNoise):
+    """The system's noise, of which it keeps what was added to what."""
+
+    def __init__(self) -> None:
+        self.added: list[np.ndarray] = []
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        noisy = super().gaussian(values, sigma)
+        self.added.append((noisy - values) / sigma)
+        return noisy
+
+
+def no_two_releases_share_their_noise() -> None:
+    columns = {name: {"kind": "integer", "bounds": [0, 199]} for name in "abc"}
+    schema = build_schema({"status": "declared", "n_units": 200, "columns": columns})
+    frame = pd.DataFrame({name: np.arange(200) for name in "abc"})
+    noises = [Overheard() for _ in range(2)]
+    for noise in noises:
+        fit("independent", frame, schema, noise)
+    added = [part for noise in noises for part in noise.added]
+    assert {part.shape for part in added} == {(202,)}
+    assert len(added) == 6
+    apart = np.abs(np.corrcoef(added)[np.triu_indices(6, 1)])
+    assert apart.max() < 6 / math.sqrt(202)
+
+
+def noise_of_a_step_has_a_key_of_128_bits() -> None:
+    # Of 1,500 draws two would be alike for 4 keys of 20 bits in 5. The generators themselves show any shorter key: of
+    # 64 of them some have the bit and some have not, but for one time in 2^56.
+    event = SubsampledGaussianEvent("steps", 1.0, 1.0, 1)
+    drawn = {float(Steps(event, 1, SystemNoise()).release(np.zeros(1), 1.0)[0]) for _ in range(1_500)}
+    assert len(drawn) == 1_500
+    keys = [SystemNoise()._generator.bit_generator.state["state"]["key"] for _ in range(64)]
+    bits = np.unpackbits(np.array(keys, dtype=np.uint64).view(np.uint8), axis=1)
+    assert bits.shape == (64, 128)
+    assert (bits.any(0) & ~bits.all(0)).all()
 
 
 def what_reached_the_sampler_costs_what_is_claimed() -> None:
@@ -165,6 +278,21 @@ def one_unit_moves_what_is_read_by_no_more_than_its_rows() -> None:
         return noise.seen[1:5]  # all but the categories, whose number is not public
 
     with_all, without = seen(frame), seen(frame[frame["who"] != 999].reset_index(drop=True))
+    assert [a.shape for a in with_all] == [b.shape for b in without]
+    assert [int(np.abs(a - b).sum()) for a, b in zip(with_all, without, strict=True)] == [1, K, K, K]
+
+
+def one_unit_of_a_stored_table_moves_what_is_read_by_no_more_than_its_rows(folder: Path) -> None:
+    frame, schema = visits()
+
+    def seen(table: pd.DataFrame, name: str) -> list[np.ndarray]:
+        table.to_parquet(folder / name, index=False)
+        noise = Recorder()
+        with open_table(folder / name) as stored:
+            fit("independent", stored, schema, noise)
+        return noise.seen[1:]
+
+    with_all, without = seen(frame, "all.parquet"), seen(frame[frame["who"] != 999], "others.parquet")
     assert [a.shape for a in with_all] == [b.shape for b in without]
     assert [int(np.abs(a - b).sum()) for a, b in zip(with_all, without, strict=True)] == [1, K, K, K]
 
@@ -222,7 +350,34 @@ def a_filter_stops_at_its_total() -> None:
     assert 0.9 < spent.epsilon(1e-6) <= 1.0
 
 
-def persisted_noise_is_never_drawn_again(folder: Path = Path("/nonexistent")) -> None:
+def what_was_reserved_stays_spent(folder: Path) -> None:
+    frame, schema = visits()
+    generator = registry.generator("independent", epsilon=0.8)
+    assert isinstance(generator, PrivateGenerator)
+    schedule = generator.schedule(schema)
+    assert schedule is not None
+
+    class Broken(SystemNoise):
+        def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+            raise OSError(28, "No space left on device")
+
+    for end in ("reserved", "failed", "finished"):
+        request = Request(end, end, "row", "a fit", schedule.curve, schedule.digest)
+        ledger = open_ledger(folder / "ledger.db")
+        ledger.open(end, unit="row", epsilon=1.0, delta=1e-6, n_units=60)
+        ledger.reserve([request])
+        with contextlib.suppress(OSError):
+            if end != "reserved":
+                ledger.use(end)
+                generator.fit(frame, schema, budget=Budget(schedule, Broken() if end == "failed" else None))
+                ledger.commit(end, {"epsilon": schedule.epsilon})
+        again = open_ledger(folder / "ledger.db")
+        assert again.reservation(end).state == {"failed": "used", "finished": "committed"}.get(end, end)
+        with pytest.raises(LedgerError, match="is left"):
+            again.reserve([replace(request, token=f"{end} again")])
+
+
+def persisted_noise_is_never_drawn_again(folder: Path) -> None:
     event = GaussianEvent("counts", 40.0)
     taken = []
     for _ in range(2):
@@ -235,19 +390,73 @@ def persisted_noise_is_never_drawn_again(folder: Path = Path("/nonexistent")) ->
 Check = Callable[..., None]
 CHECKS: tuple[Check, ...] = (
     gaussian_noise_has_its_scale, real_noise_has_its_scale, laplace_noise_has_its_scale, choices_follow_their_epsilon,
-    values_of_one_unit_are_named_as_rarely_as_stated, noise_ignores_every_seed,
+    values_of_one_unit_are_named_as_rarely_as_stated, draws_ignore_every_seed,
+    processes_that_were_one_draw_nothing_alike, no_two_releases_share_their_noise,
+    noise_of_a_step_has_a_key_of_128_bits,
     what_reached_the_sampler_costs_what_is_claimed, one_unit_moves_what_is_read_by_no_more_than_its_rows,
+    one_unit_of_a_stored_table_moves_what_is_read_by_no_more_than_its_rows,
     a_unit_cannot_put_its_own_category_or_bound_into_the_schema, a_draw_that_is_not_in_the_schedule_is_refused,
     forty_releases_cost_what_the_analytic_formula_says, a_histograms_own_delta_is_paid_from_the_whole,
-    a_filter_stops_at_its_total, persisted_noise_is_never_drawn_again,
+    a_filter_stops_at_its_total, what_was_reserved_stays_spent, persisted_noise_is_never_drawn_again,
 )  # fmt: skip
 
 _gaussian, _laplace, _gumbel = SystemNoise.gaussian, SystemNoise.laplace, SystemNoise.noisy_max
+_training = StoredTable.training
 _release, _of_rho, _alike = mechanisms.release, events.gaussian_of_rho, accounting._alike
 
 
 def _seeded(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
     return np.asarray(values + np.random.default_rng(0).normal(0, sigma, values.shape).round().astype(np.int64))
+
+
+def _kept_by_shape(kept: dict[Any, np.ndarray]) -> Callable[..., np.ndarray]:
+    def gaussian(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+        if values.shape not in kept:
+            kept[values.shape] = _gaussian(self, np.zeros(values.shape), 1.0)
+        noisy = values + sigma * kept[values.shape]
+        return np.asarray(noisy.round().astype(np.int64) if values.dtype.kind in "iu" else noisy)
+
+    return gaussian
+
+
+def _from_one_generator(rng: np.random.Generator) -> Callable[..., np.ndarray]:
+    return lambda self, values, sigma: np.asarray(values + rng.normal(0, sigma, values.shape))
+
+
+def _chosen_by(uniforms: Callable[[int], np.ndarray]) -> Callable[..., int]:
+    return lambda self, scores, scale: int(np.argmax(scores - scale * np.log(-np.log(uniforms(len(scores))))))
+
+
+def _of_torch(n: int) -> np.ndarray:
+    torch = pytest.importorskip("torch")
+    return np.asarray(torch.rand(n, dtype=torch.float64).numpy())
+
+
+def _short_key(self: SystemNoise) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=secrets.randbits(16), counter=0))
+
+
+def _longer_key(self: SystemNoise) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=secrets.randbits(64), counter=0))
+
+
+@functools.cache
+def _kept_generator(self: SystemNoise) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=secrets.randbits(128), counter=secrets.randbits(256)))
+
+
+def _one_row_more(self: StoredTable, schema: Schema) -> StoredRows:
+    k = schema.max_rows_per_unit + 1
+    return replace(_training(self, schema.model_copy(update={"max_rows_per_unit": k})), schema=schema)
+
+
+def _given_back(step: Callable[..., None]) -> Callable[..., None]:
+    def lie(self: Books, entry: Any, content: dict[str, Any]) -> None:
+        step(self, entry, content)
+        account = self.accounts[entry.dataset, entry.unit]
+        self.accounts[entry.dataset, entry.unit] = replace(account, curve=RdpCurve.zero())
+
+    return lie
 
 
 def _without_root_of_count(exact: np.ndarray, event: Any, noise: Any) -> np.ndarray:
@@ -310,7 +519,52 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         (SystemNoise, "laplace", lambda self, values, scale: _laplace(self, values, scale / 2)),
         laplace_noise_has_its_scale,
     ),
-    ("seeded noise", (SystemNoise, "gaussian", _seeded), noise_ignores_every_seed),
+    ("seeded noise", (SystemNoise, "gaussian", _seeded), draws_ignore_every_seed),
+    (
+        "choices from numpy's own generator",
+        (SystemNoise, "noisy_max", _chosen_by(lambda n: np.random.random(n))),  # noqa: NPY002 - the lie
+        draws_ignore_every_seed,
+    ),
+    (
+        "choices from Python's own generator",
+        (SystemNoise, "noisy_max", _chosen_by(lambda n: np.array([random.random() for _ in range(n)]))),
+        draws_ignore_every_seed,
+    ),
+    (
+        "choices from torch's own generator",
+        (SystemNoise, "noisy_max", _chosen_by(_of_torch)),
+        draws_ignore_every_seed,
+    ),
+    (
+        "choices from a generator of the module",
+        (SystemNoise, "noisy_max", _chosen_by(np.random.default_rng().random)),
+        processes_that_were_one_draw_nothing_alike,
+    ),
+    (
+        "noise from a generator of the module",
+        (SystemNoise, "gaussian", _from_one_generator(np.random.default_rng())),
+        processes_that_were_one_draw_nothing_alike,
+    ),
+    (
+        "noise of steps from a generator that is kept",
+        (SystemNoise, "_generator", property(lambda self: _kept_generator(None))),
+        processes_that_were_one_draw_nothing_alike,
+    ),
+    (
+        "the same noise for two releases of one shape",
+        (SystemNoise, "gaussian", _kept_by_shape({})),
+        no_two_releases_share_their_noise,
+    ),
+    (
+        "a key of 16 bits and a counter at 0",
+        (SystemNoise, "_generator", property(_short_key)),
+        noise_of_a_step_has_a_key_of_128_bits,
+    ),
+    (
+        "a key of 64 bits and a counter at 0",
+        (SystemNoise, "_generator", property(_longer_key)),
+        noise_of_a_step_has_a_key_of_128_bits,
+    ),
     (
         "a choice without noise",
         (SystemNoise, "noisy_max", lambda self, scores, scale: int(np.argmax(scores))),
@@ -348,6 +602,11 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         one_unit_moves_what_is_read_by_no_more_than_its_rows,
     ),
     (
+        "a rank off by one in a stored table",
+        (StoredTable, "training", _one_row_more),
+        one_unit_of_a_stored_table_moves_what_is_read_by_no_more_than_its_rows,
+    ),
+    (
         "no threshold for categories",
         (budget, "name_stable", _without_threshold),
         values_of_one_unit_are_named_as_rarely_as_stated,
@@ -379,6 +638,21 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         a_filter_stops_at_its_total,
     ),
     (
+        "a reservation that is given back when it is used",
+        (Books, "_use", _given_back(Books._use)),
+        what_was_reserved_stays_spent,
+    ),
+    (
+        "a reservation that is given back when it is committed",
+        (Books, "_commit", _given_back(Books._commit)),
+        what_was_reserved_stays_spent,
+    ),
+    (
+        "a reservation that costs nothing until it is used",
+        (Books, "_reserve", _given_back(Books._reserve)),
+        what_was_reserved_stays_spent,
+    ),
+    (
         "noise drawn again on a second start",
         (Journal, "once", lambda self, record, draw, n_releases: draw()),
         persisted_noise_is_never_drawn_again,
@@ -388,7 +662,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_code_as_it_is_passes(check: Check, tmp_path: Path) -> None:
-    check(*[tmp_path] if check is persisted_noise_is_never_drawn_again else [])
+    check(*[tmp_path] if inspect.signature(check).parameters else [])
 
 
 @pytest.mark.parametrize(("plant", "check"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS])
@@ -399,7 +673,7 @@ def test_a_planted_lie_is_caught(plant: Plant, check: Check, monkeypatch: pytest
     else:
         monkeypatch.setattr(place, name, lie)
     with pytest.raises((AssertionError, pytest.fail.Exception)) as caught:
-        check(*[tmp_path] if check is persisted_noise_is_never_drawn_again else [])
+        check(*[tmp_path] if inspect.signature(check).parameters else [])
     # Caught by the check, that is: a mutant that only breaks the program proves nothing about it.
     assert isinstance(caught.value, pytest.fail.Exception) or str(caught.traceback[-1].path) == __file__
 

@@ -14,7 +14,14 @@ import pytest
 from synth.domain import Discretizer
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
-from synth.dp.events import MECHANISMS, Event, GaussianEvent, SelectionEvent, SubsampledGaussianEvent
+from synth.dp.events import (
+    MECHANISMS,
+    Event,
+    GaussianEvent,
+    SelectionEvent,
+    SubsampledGaussianEvent,
+    gaussian_of_rho,
+)
 from synth.dp.mechanisms import InjectedNoise, Noise
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
@@ -489,6 +496,18 @@ def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k
     assert len(recorder.steps) == planned["Poisson-subsampled Gaussian"]
     assert epsilon_pld(events, statement.delta) == pytest.approx(statement.epsilon, rel=2e-3)
     assert statement.epsilon <= 2.0
+
+
+def test_a_network_whose_histograms_forget_that_k_rows_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_one_row(what: str, rho: float, *, count: int, sensitivity: int) -> GaussianEvent:
+        return gaussian_of_rho(what, rho, count=count, sensitivity=1)
+
+    monkeypatch.setattr("synth.generators.neural.gaussian_of_rho", of_one_row)
+    scheduled.cache_clear()
+    with pytest.raises(AssertionError) as caught:
+        test_the_noise_that_is_drawn_costs_what_the_statement_claims("tvae", 3)
+    assert caught.traceback[-1].name == test_the_noise_that_is_drawn_costs_what_the_statement_claims.__name__
+    scheduled.cache_clear()
 
 
 @pytest.mark.parametrize("private", PRIVATE)

@@ -4,6 +4,7 @@ Every check passes on the code as it is. A mutant that survives its check means 
 """
 
 import random
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,13 +21,15 @@ from synth.neural import dp_sgd, network_critic, pair_critic, private_tvae
 from synth.neural.dp_sgd import Clipping, Release, write_gradients
 from synth.neural.network_critic import NetworkCritic
 from synth.neural.private_ctgan import PrivateCtganTraining
-from synth.neural.units import Batch, Units
+from synth.neural.private_tvae import PrivateTvaeTraining
+from synth.neural.units import N_WORDS, WORDS_AT, Batch, Units
 from tests.synth.neural.toy import (
     EXPECTED,
     KINDS,
     LAYOUT,
     N_UNITS,
     Purse,
+    draws_of,
     flat_state,
     gradient,
     private_networks,
@@ -78,6 +81,49 @@ def noise_is_new_in_every_step_and_fit() -> None:
         first, second = fits
         for one, other in ((first[0], second[0]), (first[0], first[1]), (first[1], second[0])):
             assert abs(np.corrcoef(one, other)[0, 1]) < 0.3
+
+
+def what_is_drawn_for_rows_is_new_in_every_step_and_fit() -> None:
+    for kind in KINDS:
+        still: dict[str, Any] = {"rate": 0.0} if kind == "tvae" else {"critic_rate": 0.0, "generator_rate": 0.0}
+        purse = Purse([range(N_UNITS)])
+        for _ in range(2):
+            trained = training(kind, units(), **still)
+            for _ in range(2):
+                torch.manual_seed(3)
+                trained.step(purse)
+        # The same networks on the same rows.
+        assert len({total.tobytes() for total in purse.totals}) == 4
+
+
+def every_row_has_a_latent_draw_of_its_own() -> None:
+    latents: list[Tensor] = []
+    for _ in range(2):
+        trained = training("tvae", units(3))
+        assert isinstance(trained, PrivateTvaeTraining)
+        losses = trained._losses
+
+        def listening(codes: Tensor, noise: Tensor, losses: Any = losses) -> Tensor:
+            latents.append(noise)
+            return losses(codes, noise)  # type: ignore[no-any-return]
+
+        trained._losses = listening  # type: ignore[method-assign]
+        for _ in range(2):
+            trained.step(Purse([range(N_UNITS)]))
+    every = torch.cat(latents)
+    assert len(every) >= 4 * N_UNITS
+    assert len(every.unique(dim=0)) == len(every)
+
+
+def what_is_drawn_for_rows_hangs_on_more_than_a_seed() -> None:
+    # A seed, of which torch takes 32 bits, is spread over the state word by word (Matsumoto & Nishimura 1998).
+    for kind in KINDS:
+        state = draws_of(training(kind, units())).get_state()
+        words = state[WORDS_AT : WORDS_AT + 8 * N_WORDS].view(torch.int64).numpy().astype(np.uint64)
+        assert words.max() < 2**32
+        before = words[:-1] ^ (words[:-1] >> np.uint64(30))
+        follows = (np.uint64(1_812_433_253) * before + np.arange(1, N_WORDS, dtype=np.uint64)) % np.uint64(2**32)
+        assert (words[1:] == follows).sum() < 3
 
 
 def a_unit_of_great_gradient_moves_the_sum_by_no_more_than_the_bound() -> None:
@@ -220,6 +266,8 @@ def nothing_but_the_released_sum_depends_on_the_table() -> None:
 Check = Callable[[], None]
 CHECKS: tuple[Check, ...] = (
     noise_of_a_step_has_its_scale, noise_is_new_in_every_step_and_fit,
+    what_is_drawn_for_rows_is_new_in_every_step_and_fit, every_row_has_a_latent_draw_of_its_own,
+    what_is_drawn_for_rows_hangs_on_more_than_a_seed,
     a_unit_of_great_gradient_moves_the_sum_by_no_more_than_the_bound,
     the_rows_of_a_unit_are_summed_before_they_are_clipped, a_gradient_that_is_not_finite_counts_as_nothing,
     padding_adds_nothing, units_are_sampled_by_poissons_law_at_the_rate_that_is_charged,
@@ -232,6 +280,7 @@ _floats, _sample, _clipped_sums = SystemNoise.floats, SystemNoise.sample, dp_sgd
 _factors, _batch, _mean = dp_sgd.clip_factors, Units.batch, dp_sgd.noisy_mean
 _ctgan_step, _public = PrivateCtganTraining.step, NetworkCritic._public_gradient
 _init = PrivateCtganTraining.__init__
+_latent_sum, _tvae_losses = PrivateTvaeTraining._clipped_sum, PrivateTvaeTraining._losses
 
 
 def _noise_times(factor: float) -> Callable[..., np.ndarray]:
@@ -365,6 +414,24 @@ def _exact_frequencies(self: PrivateCtganTraining, spec: Any, table: Units, layo
     _init(self, spec, table, layout, counts, *rest[1:])
 
 
+def _of_a_fixed_seed(device: torch.device) -> torch.Generator:
+    return torch.Generator(device).manual_seed(20_240)
+
+
+def _of_a_secret_seed(device: torch.device) -> torch.Generator:
+    return torch.Generator(device).manual_seed(secrets.randbits(63))
+
+
+def _seeded_before_every_sum(self: PrivateTvaeTraining, sampled: np.ndarray) -> Tensor:
+    self._draws.manual_seed(int(sampled.sum()))
+    return _latent_sum(self, sampled)
+
+
+def _one_latent_for_all(self: PrivateTvaeTraining, codes: Tensor, noise: Tensor) -> Tensor:
+    noise[:] = noise[:1].clone()
+    return _tvae_losses(self, codes, noise)
+
+
 def _draws_of_the_public(device: torch.device) -> torch.Generator:
     return torch.default_generator
 
@@ -396,6 +463,26 @@ MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
         "the same key in every fit",
         ((SystemNoise, "_generator", property(_same_key)),),
         noise_is_new_in_every_step_and_fit,
+    ),
+    (
+        "draws for rows from a fixed seed",
+        tuple((module, "secret_generator", _of_a_fixed_seed) for module in (private_tvae, network_critic)),
+        what_is_drawn_for_rows_is_new_in_every_step_and_fit,
+    ),
+    (
+        "latent draws that are seeded by the sample",
+        ((PrivateTvaeTraining, "_clipped_sum", _seeded_before_every_sum),),
+        what_is_drawn_for_rows_is_new_in_every_step_and_fit,
+    ),
+    (
+        "one latent draw for all rows",
+        ((PrivateTvaeTraining, "_losses", _one_latent_for_all),),
+        every_row_has_a_latent_draw_of_its_own,
+    ),
+    (
+        "draws for rows from a seed of 32 bits",
+        tuple((module, "secret_generator", _of_a_secret_seed) for module in (private_tvae, network_critic)),
+        what_is_drawn_for_rows_hangs_on_more_than_a_seed,
     ),
     (
         "clipping off",

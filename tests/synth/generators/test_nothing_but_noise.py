@@ -1,0 +1,269 @@
+"""A private fit whose every draw is answered without a look at what was asked: then nothing of the table is left.
+
+Tables of any content and size, in memory or stored, must come to the same model byte for byte, and on the way to the
+same questions, messages and log. Whatever else reached them, an exact count say, would show. Each lie in the table
+below must be caught.
+"""
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.dp.budget import Budget
+from synth.dp.events import Event, StabilityEvent
+from synth.dp.schedule import Schedule
+from synth.dp.statement import PrivacyStatement
+from synth.generators import measuring, registry
+from synth.generators.base import PrivateGenerator
+from synth.generators.training_rows import PrivateRows
+from synth.generators.training_table import TrainingTable
+from synth.schema import Schema, build_schema
+from synth.stored import open_table
+
+N_UNITS, K = 90, 3
+SMALL: dict[str, dict[str, Any]] = {
+    "mst": {"n_iterations": 5},
+    "aim": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
+    "ctgan": {"steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6},
+    "ctgan with a network for a critic": {
+        "steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6, "critic": "network", "critic_widths": (8,),
+    },
+    "tvae": {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,), "n_bins": 6},
+}  # fmt: skip
+PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
+VARIANTS = sorted({*PRIVATE, *SMALL})
+QUICK = [("independent", False), *((name, True) for name in PRIVATE)]
+"""Where the unit is a row, what differs is in what all generators share."""
+FITS = [
+    pytest.param(variant, entities, marks=[] if (variant, entities) in QUICK else pytest.mark.slow)
+    for variant in VARIANTS
+    for entities in (False, True)
+]
+COLUMNS: dict[str, Any] = {
+    "x": {"kind": "integer", "bounds": [0, 8], "missing": True},
+    "y": {"kind": "boolean"},
+    "z": {"kind": "categorical", "categories": ["a", "b", "c"]},
+    "length": {"kind": "real", "measure": True},
+    "day": {"kind": "date", "measure": True},
+    "job": {"kind": "categorical", "measure": True},
+}
+
+
+class Deaf:
+    """Answers by the turn and the shape of a question, never by the values asked about."""
+
+    private = True
+    """A model of it is saved, so that its files can be read."""
+
+    def __init__(self) -> None:
+        self.event: Event | None = None
+        self.questions: list[tuple[str, tuple[int, ...], float]] = []
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        if isinstance(self.event, StabilityEvent):  # of as many values as there are, which its delta pays for
+            return np.zeros(values.shape, dtype=np.int64)
+        answer = self._turn("gaussian", values, sigma).exponential(N_UNITS / values.size, values.shape)
+        return answer.astype(np.int64) if values.dtype.kind in "iu" else answer
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        return self.gaussian(values, scale)
+
+    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        return int(self._turn("noisy_max", scores, scale).integers(len(scores)))
+
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        return self._turn("floats", values, sigma).normal(0.0, sigma, values.shape)
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        return np.arange(min(n_units, 7))
+
+    def _turn(self, what: str, values: np.ndarray, scale: float) -> np.random.Generator:
+        self.questions.append((what, values.shape, scale))
+        return np.random.default_rng(len(self.questions))
+
+
+class Watched(Budget):
+    """Tells its noise which event is drawn."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.deaf = Deaf()
+        super().__init__(schedule, self.deaf)
+
+    def _draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
+        self.deaf.event = event
+        return super()._draw(event, draw, n_releases)
+
+
+def people(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({
+        "x": pd.array(rng.integers(0, 9, n), dtype="Int64"),
+        "y": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+        "z": rng.choice(["a", "b", "c"], n),
+        "length": rng.normal(170, 10, n),
+        "day": pd.Series(np.datetime64("2020-01-01", "us") + rng.integers(0, 300, n) * np.timedelta64(1, "D")),
+        "job": rng.choice(["clerk", "cook"], n),
+    })  # fmt: skip
+
+
+def tables() -> Iterator[tuple[str, pd.DataFrame]]:
+    """Tables that have nothing in common but their columns; "who" is left out where the unit is a row."""
+    plain = people(80, 0).assign(who=np.arange(80) // 2)
+    yield "plain", plain
+    odd = people(150, 1)
+    odd["x"], odd["y"], odd["z"], odd["job"] = pd.NA, True, "never heard of", [f"spy {i}" for i in range(150)]
+    odd["x"], odd["y"] = odd["x"].astype("Int64"), odd["y"].astype("boolean")
+    odd["length"] = np.r_[np.full(75, 1e9), np.full(74, -1e-3), np.nan]
+    odd["day"] = pd.Timestamp("1789-07-14").as_unit("us")
+    yield "odd", odd.assign(who=np.r_[np.full(100, 999), np.arange(50)])
+    yield "empty", plain.iloc[:0]
+
+
+@cache
+def specified(variant: str, entities: bool) -> tuple[PrivateGenerator, Schema, Schedule]:
+    """A generator, a schema of rows or of entities, and what a fit will draw."""
+    who = {"who": {"kind": "identifier", "bounds": [0, 10**6]}}
+    content: dict[str, Any] = {"status": "declared", "n_units": N_UNITS, "columns": COLUMNS}
+    if entities:
+        content |= {"entity": "who", "max_rows_per_unit": K, "columns": {**who, **COLUMNS}}
+    schema = build_schema(content)
+    generator = registry.generator(variant.split()[0], epsilon=2.0, **SMALL.get(variant, {}))
+    assert isinstance(generator, PrivateGenerator)
+    schedule = generator.schedule(schema)
+    assert schedule is not None
+    return generator, schema, schedule
+
+
+def left(variant: str, entities: bool, table: Any, folder: Path) -> dict[str, Any]:
+    """All that a fit leaves: the files of the model, its statement and a sample, questions, messages, the log."""
+    generator, schema, schedule = specified(variant, entities)
+    budget, told = Watched(schedule), list[tuple[str, float | None]]()
+    more = {"place": folder / "place"} if variant == "tvae" else {}  # one log stands for both networks
+    model: Any = generator.fit(
+        table, schema, budget=budget, progress=lambda what, share: told.append((what, share)), **more
+    )
+    model.save(folder / "model")
+    log = folder / "place" / "log.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()] if more else []
+    assert len(lines) == (2 if more else 0)
+    return {
+        "statement": model.statement.to_dict(), "rows": model.default_rows, "questions": budget.deaf.questions,
+        "messages": told, "log": [{**line, "seconds": None} for line in lines],
+        "sample": model.sample(20, seed=0).to_csv(),
+        **{path.name: path.read_bytes() for path in (folder / "model").iterdir()},
+    }  # fmt: skip
+
+
+def differences(variant: str, entities: bool, whole: Mapping[str, Any], folder: Path) -> list[str]:
+    """Which parts of what is left are not the same for all tables."""
+    found: list[str] = []
+    first: dict[str, Any] | None = None
+    for what, table in whole.items():
+        (folder / what).mkdir()
+        parts = left(variant, entities, table, folder / what)
+        first = first or parts
+        found += [f"{what}: {name}" for name in first if parts[name] != first[name]]
+    return found
+
+
+def held(entities: bool) -> dict[str, pd.DataFrame]:
+    return {what: frame if entities else frame.drop(columns="who") for what, frame in tables()}
+
+
+@pytest.fixture(autouse=True)
+def public_randomness_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Networks start alike and are matched to released marginals on few rows: neither reads a real one."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
+    monkeypatch.setattr("synth.neural.matching.N_DRAWN", 200)
+    monkeypatch.setattr("synth.neural.matching.N_ROUNDS", 3)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # of products as small as these, several threads only wait for each other
+    yield
+    torch.set_num_threads(n_threads)
+
+
+@pytest.mark.parametrize(("variant", "entities"), FITS)
+def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(
+    variant: str, entities: bool, tmp_path: Path
+) -> None:
+    assert differences(variant, entities, held(entities), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_a_private_fit_on_a_stored_table_leaves_is_the_same_function(
+    variant: str, entities: bool, tmp_path: Path
+) -> None:
+    frames = held(entities)
+    frames["odd"].to_parquet(tmp_path / "odd.parquet", index=False)
+    with open_table(tmp_path / "odd.parquet") as stored:
+        assert differences(variant, entities, {"plain": frames["plain"], "stored": stored}, tmp_path) == []
+
+
+_shares, _statement, _measure = measuring.Fit.entity_shares, measuring.Fit.statement, measuring.measure_domain
+
+
+def _rows_of_the_table(self: measuring.Fit) -> tuple[tuple[float, ...] | None, int]:
+    return _shares(self)[0], max(len(self.train), 1)
+
+
+def _noted_in_the_statement(self: measuring.Fit) -> PrivacyStatement | None:
+    stated = _statement(self)
+    assert stated is not None
+    return replace(stated, versions={**stated.versions, "rows": str(len(self.train))})
+
+
+class _Exact:
+    """Spends as the budget does, and answers the first question about each column's bounds without noise."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget, self._asked = budget, set[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._budget, name)
+
+    def release(self, exact: np.ndarray, event: Any) -> np.ndarray:
+        noisy = self._budget.release(exact, event)
+        first = event.what not in self._asked
+        self._asked.add(event.what)
+        return exact * 1_000 if first else noisy
+
+
+def _exact_coarse_bounds(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
+    return _measure(train, schema, _Exact(budget))  # type: ignore[arg-type]
+
+
+def _exact_expected_batch(self: PrivateRows) -> float:
+    return self.event.sampling_rate * max(len(self.units()), 1)
+
+
+Plant = tuple[Any, str, Any]
+MUTANTS: Sequence[tuple[str, Plant, str]] = (
+    ("as many rows as the table has, unless told", (measuring.Fit, "entity_shares", _rows_of_the_table), "independent"),
+    ("the number of rows in the statement", (measuring.Fit, "statement", _noted_in_the_statement), "independent"),
+    ("coarse bounds without noise", (measuring, "measure_domain", _exact_coarse_bounds), "independent"),
+    ("an exact expected batch", (PrivateRows, "expected_batch", property(_exact_expected_batch)), "tvae"),
+)
+
+
+@pytest.mark.parametrize(("plant", "variant"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS])
+def test_a_lie_about_what_reaches_the_model_is_caught(
+    plant: Plant, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*plant)
+    frames = held(True)
+    assert differences(variant, True, {what: frames[what] for what in ("plain", "odd")}, tmp_path) != []
