@@ -204,14 +204,6 @@ def stored_is_as_held(made: tuple[pd.DataFrame, Schema], store: Callable[[pd.Dat
         assert_near(found[0], found[1], schema.max_rows_per_unit)
 
 
-@settings(max_examples=3)
-@given(made=tables())
-def test_stored_rows_are_dealt_as_in_memory(
-    made: tuple[pd.DataFrame, Schema], store: Callable[[pd.DataFrame], StoredTable]
-) -> None:
-    stored_is_as_held(made, store)
-
-
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(made=tables())
