@@ -199,7 +199,7 @@ def test_a_private_fit_states_its_epsilon_delta_unit_and_events(
     assert statement is not None
     assert 0.99 < statement.epsilon <= 1.0
     assert statement.epsilon <= statement.epsilon_rdp * 1.001
-    assert (statement.unit, statement.n_units, statement.relation) == ("row", 400, "zero-out")
+    assert (statement.unit, statement.n_units, statement.relation) == ("row", 400, RELATION)
     assert statement.delta == 1e-6
     assert statement.private
     assert sum(event.count for event in statement.events) >= len(schema.learned)
