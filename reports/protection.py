@@ -16,11 +16,9 @@ from reports.provenance import made_here
 from reports.text import at_most, loss, one_in
 from synth.dp.schedule import Schedule
 from synth.dp.stated import stated_schedule
-from synth.dp.tradeoff import TradeOff
+from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError
 
-FALSE_ALARMS = (0.001, 0.01, 0.1)
-"""Rates of false alarms at which the limit is written out."""
 AGREEMENT = 1e-3
 """How far a claim of several releases may lie from what their events come to, as a share of it."""
 _NUMBERS = {2: "two", 5: "five", 10: "ten"}
@@ -72,7 +70,7 @@ class Protection:
         )
         yield (
             f"Somebody who holds it as likely as not that one {one} is in, knows all others and has any computing "
-            f"power, guesses right in at most {at_most(self.limit.right_guesses)} of cases; a coin does in 50%."
+            f"power, guesses right in at most {at_most(self.limit.right_guesses)} of cases; a coin is right in 50%."
         )
 
     def definition(self, unit: str, seen: str) -> Iterator[str]:
@@ -93,10 +91,13 @@ class Protection:
         ones = named(unit, 2)
         if not self.groups:
             return f"Several {ones} together are protected less: their epsilon grows faster than their number."
-        first, *others = self.groups
-        said = [f"{_NUMBERS[first[0]].capitalize()} {ones} together have {_epsilon(first[1])}"]
-        said += [f"{_NUMBERS[size]} {_epsilon(epsilon)}" for size, epsilon in others]
-        return f"{', '.join(said)}, all at the same delta. That of two also limits what shows of one answer of one."
+        bounded = [f"{_NUMBERS[size]} {loss(epsilon)}" for size, epsilon in self.groups if math.isfinite(epsilon)]
+        free = [_NUMBERS[size] for size, epsilon in self.groups if not math.isfinite(epsilon)]
+        if not bounded:
+            return f"Two {ones} together, or one answer of one, have no bound at this delta."
+        said = f"Epsilon of several {ones} together, at the same delta: {', '.join(bounded)}"
+        said += f"; for {' and '.join(free)} there is no bound" if free else ""
+        return f"{said}. That of two also limits what shows of one answer of one."
 
 
 def named(unit: str, n: int = 1) -> str:
@@ -157,7 +158,3 @@ def _schedule(statements: tuple[Mapping[str, Any], ...], claim: Claim) -> Schedu
     # A fit may claim more than its events cost. Of several, a smaller cost says that some are missing here.
     least = 0.0 if len(statements) == 1 else claim.epsilon * (1 - AGREEMENT)
     return schedule if least <= epsilon <= claim.epsilon * (1 + AGREEMENT) else None
-
-
-def _epsilon(epsilon: float) -> str:
-    return f"epsilon {loss(epsilon)}" if math.isfinite(epsilon) else "no bound"

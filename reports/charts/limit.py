@@ -12,7 +12,7 @@ from reports.attack_figures import Reached
 from reports.charts import svg
 from reports.glossary import entry
 from reports.text import at_most, finite, percent
-from synth.dp.tradeoff import TradeOff
+from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 
 WIDTH, LEFT, RIGHT, TOP, BASE, HEIGHT = 320.0, 44.0, 308.0, 26.0, 250.0, 292.0
 FLOOR = 1e-3
@@ -42,7 +42,7 @@ def limit_curve(limit: TradeOff, curve: Mapping[str, Any] | None = None, reached
     svg.path(root, "limit", edge)
     if edge[0][1] - TOP > ROOM * (BASE - TOP):
         svg.words(root, "tick", (LEFT + 8, TOP + 18), "no test gets here")
-    for rate in (0.001, 0.01, 0.1):
+    for rate in FALSE_ALARMS:
         high = limit.detections(rate)
         probe = svg.add(root, "circle", "probe", cx=_at(rate, high)[0], cy=_at(rate, high)[1], r=7)
         svg.hint(probe, f"at {percent_exact(rate)} false alarms no test finds more than {at_most(high)}")
@@ -71,8 +71,8 @@ def _axes(root: ET.Element) -> None:
         svg.line(root, "grid", (LEFT, y), (RIGHT, y))
         svg.words(root, "tick num", (x, BASE + 16), percent_exact(rate), "end" if rate == 1 else "middle")
         svg.words(root, "tick num", (LEFT - 6, y + 4), percent_exact(rate), "end")
-    svg.words(root, "tick", ((LEFT + RIGHT) / 2, BASE + 36), "false alarms: flagged, though not in", "middle")
-    svg.words(root, "tick", (0, 12), "detections: flagged, and in")
+    svg.words(root, "tick", ((LEFT + RIGHT) / 2, BASE + 36), "false alarms, of those not in the table", "middle")
+    svg.words(root, "tick", (0, 12), "detections, of those in the table")
 
 
 def _attacks(root: ET.Element, curve: Mapping[str, Any] | None, reached: Sequence[Reached]) -> None:
@@ -92,7 +92,7 @@ def _attacks(root: ET.Element, curve: Mapping[str, Any] | None, reached: Sequenc
 
 
 def _spoken(limit: TradeOff, reached: Sequence[Reached]) -> str:
-    most = "; ".join(f"{at_most(limit.detections(rate))} at {percent_exact(rate)}" for rate in (0.001, 0.01, 0.1))
+    most = "; ".join(f"{at_most(limit.detections(rate))} at {percent_exact(rate)}" for rate in FALSE_ALARMS)
     said = f"Detections of any test against its false alarms. At most {most} false alarms"
     return ". ".join([said, *(_found(one) for one in reached)])
 

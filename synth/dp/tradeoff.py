@@ -19,6 +19,8 @@ import numpy as np
 from synth.dp.accounting import composed_loss
 from synth.dp.events import Event
 
+FALSE_ALARMS = (0.001, 0.01, 0.1)
+"""Rates of false alarms at which a limit is written out."""
 N_PAIRS = 400
 """Pairs of epsilon and delta that a curve is made of; fewer only allow more."""
 SMALLEST_DELTA = 1e-13

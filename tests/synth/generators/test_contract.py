@@ -17,6 +17,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import MECHANISMS, Event, GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Noise
 from synth.dp.schedule import Schedule
+from synth.dp.statement import RELATION
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import Model, PrivateGenerator
