@@ -316,7 +316,8 @@ GLOSSARY = {
         "Share of held-out real rows that a logistic regression gets right which has seen the synthetic table only.",
     ),
     "statement.delta": Entry(
-        "Claimed delta", "What is added to the limit that epsilon sets. Alone it would allow every row to be given away with that probability."
+        "Claimed delta",
+        "What is added to the limit that epsilon sets. Alone it would allow every row to be given away with that probability.",
     ),
     "training.clip_fraction": Entry(
         "Gradients clipped",

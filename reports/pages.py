@@ -23,7 +23,6 @@ from reports.provenance import UNVERIFIED
 from reports.readings import reading, shown
 from reports.rulings import WORDS, bound_of
 from reports.utilities import subgroups, utility_absent, utility_rows
-from synth.dp.statement import RELATIONS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -94,8 +93,9 @@ def environment() -> "Environment":
     made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    made.globals.update(ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS)
-    made.globals.update(RELATIONS=RELATIONS)
+    made.globals.update(
+        ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS
+    )
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     made.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return made

@@ -16,10 +16,20 @@ from reports.claims import Composition
 from reports.model_card import words
 from reports.model_card.audit import audit_of
 from reports.model_card.mechanisms import dp_sgd_of, mechanisms_of, spending_of
-from reports.model_card.shape import AuditSummary, Composed, Form, Grouped, LedgerPosition, NoPromise, Promise, Standing, Tested
+from reports.model_card.shape import (
+    AuditSummary,
+    Composed,
+    Form,
+    Grouped,
+    LedgerPosition,
+    NoPromise,
+    Promise,
+    Standing,
+    Tested,
+)
 from reports.plain_data import mapping, texts
-from reports.provenance import UNVERIFIED, made_here
 from reports.protection import Protection, protection_of
+from reports.provenance import UNVERIFIED, made_here
 from reports.text import amount
 from synth.dp.statement import RELATIONS
 

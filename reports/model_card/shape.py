@@ -112,7 +112,9 @@ class Promise(Frozen):
     epsilon: float = Field(description="Of all that leaves together, or was drawn to choose from: the one to quote.")
     delta: float = Field(description="Of the same.")
     claim_of: str = Field(description="What epsilon and delta are of.")
-    tests: tuple[Tested, ...] = Field(description="Of the same: what epsilon and delta, or all events, allow any test; empty if void.")
+    tests: tuple[Tested, ...] = Field(
+        description="Of the same: what epsilon and delta, or all events, allow any test; empty if void."
+    )
     groups: tuple[Grouped, ...] = Field(description="Of the same; empty where not all events are known.")
     composition: tuple[Composed, ...] = Field(
         min_length=1, description="From this fit alone to all that the run drew; the claim is one of them."

@@ -187,7 +187,7 @@ def loss_deviation(event: Event) -> float:
     return math.sqrt(2 * event.rho / event.count)
 
 
-def _loss(event: Event, interval: float, group: int) -> Any:
+def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - one for each mechanism
     """The privacy loss distribution of one release, as `_alike` names it, for a group of units."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -203,10 +203,11 @@ def _loss(event: Event, interval: float, group: int) -> Any:
             return discrete_gaussian_loss(event.sigma, group * int(event.sensitivity), interval)
         case GaussianEvent():
             return pld.from_gaussian_mechanism(event.sigma, group * event.sensitivity, **grid)
-        case SubsampledGaussianEvent() if group > 1:
-            return sampled_group_loss(event.noise_multiplier, event.sampling_rate, group, interval)
         case SubsampledGaussianEvent():
-            return pld.from_gaussian_mechanism(event.noise_multiplier, sampling_prob=event.sampling_rate, **grid)
+            sigma, rate = event.noise_multiplier, event.sampling_rate
+            if group > 1:
+                return sampled_group_loss(sigma, rate, group, interval)
+            return pld.from_gaussian_mechanism(sigma, sampling_prob=rate, **grid)
 
 
 def _loss_selection(event: SelectionEvent, interval: float) -> Any:

@@ -49,7 +49,7 @@ class _Mixture:
             middle = (low + high) / 2
             less = self.log_ratio(middle) < log_ratios
             low, high = np.where(less, middle, low), np.where(less, high, middle)
-        return (low + high) / 2
+        return np.asarray((low + high) / 2)
 
 
 @lru_cache(maxsize=8)

@@ -63,7 +63,7 @@ class TradeOff:
         odds, deltas = np.exp(np.minimum(self.epsilons, LARGEST_EXPONENT)), np.array(self.deltas)
         few = odds * wrong + deltas
         many = 1 - np.maximum(1 - deltas - wrong, 0.0) / odds
-        return np.clip(np.minimum(few, many).min(axis=-1), 0.0, 1.0)
+        return np.asarray(np.clip(np.minimum(few, many).min(axis=-1), 0.0, 1.0))
 
     @property
     def right_guesses(self) -> float:

@@ -45,7 +45,7 @@ from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.stated import stated_schedule
 from synth.dp.statement import RELATION, RELATIONS, LedgerNote
-from synth.dp.tradeoff import TradeOff
+from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError, JobError
 from synth.schema import build_schema
 from synth.split import split_table
@@ -340,7 +340,8 @@ def limited(facts: PublicFacts) -> set[str]:
     books = stated_schedule("", stated or {})
     found.append(Protection(epsilon, delta, books.trade_off, tuple(books.groups.items())))
     said = [word for one in found for word in (*one.tests("row"), *one.definition("row", ""), one.together("row"))]
-    shares = [most for one in found for _, most in (*one.detections, *[(rate, one.by_claim.detections(rate)) for rate, _ in one.detections])]
+    limits = [limit for one in found for limit in (one.limit, one.by_claim)]
+    shares = [limit.detections(rate) for limit in limits for rate in FALSE_ALARMS]
     said += [at_most(share) for share in shares]
     allowed = of([one.groups for one in found]) | set().union(*(tokens(word) for word in said))
     return allowed | set().union(*(drawn(str(limit_curve(one.limit))) for one in found)) | {"0.1", "1", "10"}
