@@ -14,8 +14,8 @@ from synth.validation import Frozen
 CARD_VERSION = 3
 """Version of a card's shape.
 
-Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what it
-comes to.
+Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what
+it comes to.
 """
 
 Form = Literal["internal", "public"]
@@ -32,7 +32,7 @@ class Spending(Frozen):
     times: int | None
     rho: float | None = Field(description="Its zCDP cost; none where it has none.")
     share: float | None = Field(description="Of the cost of all lines; none where one of them has no rho.")
-    delta: float = Field(description="Of its own: at most the probability that a value of one unit alone is named.")
+    delta: float = Field(description="Of its own: bounds the probability that a value of one unit alone is named.")
 
 
 class DpSgd(Frozen):

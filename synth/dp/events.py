@@ -197,7 +197,7 @@ class StabilityEvent(_Event):
         return self.count * self.sensitivity**2 / (2 * self.sigma**2)
 
     def own_delta(self, group: int = 1) -> float:
-        """At most the probability that a value is named which the units of a group alone hold, over all histograms.
+        """Bound on the probability that a value is named which the units of a group alone hold, over all histograms.
 
         They may spread their rows over values of their own in any way: a value with c of their n rows is named when the
         noise reaches threshold - c, so that a row costs at most the largest of tail(threshold - c) / c.

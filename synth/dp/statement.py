@@ -35,7 +35,7 @@ class EventRecord:
         noise: the mechanism's public parameters, such as ``{"sigma": 36.2, "sensitivity": 1, "whole": True}``.
         count: how many times.
         rho: its zCDP cost in total, to compare lines by; none where it has none worth stating.
-        delta: of its own, in total: at most the probability that a value is named which one unit alone holds.
+        delta: of its own, in total: bounds the probability that a value is named which one unit alone holds.
     """
 
     __pydantic_config__: ClassVar = CLOSED
