@@ -23,6 +23,7 @@ from reports.provenance import UNVERIFIED
 from reports.readings import reading, shown
 from reports.rulings import WORDS, bound_of
 from reports.utilities import subgroups, utility_absent, utility_rows
+from synth.dp.statement import RELATIONS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -96,6 +97,7 @@ def environment() -> "Environment":
     made.globals.update(
         ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS
     )
+    made.globals.update(RELATIONS=RELATIONS)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     made.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return made

@@ -18,6 +18,8 @@ WIDTH, LEFT, RIGHT, TOP, BASE, HEIGHT = 320.0, 44.0, 308.0, 26.0, 250.0, 292.0
 FLOOR = 1e-3
 """The smallest rate that is drawn."""
 N_POINTS = 61
+NONE = 0.99
+"""A limit above this at the smallest rate is called none."""
 APART = 10.0
 ROOM = 0.12
 """Share of the height that a line of words above the limit needs."""
@@ -42,6 +44,8 @@ def limit_curve(limit: TradeOff, curve: Mapping[str, Any] | None = None, reached
     svg.path(root, "limit", edge)
     if edge[0][1] - TOP > ROOM * (BASE - TOP):
         svg.words(root, "tick", (LEFT + 8, TOP + 18), "no test gets here")
+    elif most[0] > NONE:
+        svg.words(root, "tick", (LEFT + 8, TOP + 18), "no limit at these rates")
     for rate in FALSE_ALARMS:
         high = limit.detections(rate)
         probe = svg.add(root, "circle", "probe", cx=_at(rate, high)[0], cy=_at(rate, high)[1], r=7)

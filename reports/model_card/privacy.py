@@ -137,7 +137,7 @@ def _published(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, Any
 
 def _relation(stated: Mapping[str, Any]) -> str:
     relation = str(stated.get("relation", "not stated"))
-    return f"{relation}: {RELATIONS[relation]}" if relation in RELATIONS else relation
+    return f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation
 
 
 def _ledger(books: Books, form: Form) -> LedgerPosition | None:

@@ -16,9 +16,9 @@ LARGEST = 1e300
 RELATION = "zero-out or add/remove"
 """What statements claim: both relations have the same figures, since nothing uses the number of rows."""
 RELATIONS: Mapping[str, str] = {
-    RELATION: "one unit is blanked out and its slot kept (zero-out), or it is really added or removed, while n_units "
+    RELATION: "One unit is blanked out and its slot kept (zero-out), or it is really added or removed, while n_units "
     "stays as declared: the figures are the same",
-    "zero-out": "one unit is blanked out and its slot kept; what holds where it is really removed is not stated",
+    "zero-out": "One unit is blanked out and its slot kept; what holds where it is really removed is not stated",
 }
 """Neighboring relations in words."""
 ROUNDING = 1e-9

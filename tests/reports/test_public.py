@@ -529,7 +529,7 @@ def test_the_verdict_stands_with_its_audience_its_policy_and_what_is_not_guarant
 
 def test_words_of_the_trade_are_explained_where_they_stand(page: str) -> None:
     statement = page.partition('id="guarantee"')[2].partition("</section>")[0]
-    assert statement.count(f"{RELATION}<small>{RELATIONS[RELATION]}") == 2
+    assert statement.count(f"<b>Neighboring relation.</b> {RELATIONS[RELATION]}.") == 2
     for said in ("<b>Rho</b> is what", "<b>Own delta</b> is the part", "<b>Sigma</b> is the", "<b>sensitivity</b> the"):
         assert statement.count(said) == 1
     assert "A second, coarser way of adding up losses (Renyi divergences)" in statement
