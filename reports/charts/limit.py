@@ -21,6 +21,7 @@ N_POINTS = 61
 NONE = 0.99
 """A limit above this at the smallest rate is called none."""
 APART = 10.0
+"""Between attacks at one rate."""
 ROOM = 0.12
 """Share of the height that a line of words above the limit needs."""
 

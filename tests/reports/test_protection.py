@@ -88,8 +88,8 @@ def test_nonsense_in_the_books_leaves_the_limit_of_epsilon_and_delta(bad: Any) -
 def test_sentences_name_what_the_accountant_says() -> None:
     found = Protection(1.0, 1e-6, TradeOff.of_claim(1.0, 1e-6), ((2, 2.118), (5, 5.9), (10, math.inf)))
     assert found.together("row") == (
-        "Epsilon of several rows together, at the same delta: two 2.12, five 5.9; for ten there is no bound. That of two "
-        "also limits what shows of one answer of one."
+        "Epsilon of several rows together, at the same delta: two 2.12, five 5.9; for ten there is no bound. "
+        "That of two also limits what shows of one answer of one."
     )
     flagged, guessed = found.tests("patient")
     assert "wrongly flags 1% of the units of privacy (patient)" in flagged and "at most 2.8%" in flagged
@@ -102,18 +102,15 @@ def test_sentences_name_what_the_accountant_says() -> None:
 def test_no_limit_is_drawn_of_a_claim_that_does_not_stand(evaluation: Evaluation) -> None:
     first, *others = evaluation.candidates
     against = conclude((0.9987, 1e-6), (4, 4), 960, 0.99, ran_on="a public stand-in").to_dict()
+    void = {**(first.statement or {}), "private": False}
     assert 'class="limited"' in render_html(evaluation)
     for changed in (
-        replace(
-            evaluation, candidates=(replace(first, statement={**(first.statement or {}), "private": False}), *others)
-        ),
+        replace(evaluation, candidates=(replace(first, statement=void), *others)),
         replace(evaluation, candidates=(replace(first, audit=against), *others)),
         replace(evaluation, provenance={**evaluation.provenance, "split": None}),
     ):
-        assert (
-            standing_protection(changed, changed.candidates[0], Composition.of(changed).claims(changed.candidates[0]))
-            is None
-        )
+        claims = Composition.of(changed).claims(changed.candidates[0])
+        assert standing_protection(changed, changed.candidates[0], claims) is None
         assert 'class="limited"' not in render_html(changed)
 
 
