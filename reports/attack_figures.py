@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.result import Candidate
+from evaluate.result import Candidate, Estimate
 from reports.plain_data import mapping, mappings, texts
 from reports.text import amount, finite
 
@@ -15,6 +15,11 @@ WAYS = {
 }  # fmt: skip
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")
+AT_RATES = (
+    "privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01", "privacy.shadow.tpr_at_0.01",
+    "privacy.vulnerable.isolated.tpr_at_0.01", "privacy.vulnerable.rare.tpr_at_0.01",
+)  # fmt: skip
+"""Measures that say how many members a test of "in or out" finds at a rate of false alarms."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,15 @@ class Way:
     name: str
     chosen: bool
     numbers: tuple[Interval | None, ...]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What a test of "in or out" reached at a rate of false alarms; all numbers are shares."""
+
+    measure: str
+    false_alarms: float
+    value: Interval
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,16 @@ def ways(candidate: Candidate) -> tuple[Way, ...]:
         Way(WAYS.get(name, name), name in picked, tuple(interval(one.get(key)) for key in RATES))
         for one in mappings(membership.get("attacks"))
         for name in [str(one.get("name", ""))]
+    )
+
+
+def reached(candidate: Candidate) -> tuple[Reached, ...]:
+    """What tests of membership reached, by rate of false alarms."""
+    found = ((measure, candidate.find(measure)) for measure in AT_RATES)
+    return tuple(
+        Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
+        for measure, one in found
+        if isinstance(one, Estimate) and one.low is not None and one.high is not None
     )
 
 

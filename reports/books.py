@@ -25,8 +25,8 @@ _FORMULAS = {
     "exponential": ("Noisy choice", "rho = times × epsilon² ÷ 8"),
     "stability histogram": (
         "Stability histogram",
-        "rho = times × (sensitivity ÷ sigma)² ÷ 2; its own delta is the chance that noise lifts a value that one unit "
-        "alone holds to the threshold",
+        "rho = times × (sensitivity ÷ sigma)² ÷ 2; its own delta is at least the chance that noise lifts a value that "
+        "one unit alone holds to the threshold",
     ),
     "Poisson-subsampled Gaussian": (
         "DP-SGD",

@@ -26,6 +26,7 @@ from reports.expectations import Expectation, expectations
 from reports.glossary import GLOSSARY, Entry
 from reports.key_figures import Comparison, comparisons
 from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins
+from reports.protection import Protection, standing_protection
 from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, made_here, schema_rows, versions_of
 from reports.ranked_intervals import intervals_of
 from reports.ranking import ranking_of
@@ -44,8 +45,8 @@ NOTICE = "Internal: this report reads real data and is outside the privacy guara
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
-    `claims` are none where no statement can be read; `audit` is none where none ran; `expectations` are empty where
-    nothing was expected from public facts.
+    `claims` are none where no statement can be read; `protection` is none without an undisputed guarantee; `audit` is
+    none where none ran; `expectations` are empty where nothing was expected from public facts.
     """
 
     index: int
@@ -59,6 +60,7 @@ class Section:
     limits: Limits
     books: Books | None
     claims: Claims | None
+    protection: Protection | None
     attacks: AttackNote
     audit: AuditNote | None
     expectations: tuple[Expectation, ...]
@@ -190,7 +192,7 @@ def compose(
 def _section(
     index: int, candidate: Candidate, evaluation: Evaluation, verdicts: Sequence[Verdict], release: str | None
 ) -> Section:  # fmt: skip
-    booked = evaluation.provenance.get("ledger")
+    booked, claims = evaluation.provenance.get("ledger"), Composition.of(evaluation).claims(candidate)
     return Section(
         index=index,
         candidate=candidate,
@@ -202,7 +204,8 @@ def _section(
         worst_triples=worst_cliques(candidate, "triples"),
         limits=limits_of(candidate),
         books=books_of(candidate.name, candidate.statement, booked) if candidate.statement else None,
-        claims=Composition.of(evaluation).claims(candidate),
+        claims=claims,
+        protection=standing_protection(evaluation, candidate, claims),
         attacks=attack_note(candidate),
         audit=audit_note(candidate),
         expectations=expectations(candidate),

@@ -315,7 +315,11 @@ GLOSSARY = {
         "Accuracy on held-out rows, released",
         "Share of held-out real rows that a logistic regression gets right which has seen the synthetic table only.",
     ),
-    "statement.delta": Entry("Claimed delta", "A small probability with which the epsilon guarantee may not hold."),
+    "statement.delta": Entry(
+        "Claimed delta",
+        "What is added to the limit that epsilon sets. Alone it would allow every row to be given away whole with that "
+        "probability.",
+    ),
     "training.clip_fraction": Entry(
         "Gradients clipped",
         "Share of sampled units whose gradient was scaled down to the bound while a network trained.",
@@ -342,7 +346,9 @@ TERMS = {
     "95% interval": "It holds the true number in 95 of 100 repetitions. Rules look at its unfavorable end.",
     "Rho": "What a line of the books costs, as zero-concentrated privacy. Costs of lines add up; a larger rho is less "
     "privacy. Steps of DP-SGD have none: accountants alone price them.",
-    "Own delta": "The chance that a mechanism's own bound fails. It is part of the claimed delta.",
+    "Own delta": "A bound on the chance that a value is named which one unit alone holds. It is part of the claimed "
+    "delta.",
+    "Trade-off": "What a test of whether a unit is in the table can find at most, at each rate of false alarms.",
     "Ledger": "The record that adds up all releases of one table, and refuses what its total does not hold.",
     "Holdout": "Real rows set aside before anything was fitted. Every privacy number is measured against them.",
 }

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Failure
 from reports import charts, text
-from reports.attack_figures import crowds, exposed, splits, ways
+from reports.attack_figures import crowds, exposed, reached, splits, ways
 from reports.attacks import MOST_COLUMNS
 from reports.books import OUTSIDE, exact
 from reports.criteria import NOT_COVERED
@@ -23,6 +23,7 @@ from reports.provenance import UNVERIFIED
 from reports.readings import reading, shown
 from reports.rulings import WORDS, bound_of
 from reports.utilities import subgroups, utility_absent, utility_rows
+from synth.dp.statement import RELATIONS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -84,6 +85,7 @@ def environment() -> "Environment":
         text.one_in,
         text.count,
         text.percent,
+        text.at_most,
     ):
         made.filters[function.__name__] = function
     made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of)
@@ -92,7 +94,10 @@ def environment() -> "Environment":
     made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    made.globals.update(ways=ways, exposed=exposed, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS)
+    made.globals.update(
+        ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS
+    )
+    made.globals.update(RELATIONS=RELATIONS)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     made.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return made

@@ -20,6 +20,7 @@ from reports.audits import on_stand_in
 from reports.books import position_of
 from reports.claim import Claim, Claims
 from reports.claims import Composition
+from reports.protection import Protection, standing_protection
 from reports.provenance import made_here
 from reports.public_table import PublicColumn, columns_of
 from synth.errors import BudgetError, JobError
@@ -66,6 +67,8 @@ class PublicFacts:
         statement: of the table; none: **no formal guarantee**.
         unverified: whether the statement is that of a model, and nobody saw the table come from it.
         claims: of its fit alone, of all that counts with it, and of all that its run drew; none without a statement.
+        protection: what the claim comes to, computed from stated events alone; none where no guarantee holds that
+            nobody disputes.
         ledger: where the ledger stood after all that the run drew; none outside a ledger.
         publication: released numbers; none where there are none.
         audit: of the mechanism, on a public stand-in; none where none ran.
@@ -85,6 +88,7 @@ class PublicFacts:
     statement: Mapping[str, Any] | None = None
     unverified: bool = False
     claims: Claims | None = None
+    protection: Protection | None = None
     ledger: Mapping[str, Any] | None = None
     publication: Publication | None = None
     audit: Mapping[str, Any] | None = None
@@ -159,7 +163,7 @@ def public_facts(
     if found is None:
         raise JobError(f"release={name!r} was not evaluated, so that there is nothing to report; evaluate it")
     declared = schema if schema.status == "declared" else None
-    provenance = evaluation.provenance
+    provenance, claims = evaluation.provenance, Composition.of(evaluation).claims(found)
     return PublicFacts(
         title=title,
         table=name,
@@ -170,7 +174,8 @@ def public_facts(
         statement=_stated(found.statement),
         unverified=found.statement is not None and not made_here(evaluation),
         publication=_publication(provenance.get("public_report"), name),
-        claims=Composition.of(evaluation).claims(found),
+        claims=claims,
+        protection=standing_protection(evaluation, found, claims),
         ledger=_position(evaluation, found.statement),
         audit=_audit(found.audit),
         valid=None if declared is None else valid_rows(synthetic, declared),

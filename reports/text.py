@@ -164,6 +164,17 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%" if 0 < share < 0.0995 else f"{100 * share:.0f}%"
 
 
+def at_most(share: float) -> str:
+    """A share that is a limit as a percentage, rounded up: two digits below 10%, one decimal above.
+
+    >>> at_most(0.01834), at_most(0.0021), at_most(0.5475), at_most(1.0), at_most(0.1)
+    ('1.9%', '0.21%', '54.8%', '100%', '10%')
+    """
+    shown = Context(prec=12).create_decimal(Decimal(100 * share))
+    digits = 2 if shown < 10 else 3
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(shown).normalize():f}%"
+
+
 def amount(value: object, largest: float = _LARGEST) -> float | None:
     """A cost, a count or a time, none of which is negative; none where a file holds no such number.
 

@@ -52,8 +52,9 @@ def warnings_of(facts: Facts) -> Iterator[str]:
 def _of_epsilon(facts: Facts) -> Iterator[str]:
     if facts.epsilon > WEAK_EPSILON:
         yield (
-            f"epsilon={facts.epsilon:g} is weak: it lets the odds that one unit is in the table change by a factor of "
-            f"e^{facts.epsilon:g}, about {_about(math.exp(facts.epsilon))}; {WEAK_EPSILON:g} or less is stronger"
+            f"epsilon={facts.epsilon:g} is weak: it lets what comes out be e^{facts.epsilon:g}, about "
+            f"{_about(math.exp(facts.epsilon))}, times as likely with one unit as without it; {WEAK_EPSILON:g} or less "
+            "is stronger"
         )
 
 

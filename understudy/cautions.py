@@ -97,14 +97,14 @@ def _of_budget(intent: Intent, label: str) -> Iterator[str]:
     assert chosen.epsilon is not None
     if chosen.epsilon > WEAK_EPSILON:
         yield (
-            f"epsilon={chosen.epsilon:g} of {_listed(intent, [label])} is weak: it lets the odds that one unit is in "
-            f"the table change by a factor of e^{chosen.epsilon:g}, about {math.exp(chosen.epsilon):.2g}"
+            f"epsilon={chosen.epsilon:g} of {_listed(intent, [label])} is weak: it lets what comes out be "
+            f"e^{chosen.epsilon:g}, about {math.exp(chosen.epsilon):.2g}, times as likely with one unit as without it"
         )
     automatic = resolve_delta("auto", intent.schema)
     if chosen.delta != "auto" and chosen.delta > automatic:
         yield (
             f'delta={chosen.delta:g} of {_listed(intent, [label])} is larger than the {automatic:.2g} of "auto": it '
-            "is a probability with which the limit of epsilon may not hold"
+            "alone would allow every row to be given away whole with that probability"
         )
 
 

@@ -1,7 +1,7 @@
 """What the books of a release come to, computed anew by every way of counting, and whether the claim bears it out."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from synth.dp.accounting import epsilon_advanced, epsilon_basic, epsilon_pld, epsilon_zcdp
@@ -9,6 +9,7 @@ from synth.dp.curve import RdpFilter
 from synth.dp.events import Event
 from synth.dp.schedule import Schedule
 from synth.dp.stated import Books, Claim
+from synth.dp.tradeoff import FALSE_ALARMS
 from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
@@ -34,6 +35,9 @@ class Priced:
         epsilon_by_hand: rho + 2 sqrt(rho ln(1 / (delta - own deltas))).
         epsilon_basic: the sum over single releases, each at an equal part of delta.
         epsilon_advanced: by advanced composition of the releases of each event; the events add up.
+        groups: of so many units together, blanked out, added or removed, by privacy loss distributions; infinite where
+            there is no bound.
+        detections: the most that any test finds of those in the table, by its share of false alarms.
         in_ledger: under a total; none where no total is named.
         against: what speaks against the claim, each a sentence; none where nothing does, or nothing is claimed.
     """
@@ -43,6 +47,8 @@ class Priced:
     epsilon_by_hand: float
     epsilon_basic: float
     epsilon_advanced: float
+    groups: Mapping[int, float]
+    detections: Mapping[float, float]
     in_ledger: InLedger | None
     against: tuple[str, ...]
 
@@ -66,6 +72,8 @@ def price(books: Books, total: tuple[float, float] | None = None) -> Priced:
         epsilon_by_hand=epsilon_zcdp(schedule.events, schedule.delta),
         epsilon_basic=_basic(schedule),
         epsilon_advanced=_advanced(schedule),
+        groups=schedule.groups,
+        detections={rate: schedule.trade_off.detections(rate) for rate in FALSE_ALARMS},
         in_ledger=in_ledger,
         against=() if books.claim is None else tuple(_against(books.claim, schedule, epsilon, in_ledger)),
     )

@@ -4,6 +4,7 @@ from reports.charts.curves import distance_curve, roc_curve
 from reports.charts.dumbbell import dumbbell
 from reports.charts.heatmap import association_legend, association_map
 from reports.charts.inferred import inferred
+from reports.charts.limit import limit_curve
 from reports.charts.overlay import overlay
 from reports.charts.pareto import pareto
 from reports.charts.strip import Extent, extent_of, strip
@@ -17,6 +18,7 @@ __all__ = [
     "dumbbell",
     "extent_of",
     "inferred",
+    "limit_curve",
     "overlay",
     "pareto",
     "roc_curve",

@@ -8,7 +8,7 @@ from reports.model_card.hugging_face import front_matter
 from reports.model_card.shape import InternalCard, Measured, ModelCard, Promise
 from reports.model_card.words import NO_GUARANTEE
 from reports.model_card.yaml import to_yaml
-from reports.text import compact, count, loss, number, percent, room
+from reports.text import at_most, compact, count, loss, number, percent, room
 
 DASH = "\u2014"
 _FLAGS = {
@@ -82,6 +82,10 @@ def _promised(said: Promise) -> Iterator[tuple[str, str]]:
     yield "epsilon", f"{loss(said.epsilon)} (exactly {exact(said.epsilon)})"
     yield "delta", loss(said.delta)
     yield "both are of", text(said.claim_of)
+    for one in said.tests:
+        yield f"found at most at {100 * one.false_alarms:g}% false alarms", at_most(one.detections)
+    for group in said.groups:
+        yield f"epsilon of {group.units} together", "no bound" if group.epsilon is None else loss(group.epsilon)
     rows = "" if said.max_rows_per_unit == 1 else f", at most {count(said.max_rows_per_unit)} rows of each used"
     yield "unit of privacy", f"{name(said.unit)}{rows}"
     yield "neighboring relation", text(said.neighboring_relation)

@@ -4,7 +4,8 @@ The number that leads is the one that is true of what leaves the building: where
 or it is one of several, its fit alone claims less than whoever receives it may learn. See `reports.claims`.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evaluate.privacy.audit.result import EXCEEDS
@@ -15,15 +16,26 @@ from reports.claims import Composition
 from reports.model_card import words
 from reports.model_card.audit import audit_of
 from reports.model_card.mechanisms import dp_sgd_of, mechanisms_of, spending_of
-from reports.model_card.shape import AuditSummary, Composed, Form, LedgerPosition, NoPromise, Promise, Standing
+from reports.model_card.shape import (
+    AuditSummary,
+    Composed,
+    Form,
+    Grouped,
+    LedgerPosition,
+    NoPromise,
+    Promise,
+    Standing,
+    Tested,
+)
 from reports.plain_data import mapping, texts
+from reports.protection import Protection, protection_of
 from reports.provenance import UNVERIFIED, made_here
 from reports.text import amount
+from synth.dp.statement import RELATIONS
 
 RDP = "RDP (dp-accounting)"
 DOUBTS = {"disputed": words.DISPUTED, "unverified": UNVERIFIED}
 """What is said before the claim of a statement that is not void."""
-RELATIONS = {"zero-out": "zero-out: one unit is replaced by nothing, its slot kept"}
 
 
 def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
@@ -48,14 +60,17 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
     unit, k = str(stated.get("unit", "row")), max(1, int(amount(stated.get("max_rows_per_unit")) or 1))
     status = _standing(void=not counted.private, disputed=_disputed(audit, claims), verified=made_here(evaluation))
     books = books_of(candidate.name, stated, evaluation.provenance.get("ledger"))
+    protection = protection_of(evaluation, candidate, claims)
     return Promise(
         status=status,
-        in_words=_in_words(status, claims, unit),
+        in_words=_in_words(status, claims, protection, unit),
         not_covered=words.not_covered(unit, k),
         mechanisms=mechanisms_of(stated, _published(evaluation, candidate)),
         epsilon=counted.epsilon,
         delta=counted.delta,
         claim_of=counted.what,
+        tests=() if status == "void" else tuple(_tests(protection)),
+        groups=() if status == "void" else tuple(_groups(protection)),
         composition=tuple(
             Composed(of=one.of, what=one.what, releases=one.n_releases, epsilon=one.epsilon, delta=one.delta)
             for one in claims.all
@@ -90,17 +105,28 @@ def _standing(*, void: bool, disputed: bool, verified: bool) -> Standing:
     return "formal" if verified else "unverified"
 
 
-def _in_words(status: Standing, claims: Claims, unit: str) -> tuple[str, ...]:
+def _in_words(status: Standing, claims: Claims, protection: Protection, unit: str) -> tuple[str, ...]:
     """What is promised, with what it is made of; of a void statement nothing is."""
     if status == "void":
         return (words.VOID,)
     counted = claims.counted
-    said = words.in_odds(counted.epsilon, counted.delta, unit, words.SEEN[counted.of])
+    said = words.promised(protection, unit, words.SEEN[counted.of])
     made_of = tuple(one for one in (claims.reading, claims.price_of_choice) if one)
     if status in DOUBTS:
         of_others = status == "disputed" and counted != claims.alone and not claims.alone.disputed
         return (counted.doubt if of_others else DOUBTS[status], *(f"Claimed: {one}" for one in said), *made_of)
     return (*said, *made_of)
+
+
+def _tests(protection: Protection) -> Iterator[Tested]:
+    """Detections are rounded up, as every limit is."""
+    for rate, most in protection.detections:
+        yield Tested(false_alarms=rate, detections=min(1.0, math.ceil(1e6 * most) / 1e6))
+
+
+def _groups(protection: Protection) -> Iterator[Grouped]:
+    for n_units, epsilon in protection.groups:
+        yield Grouped(units=n_units, epsilon=epsilon if math.isfinite(epsilon) else None)
 
 
 def _published(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, Any]:
@@ -111,7 +137,7 @@ def _published(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, Any
 
 def _relation(stated: Mapping[str, Any]) -> str:
     relation = str(stated.get("relation", "not stated"))
-    return RELATIONS.get(relation, relation)
+    return f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation
 
 
 def _ledger(books: Books, form: Form) -> LedgerPosition | None:

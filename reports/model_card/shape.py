@@ -11,8 +11,12 @@ from pydantic import Field, JsonValue, TypeAdapter
 from reports.claim import Of
 from synth.validation import Frozen
 
-CARD_VERSION = 2
-"""Version of a card's shape. Since 2, `privacy.epsilon` is that of all that leaves together."""
+CARD_VERSION = 3
+"""Version of a card's shape.
+
+Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what
+it comes to.
+"""
 
 Form = Literal["internal", "public"]
 Standing = Literal["formal", "void", "disputed", "unverified"]
@@ -28,7 +32,7 @@ class Spending(Frozen):
     times: int | None
     rho: float | None = Field(description="Its zCDP cost; none where it has none.")
     share: float | None = Field(description="Of the cost of all lines; none where one of them has no rho.")
-    delta: float = Field(description="The probability with which its own bound may fail.")
+    delta: float = Field(description="Of its own: bounds the probability that a value of one unit alone is named.")
 
 
 class DpSgd(Frozen):
@@ -68,6 +72,20 @@ class Composed(Frozen):
     delta: float
 
 
+class Tested(Frozen):
+    """The most that any test of "in the real table or not" finds."""
+
+    false_alarms: float = Field(description="Share of the units outside that the test flags.")
+    detections: float = Field(description="Largest share of the units inside that it then flags.")
+
+
+class Grouped(Frozen):
+    """What protects several units together."""
+
+    units: int
+    epsilon: float | None = Field(description="At the claim's delta; none: no bound.")
+
+
 class AuditSummary(Frozen):
     """What an attack on the mechanism of this fit alone found, on a public stand-in."""
 
@@ -94,6 +112,10 @@ class Promise(Frozen):
     epsilon: float = Field(description="Of all that leaves together, or was drawn to choose from: the one to quote.")
     delta: float = Field(description="Of the same.")
     claim_of: str = Field(description="What epsilon and delta are of.")
+    tests: tuple[Tested, ...] = Field(
+        description="Of the same: what epsilon and delta, or all events, allow any test; empty if void."
+    )
+    groups: tuple[Grouped, ...] = Field(description="Of the same; empty where not all events are known.")
     composition: tuple[Composed, ...] = Field(
         min_length=1, description="From this fit alone to all that the run drew; the claim is one of them."
     )
@@ -204,7 +226,7 @@ class Measured(Frozen):
 class ModelCard(Frozen):
     """One card, about one synthetic table."""
 
-    card_version: Literal[2]
+    card_version: Literal[3]
     form: Form
     notice: str
     title: str

@@ -1,12 +1,10 @@
 """What a card says in plain words: what a guarantee means and leaves out, and what a synthetic table is for."""
 
-import math
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal
 
 from reports.claim import Of
 from reports.model_card.shape import Form
-from reports.text import loss, one_in
+from reports.protection import Protection, named
 
 NO_GUARANTEE = "no formal guarantee"
 INTERNAL = (
@@ -126,35 +124,15 @@ SEEN: Mapping[Of, str] = {
 """What is seen under a claim, by what the claim is of."""
 
 
-def in_odds(epsilon: float, delta: float, unit: str, seen: str = "this table") -> tuple[str, ...]:
-    """What epsilon and delta promise, to somebody who has met neither.
+def promised(protection: Protection, unit: str, seen: str = "this table") -> tuple[str, ...]:
+    """What a claim promises, to somebody who has met neither epsilon nor delta.
 
     Args:
-        epsilon: of all that is seen.
-        delta: of all that is seen.
+        protection: what the claim of all that is seen comes to.
         unit: of privacy.
         seen: in words.
-
-    >>> in_odds(1.0, 1e-6, "row")[0]
-    'Seeing this table changes the odds that any one row is in the real table by a factor of at most 2.72.'
     """
-    one = unit_in_words(unit)
-    if epsilon > math.log(1e6):
-        return (
-            f"Epsilon is so large that the guarantee says next to nothing: seeing {seen} may change the odds that any "
-            f"one {one} is in the real table by a factor of more than a million.",
-            _delta(delta),
-        )
-    factor, share = math.exp(epsilon), math.exp(epsilon) / (1 + math.exp(epsilon))
-    at_most = Decimal(100 * share).quantize(Decimal("0.1"), rounding=ROUND_CEILING)
-    return (
-        f"Seeing {seen} changes the odds that any one {one} is in the real table by a factor of at most "
-        f"{loss(factor)}.",
-        f"Somebody who held it as likely as not, knows all other rows and has any computing power, is then at most "
-        f"{at_most}% sure, whatever else they know. The same holds for anything that could be learned about the {one} "
-        "only because it is in the table.",
-        _delta(delta),
-    )
+    return (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
 
 
 def not_covered(unit: str, k: int) -> tuple[str, ...]:
@@ -165,24 +143,11 @@ def not_covered(unit: str, k: int) -> tuple[str, ...]:
         k: rows of one unit that were used at most.
     """
     if unit == "row":
-        of_many = (
-            "A person, family or organization with several rows: the unit is one row, and m rows together are "
-            "protected by m times epsilon only."
-        )
+        of_many = "Several rows of one person, family or organization as well as one row: the unit is one row."
     else:
         rows = "row" if k == 1 else "rows"
         of_many = (
-            f"Groups: the unit is all that one {unit_in_words(unit)} holds (of which {k} {rows} at most were used), "
-            "and m of them together are protected by m times epsilon only."
+            f"Groups as well as single ones: the unit is all that one {named(unit)} holds, of which {k} {rows} at most "
+            "were used."
         )
     return (of_many, *_OTHERS)
-
-
-def unit_in_words(unit: str) -> str:
-    """The unit of privacy as a noun."""
-    return "row" if unit == "row" else f"unit of privacy ({unit})"
-
-
-def _delta(delta: float) -> str:
-    chance = one_in(delta) if 0 < delta < 0.1 else loss(delta)
-    return f"With a probability of at most delta, {chance}, that limit may not hold."

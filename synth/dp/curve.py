@@ -23,7 +23,7 @@ class RdpCurve:
 
     Attributes:
         divergences: one bound for each order, shape (len(ORDERS),); never negative, infinite where none holds.
-        delta: probability with which the bounds may fail altogether (a stability histogram has such a one).
+        delta: of the mechanisms themselves, added to that of the bounds (a stability histogram has such a one).
 
     Source: Mironov 2017 (1702.07476).
 

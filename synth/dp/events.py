@@ -1,7 +1,7 @@
 """What was read from the real table and how, as frozen records; what it costs is `accounting`'s matter.
 
 Every event has `what` was read, in words, a `count` of how often, `rho` (its zCDP cost in total, none where it has
-none worth stating) and `delta` (the probability with which its own bound may fail, over all of its releases).
+none worth stating) and `delta` (of its own, over all of its releases: what a stability histogram adds to the claim's).
 """
 
 import math
@@ -26,6 +26,10 @@ class _Event:
     @property
     def delta(self) -> float:
         """The mechanism's own delta, over all releases."""
+        return self.own_delta()
+
+    def own_delta(self, group: int = 1) -> float:
+        """The mechanism's own delta for a group of units, over all releases."""
         return 0.0
 
     def record(self) -> EventRecord:
@@ -192,16 +196,22 @@ class StabilityEvent(_Event):
         """The zCDP cost of the noise, where no value of one unit alone is named."""
         return self.count * self.sensitivity**2 / (2 * self.sigma**2)
 
-    @property
-    def delta(self) -> float:
-        """The probability with which a value that one unit alone holds is named, over all histograms.
+    def own_delta(self, group: int = 1) -> float:
+        """Bound on the probability that a value is named which the units of a group alone hold, over all histograms.
 
-        A unit may spread its rows over values of its own in any way: a value with c of its k rows is named when the
+        They may spread their rows over values of their own in any way: a value with c of their n rows is named when the
         noise reaches threshold - c, so that a row costs at most the largest of tail(threshold - c) / c.
+
+        >>> event = StabilityEvent("jobs", sigma=10.0, threshold=60)
+        >>> event.delta < event.own_delta(2) < event.own_delta(5) < event.own_delta(60) == 1.0
+        True
         """
-        tails = gaussian_tail(self.threshold - np.arange(1, self.sensitivity + 1), self.sigma)
-        worst = float((tails / np.arange(1, self.sensitivity + 1)).max())
-        return min(1.0, self.count * self.sensitivity * worst)
+        n_rows = group * self.sensitivity
+        if n_rows >= self.threshold:  # all of them in one value: it is named as likely as not
+            return 1.0
+        tails = gaussian_tail(self.threshold - np.arange(1, n_rows + 1), self.sigma)
+        worst = float((tails / np.arange(1, n_rows + 1)).max())
+        return min(1.0, self.count * n_rows * worst)
 
     @classmethod
     def of_rho(cls, what: str, rho: float, delta: float, sensitivity: int) -> "StabilityEvent":

@@ -1,11 +1,10 @@
 """One line of a plan as a file writes it: what was read, by which mechanism, with what noise or what share of rho."""
 
-import math
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator
 
-from synth.dp.accounting import grid_interval, loss_deviation
+from synth.dp.accounting import MOST_POINTS, n_points
 from synth.dp.events import Event, event_of
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
@@ -15,8 +14,6 @@ LEAST_DELTA = 1e-12
 """The accountant cuts off tails of about 1e-15, so that it resolves no smaller delta."""
 MOST_NOISE, MOST_RELEASES = 3e5, 1_000_000
 """What accountants price in seconds; nobody adds more noise, or releases more often."""
-MOST_POINTS = 2e7
-"""Grid points of a composed privacy loss at most."""
 
 
 def number(high: float, *, low: float = 0.0, whole: bool = False, closed: bool = False) -> Any:
@@ -105,9 +102,7 @@ def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
     Raises:
         BudgetError: they cannot; nothing was priced.
     """
-    spreads = [loss_deviation(event) for event in events]
-    half = sum(event.count * spread**2 for event, spread in zip(events, spreads, strict=True)) / 2
-    if (half + 12 * math.sqrt(2 * half)) / grid_interval(events) > MOST_POINTS:
+    if n_points(events) > MOST_POINTS:
         raise BudgetError(
             "the noise of the events is too small, or too different from one to the other, for an accountant to "
             "resolve; raise the smallest noise"

@@ -2,14 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from synth.dp.accounting import epsilon_pld, epsilon_rdp, rdp_curve
 from synth.dp.curve import RdpCurve
 from synth.dp.events import Event
+from synth.dp.tradeoff import TradeOff, trade_off
 from synth.errors import BudgetError
 
+GROUPS = (2, 5, 10)
+"""Sizes of the groups of units whose epsilon is stated."""
 _SLACK = 1e-3
 """The grid of the PLD accountant is pessimistic by less than this share."""
 LEAST_DELTA_A_RELEASE = 5e-16
@@ -63,6 +67,23 @@ class Schedule:
         """The check, by Renyi divergences; at least the claim."""
         return epsilon_rdp(self.events, self.delta)
 
+    @property
+    def groups(self) -> Mapping[int, float]:
+        """Epsilon of groups of so many units at the same delta, each of `GROUPS`; infinite where there is no bound.
+
+        That of two bounds as well what shows of one answer of a unit, which is one row out and another one in.
+
+        >>> from synth.dp.events import GaussianEvent
+        >>> {size: round(epsilon, 2) for size, epsilon in Schedule((GaussianEvent("a", 10.0),), 1e-6).groups.items()}
+        {2: 0.83, 5: 2.26, 10: 4.89}
+        """
+        return dict(_group_epsilons(self.events, self.delta))
+
+    @property
+    def trade_off(self) -> TradeOff:
+        """What any test of whether a unit is in the table can detect at most."""
+        return trade_off(self.events)
+
     @cached_property
     def curve(self) -> RdpCurve:
         """What a ledger adds to its books."""
@@ -83,3 +104,8 @@ class Schedule:
     def event(self, what: str) -> Event | None:
         """The event of that name, if any."""
         return next((event for event in self.events if event.what == what), None)
+
+
+@lru_cache(maxsize=64)
+def _group_epsilons(events: tuple[Event, ...], delta: float) -> tuple[tuple[int, float], ...]:
+    return tuple((size, epsilon_pld(events, delta, size)) for size in GROUPS)

@@ -85,13 +85,7 @@ def read_stated(path: Path, candidate: str | None = None) -> Books:
     name, statement = _statement_of(_read_json(path), candidate)
     if statement is None:
         raise BudgetError(f"{name!r} has no formal guarantee, so that there is nothing to price; pass one that has")
-    try:
-        said = _Statement.model_validate(statement)
-    except ValidationError as error:
-        raise BudgetError(f"the statement of {name!r} is damaged: {sentence(error, _Statement)}") from None
-    if not said.events:
-        raise BudgetError(f"the statement of {name!r} is damaged: events=[] is no release; make it anew")
-    schedule = schedule_of(tuple(_event(record) for record in said.events), said.delta)
+    said = _said(name, statement)
     note = said.ledger
     claim = Claim(
         epsilon=said.epsilon,
@@ -100,7 +94,30 @@ def read_stated(path: Path, candidate: str | None = None) -> Books:
         in_ledger=None if note is None else (note.epsilon, note.total_epsilon, note.total_delta),
         private=said.private,
     )
-    return Books(name, schedule, claim)
+    return Books(name, _schedule(said), claim)
+
+
+def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
+    """The schedule that a statement's books come to, whatever it claims of them.
+
+    Raises:
+        BudgetError: they are damaged, or no accountant resolves them.
+    """
+    return _schedule(_said(name, statement))
+
+
+def _said(name: str, statement: Any) -> _Statement:
+    try:
+        said = _Statement.model_validate(statement)
+    except ValidationError as error:
+        raise BudgetError(f"the statement of {name!r} is damaged: {sentence(error, _Statement)}") from None
+    if not said.events:
+        raise BudgetError(f"the statement of {name!r} is damaged: events=[] is no release; make it anew")
+    return said
+
+
+def _schedule(said: _Statement) -> Schedule:
+    return schedule_of(tuple(_event(record) for record in said.events), said.delta)
 
 
 def _event(record: _Record) -> Event:

@@ -13,6 +13,14 @@ CLOSED = {"extra": "forbid", "strict": True}
 """How these are read back: no other key, and no number that is a text or a truth value."""
 LARGEST = 1e300
 """No privacy loss is larger; an integer may be, and fits no float."""
+RELATION = "zero-out or add/remove"
+"""What statements claim: both relations have the same figures, since nothing uses the number of rows."""
+RELATIONS: Mapping[str, str] = {
+    RELATION: "One unit is blanked out and its slot kept (zero-out), or it is really added or removed, while n_units "
+    "stays as declared: the figures are the same",
+    "zero-out": "One unit is blanked out and its slot kept; what holds where it is really removed is not stated",
+}
+"""Neighboring relations in words."""
 ROUNDING = 1e-9
 """By what share two sums of the same losses may differ."""
 
@@ -27,7 +35,7 @@ class EventRecord:
         noise: the mechanism's public parameters, such as ``{"sigma": 36.2, "sensitivity": 1, "whole": True}``.
         count: how many times.
         rho: its zCDP cost in total, to compare lines by; none where it has none worth stating.
-        delta: the probability with which its own bound may fail, in total.
+        delta: of its own, in total: bounds the probability that a value is named which one unit alone holds.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -74,7 +82,7 @@ class PrivacyStatement:
     Attributes:
         epsilon: the claim, by the PLD accountant.
         delta: the claim's delta, the deltas of mechanisms included.
-        relation: neighboring relation; "zero-out": one unit is replaced by nothing, its slot kept.
+        relation: neighboring relation, one of `RELATIONS`; older statements claim less.
         unit: "row", or the entity column's name.
         n_units: the declared number of units; public.
         max_rows_per_unit: rows of one unit that were used at most.
@@ -98,7 +106,7 @@ class PrivacyStatement:
     epsilon_rdp: float
     events: tuple[EventRecord, ...]
     max_rows_per_unit: int = 1
-    relation: str = "zero-out"
+    relation: str = RELATION
     versions: Mapping[str, str] = field(default_factory=dict)
     ledger: LedgerNote | None = None
     caveats: tuple[str, ...] = ()

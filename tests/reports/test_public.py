@@ -31,17 +31,21 @@ from reports import public_page
 from reports.audits import audit_note
 from reports.books import books_of
 from reports.books import exact as digits
+from reports.charts import limit_curve
 from reports.criteria import CRITERIA, NOT_COVERED
 from reports.glossary import GLOSSARY, entry
+from reports.protection import Protection
 from reports.public import render_public, write_public_html
 from reports.public_facts import PublicFacts, public_facts
 from reports.public_pictures import column_chart, released_strip
 from reports.public_verdict import PublicVerdict, public_verdict
-from reports.text import alike, compact, count, loss, number, percent
+from reports.text import alike, at_most, compact, count, loss, number, percent
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
-from synth.dp.statement import LedgerNote
+from synth.dp.stated import stated_schedule
+from synth.dp.statement import RELATION, RELATIONS, LedgerNote
+from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError, JobError
 from synth.schema import build_schema
 from synth.split import split_table
@@ -220,7 +224,7 @@ def test_no_value_outside_the_whitelist_moves_a_byte(
 def test_facts_have_no_place_for_an_evaluation(known: PublicFacts) -> None:
     assert not [v for v in asdict(known).values() if isinstance(v, Evaluation | Candidate)]
     assert set(asdict(known)) == {
-        "title", "table", "policy", "n_rows", "columns", "generator", "statement", "unverified", "claims",
+        "title", "table", "policy", "n_rows", "columns", "generator", "statement", "unverified", "claims", "protection",
         "ledger", "publication", "audit", "valid", "schema", "attempts", "version",
     }  # fmt: skip
 
@@ -306,7 +310,7 @@ def public_list(facts: PublicFacts) -> set[str]:
     if facts.statement is not None:
         allowed |= stated(facts.table, facts.statement)
     if facts.claims is not None:
-        allowed |= of([asdict(one) for one in facts.claims.all])
+        allowed |= of([asdict(one) for one in facts.claims.all]) | limited(facts)
     if facts.ledger is not None:
         allowed |= of(facts.ledger)
     if facts.publication is not None:
@@ -325,6 +329,22 @@ def public_list(facts: PublicFacts) -> set[str]:
     sizes = (len(verdict.findings), len(verdict.hidden), len(facts.policy.rules), verdict.n_binding)
     allowed |= of(len(verdict.hidden) - verdict.n_binding_hidden) | tokens(verdict.held)
     return allowed | of([*sizes, verdict.n_binding_hidden, *(f.estimate.value for f in verdict.findings if f.estimate)])
+
+
+def limited(facts: PublicFacts) -> set[str]:
+    """What follows from the claim, and from the published statement of all that counts; from nothing else."""
+    assert facts.claims is not None
+    epsilon, delta = facts.claims.counted.epsilon, facts.claims.counted.delta
+    found = [Protection(epsilon, delta, TradeOff.of_claim(epsilon, delta))]
+    stated = facts.statement if facts.publication is None else facts.publication.together
+    books = stated_schedule("", stated or {})
+    found.append(Protection(epsilon, delta, books.trade_off, tuple(books.groups.items())))
+    said = [word for one in found for word in (*one.tests("row"), *one.definition("row", ""), one.together("row"))]
+    limits = [limit for one in found for limit in (one.limit, one.by_claim)]
+    shares = [limit.detections(rate) for limit in limits for rate in FALSE_ALARMS]
+    said += [at_most(share) for share in shares]
+    allowed = of([one.groups for one in found]) | set().union(*(tokens(word) for word in said))
+    return allowed | set().union(*(drawn(str(limit_curve(one.limit))) for one in found)) | {"0.1", "1", "10"}
 
 
 def beside(found: Estimate | Released) -> set[str]:
@@ -509,7 +529,7 @@ def test_the_verdict_stands_with_its_audience_its_policy_and_what_is_not_guarant
 
 def test_words_of_the_trade_are_explained_where_they_stand(page: str) -> None:
     statement = page.partition('id="guarantee"')[2].partition("</section>")[0]
-    assert statement.count("zero-out<small>the real table against the same with one unit blanked out") == 2
+    assert statement.count(f"<b>Neighboring relation.</b> {RELATIONS[RELATION]}.") == 2
     for said in ("<b>Rho</b> is what", "<b>Own delta</b> is the part", "<b>Sigma</b> is the", "<b>sensitivity</b> the"):
         assert statement.count(said) == 1
     assert "A second, coarser way of adding up losses (Renyi divergences)" in statement

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from reports.text import at_most
 from synth.dp import schedule as schedules
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.schedule_file import to_toml, write_schedule
 from synth.dp.statement import EventRecord
+from synth.dp.tradeoff import TradeOff
+from synth.generators.registry import generator
+from synth.schema import build_schema
 
 if TYPE_CHECKING:
     from conftest import Ran, Workspace
@@ -59,16 +63,18 @@ def test_the_worked_example_of_the_documentation_is_true(workspace: "Workspace")
     assert f"Of a total of 1 it would take {small['epsilon']:.3f}" in " ".join(page.split())
 
 
-@pytest.mark.parametrize(
-    ("steps", "epsilon", "share"), [(1, 0.1, "10.9%"), (1, 1.0, "23%"), (1, 3.0, "69%"), (2, 1.0, "45%")]
-)
-def test_the_odds_of_the_documentation_are_true(steps: int, epsilon: float, share: str) -> None:
-    # Randomized response is the mechanism that moves odds as far as epsilon allows: in, out, or one answer for another.
-    truth = math.exp(epsilon * steps) / (1 + math.exp(epsilon * steps))
-    odds = truth / (1 - truth) / 9
-    digits = 1 if "." in share else 0
-    assert f"{100 * odds / (1 + odds):.{digits}f}%" == share
-    assert share in DOCS.read_text(encoding="utf-8")
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
+def test_what_the_documentation_says_of_tests_and_groups_is_true(epsilon: float) -> None:
+    columns = {f"column {i}": {"kind": "categorical", "categories": list("abcdefgh")} for i in range(15)}
+    schema = build_schema({"status": "declared", "n_units": 32_561, "columns": columns})
+    schedule = generator("mst", epsilon=epsilon, delta=1e-6).schedule(schema)  # type: ignore[attr-defined]
+    claim, limit = TradeOff.of_claim(epsilon, 1e-6), schedule.trade_off
+    shares = [claim.detections(0.01), limit.detections(0.01), limit.right_guesses]
+    page = " ".join(DOCS.read_text(encoding="utf-8").split())
+    assert f"| {epsilon:g} | {' | '.join(at_most(share) for share in shares)} |" in page
+    if epsilon == 1.0:
+        two, five, ten = schedule.groups.values()
+        assert f"{two:.2f} for two rows, {five:.1f} for five and {ten:.1f} for ten" in page
 
 
 def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> None:

@@ -55,6 +55,7 @@ def account(
     code = FAILED if priced.against else DONE
     _show_events(books, console)
     _show_totals(books, priced, console)
+    _show_limits(books, priced, console)
     _show_verdict(books, priced, console)
     console.result({**_plain(books, priced), "exit_code": code})
     return code
@@ -98,6 +99,19 @@ def _show_totals(books: "Books", priced: "Priced", console: "Console") -> None:
     console.table(("counted", "epsilon", "how"), rows)
 
 
+def _show_limits(books: "Books", priced: "Priced", console: "Console") -> None:
+    """What protects several units, and what any test of whether a unit is in the table can find."""
+    from reports.text import at_most
+
+    groups = [
+        (str(size), _digits(epsilon) if math.isfinite(epsilon) else "no bound", f"at delta={books.schedule.delta:.3g}")
+        for size, epsilon in priced.groups.items()
+    ]
+    console.table(("units together", "epsilon", "how"), groups)
+    limits = [(f"{100 * rate:g}%", at_most(most), "by all events") for rate, most in priced.detections.items()]
+    console.table(("false alarms", "detections at most", "how"), limits)
+
+
 def _show_verdict(books: "Books", priced: "Priced", console: "Console") -> None:
     name = books.name
     for sentence in priced.against:
@@ -129,6 +143,8 @@ def _plain(books: "Books", priced: "Priced") -> dict[str, Any]:
         "delta": schedule.delta,
         "rho": schedule.rho,
         **{way: _finite(getattr(priced, way)) for way in ways},
+        "groups": {str(size): _finite(epsilon) for size, epsilon in priced.groups.items()},
+        "detections": {f"{rate:g}": most for rate, most in priced.detections.items()},
         "events": [event.record().__dict__ for event in schedule.events],
         "schedule_hash": schedule.digest,
         "in_ledger": None if held is None else {**held.__dict__, "epsilon": _finite(held.epsilon)},

@@ -24,6 +24,7 @@ from synth.dp.events import (
 )
 from synth.dp.mechanisms import InjectedNoise, Noise
 from synth.dp.schedule import Schedule
+from synth.dp.statement import RELATION
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import Model, PrivateGenerator
@@ -206,7 +207,7 @@ def test_a_private_fit_states_its_epsilon_delta_unit_and_events(
     assert statement is not None
     assert 0.99 < statement.epsilon <= 1.0
     assert statement.epsilon <= statement.epsilon_rdp * 1.001
-    assert (statement.unit, statement.n_units, statement.relation) == ("row", 400, "zero-out")
+    assert (statement.unit, statement.n_units, statement.relation) == ("row", 400, RELATION)
     assert statement.delta == 1e-6
     assert statement.private
     assert sum(event.count for event in statement.events) >= len(schema.learned)

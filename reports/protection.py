@@ -1,0 +1,160 @@
+"""What a claim comes to for whoever looks at a release: what a test of "in or out" can find, and what protects groups.
+
+Both follow from the events of all that counts with a table, which its statements list: nothing is read off any row.
+Where these events are not known, or do not come to the claim, epsilon and delta alone say less.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.result import Candidate, Evaluation
+from reports.claim import Claim, Claims
+from reports.plain_data import mapping
+from reports.provenance import made_here
+from reports.text import at_most, loss, one_in
+from synth.dp.schedule import Schedule
+from synth.dp.stated import stated_schedule
+from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
+from synth.errors import BudgetError
+
+AGREEMENT = 1e-3
+"""How far a claim of several releases may lie from what their events come to, as a share of it."""
+_NUMBERS = {2: "two", 5: "five", 10: "ten"}
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What a claim comes to.
+
+    Attributes:
+        epsilon: of the claim.
+        delta: of the claim.
+        limit: on the detections of any test.
+        groups: sizes of groups of units, and their epsilon at the same delta, infinite where there is no bound; empty
+            where the events are not known.
+    """
+
+    epsilon: float
+    delta: float
+    limit: TradeOff
+    groups: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def by_events(self) -> bool:
+        """Whether the events decide, and not epsilon and delta alone."""
+        return bool(self.groups)
+
+    @property
+    def by_claim(self) -> TradeOff:
+        """The limit that epsilon and delta alone set."""
+        return TradeOff.of_claim(self.epsilon, self.delta)
+
+    @property
+    def detections(self) -> tuple[tuple[float, float], ...]:
+        """The most that any test finds, at each of `FALSE_ALARMS`."""
+        return tuple((rate, self.limit.detections(rate)) for rate in FALSE_ALARMS)
+
+    def tests(self, unit: str, seen: str = "this table") -> Iterator[str]:
+        """What any test can find, as sentences.
+
+        >>> protection = Protection(1.0, 1e-6, TradeOff.of_claim(1.0, 1e-6))
+        >>> next(protection.tests("row")).partition(" that are not")[0]
+        'A test of this table that wrongly flags 1% of the rows'
+        """
+        ones, one = named(unit, 2), named(unit)
+        yield (
+            f"A test of {seen} that wrongly flags 1% of the {ones} that are not in the real table finds at most "
+            f"{at_most(self.limit.detections(0.01))} of those that are."
+        )
+        yield (
+            f"Somebody who holds it as likely as not that one {one} is in, knows all others and has any computing "
+            f"power, guesses right in at most {at_most(self.limit.right_guesses)} of cases; a coin is right in 50%."
+        )
+
+    def definition(self, unit: str, seen: str) -> Iterator[str]:
+        """What epsilon and delta say, as sentences."""
+        one = named(unit)
+        rest = one_in(self.delta) if 0 < self.delta < 0.1 else loss(self.delta)
+        if self.epsilon > math.log(1e6):
+            yield "Epsilon is so large that it says next to nothing by itself: e^epsilon is more than a million."
+        else:
+            yield (
+                f"Whatever somebody looks for in {seen}: the chance that it comes out is at most "
+                f"{loss(math.exp(self.epsilon))} times what it is without one {one}, plus delta, {rest}."
+            )
+        yield "Delta is a part of that limit. It is not the chance that the factor is exceeded, which may be larger."
+
+    def together(self, unit: str) -> str:
+        """What protects several units, as a sentence."""
+        ones = named(unit, 2)
+        if not self.groups:
+            return f"Several {ones} together are protected less: their epsilon grows faster than their number."
+        bounded = [f"{_NUMBERS[size]} {loss(epsilon)}" for size, epsilon in self.groups if math.isfinite(epsilon)]
+        free = [_NUMBERS[size] for size, epsilon in self.groups if not math.isfinite(epsilon)]
+        if not bounded:
+            return f"Two {ones} together, or one answer of one, have no bound at this delta."
+        said = f"Epsilon of several {ones} together, at the same delta: {', '.join(bounded)}"
+        said += f"; for {' and '.join(free)} there is no bound" if free else ""
+        return f"{said}. That of two also limits what shows of one answer of one."
+
+
+def named(unit: str, n: int = 1) -> str:
+    """The unit of privacy as a noun.
+
+    >>> named("row", 2), named("patient")
+    ('rows', 'unit of privacy (patient)')
+    """
+    if unit == "row":
+        return "row" if n == 1 else "rows"
+    return f"unit{'' if n == 1 else 's'} of privacy ({unit})"
+
+
+def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Protection:
+    """What all that counts with a table comes to; of the evaluation, nothing that was read off real rows is used.
+
+    Args:
+        evaluation: says what was drawn beside the table.
+        candidate: the table, with a statement that claims something.
+        claims: of it.
+    """
+    claim = claims.counted
+    schedule = _schedule(_statements(evaluation, candidate, claim), claim)
+    if schedule is None:
+        return Protection(claim.epsilon, claim.delta, TradeOff.of_claim(claim.epsilon, claim.delta))
+    return Protection(claim.epsilon, claim.delta, schedule.trade_off, tuple(schedule.groups.items()))
+
+
+def standing_protection(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> Protection | None:
+    """The same where a guarantee holds; none where it is void, disputed, unverified or not there."""
+    if claims is None or not claims.counted.private or claims.counted.disputed or not made_here(evaluation):
+        return None
+    return protection_of(evaluation, candidate, claims)
+
+
+def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> tuple[Mapping[str, Any], ...]:
+    """The statements whose events make up a claim; none where no accountant composed them."""
+    numbers = mapping(evaluation.provenance.get("public_report"))
+    if claim.of == "fit":
+        return (mapping(candidate.statement),)
+    if claim.of == "published":
+        return (mapping(numbers.get("together")),)
+    if claim.of == "sum":
+        return ()
+    stated = tuple(one.statement for one in evaluation.candidates if one.statement)
+    stated += (mapping(numbers["statement"]),) if claim.of == "run" and numbers.get("statement") else ()
+    return stated if len(stated) == claim.n_releases else ()
+
+
+def _schedule(statements: tuple[Mapping[str, Any], ...], claim: Claim) -> Schedule | None:
+    """The events of all statements as one schedule at the claim's delta; none where they do not come to the claim."""
+    try:
+        events = tuple(event for stated in statements for event in stated_schedule("", stated).events)
+        schedule = Schedule(events, claim.delta)
+        epsilon = schedule.epsilon if events else math.inf
+    except BudgetError:
+        return None
+    # A fit may claim more than its events cost. Of several, a smaller cost says that some are missing here.
+    least = 0.0 if len(statements) == 1 else claim.epsilon * (1 - AGREEMENT)
+    return schedule if least <= epsilon <= claim.epsilon * (1 + AGREEMENT) else None

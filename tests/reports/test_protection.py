@@ -1,0 +1,126 @@
+"""What a claim comes to, as reports say it: of one fit, of several, of none that holds, and of nonsense."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evaluate.privacy.audit.conclusions import conclude
+from evaluate.result import Candidate, Estimate, Evaluation
+from reports import render_html
+from reports.charts import limit_curve
+from reports.claims import Composition
+from reports.protection import Protection, protection_of, standing_protection
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent
+from synth.dp.schedule import Schedule
+from synth.dp.tradeoff import TradeOff
+from synth.schema import build_schema
+
+SCHEMA = build_schema({"status": "declared", "n_units": 5000, "columns": {"a": {"kind": "boolean"}}})
+ONE, TWO = (Schedule((GaussianEvent(name, sigma, count=4),), 1e-6) for name, sigma in (("one", 12.0), ("two", 20.0)))
+BOTH = Schedule((*ONE.events, *TWO.events), 1e-6)
+
+
+def fitted(*schedules: Schedule, **known: Any) -> Evaluation:
+    candidates = tuple(
+        Candidate(f"table {i}", (), statement=Budget(schedule).statement(SCHEMA).to_dict())
+        for i, schedule in enumerate(schedules)
+    )
+    return Evaluation(candidates, {}, {}, {"split": "keyed hash", "release": None, **known})
+
+
+def protection(evaluation: Evaluation) -> Protection:
+    candidate = evaluation.candidates[0]
+    claims = Composition.of(evaluation).claims(candidate)
+    assert claims is not None
+    return protection_of(evaluation, candidate, claims)
+
+
+def test_a_fit_alone_has_the_limit_and_the_groups_of_its_own_events() -> None:
+    found = protection(fitted(ONE))
+    assert found.by_events
+    assert dict(found.groups) == ONE.groups
+    assert found.limit == ONE.trade_off
+    for (rate, most), by_claim in zip(found.detections, (0.001, 0.01, 0.1), strict=True):
+        assert rate < most < found.by_claim.detections(by_claim)
+
+
+def test_several_fits_have_those_of_all_their_events_where_a_run_composed_them() -> None:
+    composed = {"epsilon": BOTH.epsilon, "delta": 1e-6, "n_fits": 2}
+    found = protection(fitted(ONE, TWO, composed=composed))
+    assert found.epsilon == BOTH.epsilon
+    assert dict(found.groups) == BOTH.groups
+    assert found.limit == BOTH.trade_off
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{}, {"composed": {"epsilon": 2 * BOTH.epsilon, "delta": 1e-6, "n_fits": 2}},
+     {"composed": {"epsilon": BOTH.epsilon, "delta": 1e-6, "n_fits": 3}}],
+    ids=["added up", "another claim", "one is missing"],
+)  # fmt: skip
+def test_a_claim_whose_events_are_not_all_known_has_the_limit_of_epsilon_and_delta(known: dict[str, Any]) -> None:
+    found = protection(fitted(ONE, TWO, **known))
+    assert not found.by_events
+    assert found.limit == found.by_claim == TradeOff.of_claim(found.epsilon, found.delta)
+    assert "their epsilon grows faster than their number" in found.together("row")
+
+
+def test_books_that_cost_more_than_is_claimed_limit_nothing_beyond_the_claim() -> None:
+    evaluation = fitted(ONE)
+    first = evaluation.candidates[0]
+    liar = replace(first, statement={**(first.statement or {}), "epsilon": ONE.epsilon / 2})
+    assert not protection(replace(evaluation, candidates=(liar,))).by_events
+
+
+@pytest.mark.parametrize(
+    "bad", [None, "much", [1], [{}], [{"mechanism": "Gaussian", "noise": {"sigma": -1}}]], ids=repr
+)
+def test_nonsense_in_the_books_leaves_the_limit_of_epsilon_and_delta(bad: Any) -> None:
+    evaluation = fitted(ONE)
+    first = evaluation.candidates[0]
+    damaged = replace(evaluation, candidates=(replace(first, statement={**(first.statement or {}), "events": bad}),))
+    assert not protection(damaged).by_events
+
+
+def test_sentences_name_what_the_accountant_says() -> None:
+    found = Protection(1.0, 1e-6, TradeOff.of_claim(1.0, 1e-6), ((2, 2.118), (5, 5.9), (10, math.inf)))
+    assert found.together("row") == (
+        "Epsilon of several rows together, at the same delta: two 2.12, five 5.9; for ten there is no bound. "
+        "That of two also limits what shows of one answer of one."
+    )
+    flagged, guessed = found.tests("patient")
+    assert "wrongly flags 1% of the units of privacy (patient)" in flagged and "at most 2.8%" in flagged
+    assert "right in at most 73.2% of cases" in guessed
+    said = " ".join(found.definition("row", "this table"))
+    assert "at most 2.72 times what it is without one row, plus delta, one in 1,000,000" in said
+    assert "It is not the chance that the factor is exceeded" in said
+
+
+def test_no_limit_is_drawn_of_a_claim_that_does_not_stand(evaluation: Evaluation) -> None:
+    first, *others = evaluation.candidates
+    against = conclude((0.9987, 1e-6), (4, 4), 960, 0.99, ran_on="a public stand-in").to_dict()
+    void = {**(first.statement or {}), "private": False}
+    assert 'class="limited"' in render_html(evaluation)
+    for changed in (
+        replace(evaluation, candidates=(replace(first, statement=void), *others)),
+        replace(evaluation, candidates=(replace(first, audit=against), *others)),
+        replace(evaluation, provenance={**evaluation.provenance, "split": None}),
+    ):
+        claims = Composition.of(changed).claims(changed.candidates[0])
+        assert standing_protection(changed, changed.candidates[0], claims) is None
+        assert 'class="limited"' not in render_html(changed)
+
+
+def test_attacks_are_points_in_the_internal_picture_and_none_is_hidden_by_another(evaluation: Evaluation) -> None:
+    first, *others = evaluation.candidates
+    more = Estimate("privacy.vulnerable.rare.tpr_at_0.01", 0.02, 400, "lower", low=0.01, high=0.04, reference=0.01)
+    shown = replace(evaluation, candidates=(replace(first, estimates=(*first.estimates, more)), *others))
+    picture = render_html(shown).split('class="limited"')[1].split("</figure>")[0].split("</svg>")[0]
+    places = [part.split('"')[0] for part in picture.split('<circle class="dot" cx="')[1:]]
+    assert len(places) == len(set(places)) == 3
+    assert "2.0% found" in picture
+    assert "dot" not in str(limit_curve(TradeOff.of_claim(1.0, 1e-6)))
+    assert "no limit at these rates" in str(limit_curve(TradeOff.of_claim(12.0, 1e-6)))
