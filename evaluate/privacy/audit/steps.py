@@ -168,14 +168,19 @@ class StepTrials:
         present: whether it is, shape (n_canaries,).
         event: the steps that were done, as the claim states them.
         n_planned: steps that the schedule has.
-        share: of the clipping bound, what a unit adds to a sum on average.
+        sizes: what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,).
     """
 
     scores: np.ndarray
     present: np.ndarray
     event: SubsampledGaussianEvent
     n_planned: int
-    share: float
+    sizes: np.ndarray
+
+    @property
+    def share(self) -> float:
+        """Of the clipping bound, what a unit adds to a sum on average."""
+        return float(self.sizes.mean())
 
     @property
     def errors(self) -> tuple[int, int]:
@@ -223,5 +228,4 @@ def run_of_steps(
         raise AuditError("the audit found no step at which a unit adds to the sum; leave it out for this one")
     bound = getattr(generator, "max_grad_norm", 1.0)
     done = SubsampledGaussianEvent(event.what, event.noise_multiplier, event.sampling_rate, log.n_done)
-    share = float(np.mean(log.sizes)) / bound
-    return StepTrials(log.score - log.halfway, log.present, done, event.count, share)
+    return StepTrials(log.score - log.halfway, log.present, done, event.count, np.array(log.sizes) / bound)

@@ -26,14 +26,17 @@ run".
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from evaluate.privacy.audit.conclusions import conclude, of_counts, of_steps
-from evaluate.privacy.audit.counts import Patience, trials_of_counts
-from evaluate.privacy.audit.result import Audit, AuditError
+from evaluate.privacy.audit.choices import audit_choices
+from evaluate.privacy.audit.conclusions import of_counts, of_scale, of_steps, of_trials
+from evaluate.privacy.audit.counts import CountTrials, Patience, trials_of_counts
+from evaluate.privacy.audit.releases import audit_domain, audit_releases
+from evaluate.privacy.audit.result import OUTSIDE, Audit, AuditCheck, AuditError
+from evaluate.privacy.audit.sides import audit_split
 from evaluate.privacy.audit.stand_in import StandIn
 from evaluate.privacy.audit.steps import N_STEP_CANARIES, StepLog, run_of_steps
 from synth.dp.calibration import resolve_delta
@@ -58,6 +61,8 @@ WIDEST = 64
 """Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
 N_CODES_BESIDE_STEPS = 32
 """Of the stand-in where counts have a small part of the budget, and so many more trials are needed to find a fault."""
+CHECKS_SHARE = 0.1
+"""Of the error that the confidence leaves, for the checks of choices and of the size of the noise."""
 STEPS_SHARE, FITS_SHARE = 0.6, 0.3
 """Of the time, for the steps of a network and for the fits beside them."""
 
@@ -126,12 +131,45 @@ def audit(
     schedule = audited.schedule(stand_in.schema)
     assert schedule is not None
     limit_s = math.inf if time_limit_s is None else time_limit_s
-    subject = _Subject(audited, schedule, stand_in, confidence, n_fits, limit_s, progress)
+    attacked = 1 - (1 - CHECKS_SHARE) * (1 - confidence)
+    progress(f"audit {generator.name}", 0.0)
+    checks, covered = _checks(audited, schema, schedule, stand_in, 1 - CHECKS_SHARE * (1 - confidence) / 2)
+    subject = _Subject(audited, schedule, stand_in, attacked, n_fits, limit_s, progress)
     rng = np.random.default_rng(seed)
     if subject.steps is not None:
-        return _of_network(subject, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng)
-    trials = trials_of_counts(audited, schedule, stand_in, subject.patience(1.0, subject.tell), rng)
-    return conclude(subject.claim, trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
+        found, trials = _of_network(subject, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng)
+        covered.add(subject.steps.what)
+    else:
+        trials = trials_of_counts(audited, schedule, stand_in, subject.patience(1.0, subject.tell), rng)
+        found = of_trials(schedule, trials, attacked)
+    checks.insert(0, of_scale(schedule, trials.residuals, 1 - CHECKS_SHARE * (1 - confidence) / 2))
+    claimed = audited.schedule(schema)
+    assert claimed is not None
+    named = [event.what for event in claimed.events]
+    return replace(
+        found,
+        confidence=confidence,
+        bound=max(found.bound, *(check.bound for check in checks)),
+        checks=tuple(checks),
+        covered=tuple(what for what in named if what in covered),
+        not_covered=(*(what for what in named if what not in covered), *OUTSIDE),
+    )
+
+
+def _checks(
+    generator: PrivateGenerator, schema: Schema, schedule: Schedule, stand_in: StandIn, confidence: float
+) -> tuple[list[AuditCheck], set[str]]:
+    """The checks of single mechanisms, and the events that they cover."""
+    releases, covered = audit_releases(generator, schedule, stand_in)
+    checks = [releases]
+    choices = audit_choices(generator, stand_in.schema, schedule, confidence)
+    if choices is not None:
+        checks.append(choices)
+    domain = audit_domain(generator, schema)
+    if domain is not None:
+        checks.append(domain[0])
+        covered |= domain[1]
+    return [*checks, audit_split(schema, schedule)], covered
 
 
 def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
@@ -144,8 +182,10 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
     return short
 
 
-def _of_network(subject: _Subject, stand_in: StandIn, rng: np.random.Generator) -> Audit:
-    """The audit of steps and of the counts before them, each with half of the error."""
+def _of_network(
+    subject: _Subject, stand_in: StandIn, rng: np.random.Generator
+) -> tuple[Audit, CountTrials]:
+    """The audit of steps and of the counts before them, each with half of the error; and those counts."""
     event, generator, schedule = subject.steps, subject.generator, subject.schedule
     assert event is not None
     each = 1 - (1 - subject.confidence) / 2
@@ -154,5 +194,6 @@ def _of_network(subject: _Subject, stand_in: StandIn, rng: np.random.Generator) 
     log = StepLog(present, event.count, limit_s, rng, lambda share: subject.tell(STEPS_SHARE * share))
     steps = of_steps(schedule, run_of_steps(generator, schedule, event, subject.stand_in, log), each)
     patience = subject.patience(FITS_SHARE, lambda share: subject.tell(STEPS_SHARE + share * (1 - STEPS_SHARE)))
-    counts = of_counts(schedule, trials_of_counts(generator, schedule, stand_in, patience, rng), each)
-    return Audit.of_parts(subject.claim, (steps, counts), subject.confidence)
+    trials = trials_of_counts(generator, schedule, stand_in, patience, rng)
+    counts = of_counts(schedule, trials, each)
+    return Audit.of_parts(subject.claim, (steps, counts), subject.confidence), trials
