@@ -32,7 +32,7 @@ from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 from synth.schema import Schema, build_schema
 
-N_CHOICES = 400
+N_CHOICES = 250
 """Choices by each of the two tables' scores."""
 N_CODES = 3
 RANGE, MOST_ROWS = 3.0, 2_000

@@ -12,11 +12,14 @@ from evaluate.privacy.audit.power import Residuals, mu_of_claim, power_of_counts
 from evaluate.privacy.audit.result import Audit, AuditCheck, AuditPart
 from evaluate.privacy.audit.steps import StepTrials
 from evaluate.privacy.audit.tradeoff import LEAST_FACTOR, epsilon_of_less, epsilon_of_steps, largest_factor
+from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.generators.one_way import COLUMNS
 
 NOISE = "size of the noise on counts"
+SINGLE = 1e-4
+"""What single precision may make of a clipped sum, relative."""
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
@@ -87,6 +90,33 @@ def of_trials(schedule: Schedule, trials: CountTrials, confidence: float) -> Aud
     alone = conclude(claim, trials.errors, trials.n_each, confidence, ran_on=trials.ran_on)
     power = power_of_counts(trials.signal, trials.n_each, confidence, mu_of_claim(*claim))
     return replace(alone, power=power)
+
+
+def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditCheck:
+    """What the noise and the samples that a training asked for prove, and the size of the noise that it got.
+
+    Args:
+        schedule: whose steps they are.
+        trials: of one run.
+        confidence: of the bound on the size of the noise.
+    """
+    most, planned = trials.residuals.most(confidence), trials.event
+    check = AuditCheck(
+        f"noise and samples of the {planned.what}",
+        f"{trials.residuals.n:,} numbers published less their exact ones: at {confidence:.4%} confidence at most "
+        f"{most:.3g} times the noise that was asked for; and at each of {planned.count:,} steps what one unit's sum came "
+        "to",
+        "any step that asks for less noise than one unit's sum calls for, or for larger samples than are stated",
+        trials.residuals.power(confidence),
+    )
+    left = min(trials.noise_left * (1 + SINGLE), most)
+    said = "the noise of steps is smaller than is stated for what one unit adds"
+    if left < 1:
+        return replace(check, fault=said, bound=epsilon_of_less(schedule, planned.what, left))
+    if trials.most_sampled <= planned.sampling_rate * (1 + SINGLE):
+        return check
+    larger = [replace(e, sampling_rate=trials.most_sampled) if e.what == planned.what else e for e in schedule.events]
+    return replace(check, fault="steps sample more units than is stated", bound=epsilon_pld(larger, schedule.delta))
 
 
 def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> AuditCheck:

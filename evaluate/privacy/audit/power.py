@@ -189,6 +189,18 @@ class Residuals:
         self.variance += len(residuals) * (fourth - second**2) / sigma**4
         self.n += len(residuals)
 
+    def add_real(self, residuals: np.ndarray, sigma: float) -> None:
+        """Count the noise of one release of real numbers.
+
+        Args:
+            residuals: published less exact.
+            sigma: of the noise that was asked for.
+        """
+        self.observed += float(np.sum((residuals / sigma) ** 2))
+        self.expected += len(residuals)
+        self.variance += 2 * len(residuals)
+        self.n += len(residuals)
+
     def most(self, confidence: float) -> float:
         """At most so many times the stated noise is there; infinite where too little was drawn to say.
 

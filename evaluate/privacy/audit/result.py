@@ -47,6 +47,15 @@ class Power:
     half: float
     share: float | None
 
+    @property
+    def in_ten(self) -> int:
+        """Audits of ten that show half the noise, rounded down but for a twentieth of one.
+
+        >>> Power(0.9951, 0.9).in_ten, Power(0.69, 0.4).in_ten
+        (10, 6)
+        """
+        return math.floor(10 * self.half + 0.05)
+
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "Power":
         """Power from plain data.
@@ -218,12 +227,25 @@ class Audit:
             )
             return Estimate(MEASURE, excess, self.n_trials, "lower", note=note)
         note = f"the claim is disproved above 0, at {self.confidence:.1%} confidence; below 0 nothing is proved"
+        if self.weakest is not None:
+            note += f"; half the noise would have shown in {self.weakest.in_ten} of 10 such audits"
         return Estimate(MEASURE, excess, self.n_trials, "lower", low=excess, high=excess, note=note)
 
     @property
     def attacks(self) -> "tuple[Audit | AuditPart, ...]":
         """The attacks that the bound rests on: each part, or the whole where all was attacked at once."""
         return self.parts or (self,)
+
+    @property
+    def weakest(self) -> Power | None:
+        """The power for the mechanism where it is least, each by its check; none where none states any."""
+        known = [check.power for check in self.checks if check.power is not None]
+        return min(known, key=lambda power: (power.half, power.share or 0.0), default=None)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The faults that checks found, in words."""
+        return tuple(check.fault for check in self.checks if check.fault is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """The audit as plain data, with its verdict in words."""
