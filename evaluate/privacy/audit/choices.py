@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import special, stats
 
 from evaluate.privacy.audit.power import N_SIMULATED, power_of
-from evaluate.privacy.audit.rehearsal import Choice, Script, rehearse
+from evaluate.privacy.audit.rehearsal import Choice, Script, rehearse, schedule_like
 from evaluate.privacy.audit.result import AuditCheck, Power
 from evaluate.privacy.audit.stand_in import UNIT
 from evaluate.privacy.audit.tradeoff import epsilon_of_less
@@ -139,8 +139,7 @@ def audit_choices(generator: PrivateGenerator, schema: Schema, schedule: Schedul
     chooser = generator.model_copy(update=degree)
     first = next(event for event in schedule.events if isinstance(event, SelectionEvent))
     arena = ChoiceTable.like(schema, first.epsilon)
-    plan = chooser.schedule(arena.schema)
-    assert plan is not None
+    plan = schedule_like(chooser, arena.schema, schedule)
 
     def scored(present: bool, follows: Script | None = None) -> Script:
         frame = arena.table(present)

@@ -26,9 +26,16 @@ from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import Value
 from synth.dp.schedule import Schedule
+from synth.generators.base import PrivateGenerator
+from synth.generators.overhead import with_overhead
+from synth.schema import Schema
 
 ROUNDING = 1e-9
 """Relative, of what floating point makes of sums."""
+DISAGREEMENT = 0.25
+"""Of the scale of noise, by which published numbers contradict each other."""
+NEARLY = 0.9
+"""Of the cost of a schedule: other events at the same cost in rho come to another epsilon, but not by so much."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,8 @@ class Script:
     Attributes:
         n_planned: draws after which a fit ends by `LogComplete`.
         until: kind of event at whose first draw a fit ends; none: it goes on.
-        follows: draws of an earlier rehearsal, whose numbers are published again; empty: exact numbers are, which is
-            as good as any other.
+        follows: draws of an earlier rehearsal, whose numbers are published again; empty: about the exact numbers are,
+            which are as good as any other.
         below: how far below its threshold a value is published that the earlier rehearsal did not have.
         draws: in order.
         choices: in order.
@@ -115,14 +122,16 @@ class Script:
     def _next(self, values: np.ndarray, scale: float) -> np.ndarray | int:
         assert self._now is not None
         event, labels = self._now
-        published = self._published(event, labels, values)
+        published = self._published(event, labels, values, scale)
         self.draws.append(Draw(event, values.ravel().astype(float), float(scale), labels, published))
         done = self.until is not None and isinstance(event, self.until)
         if done or len(self.draws) == self.n_planned:
             raise LogComplete
         return published
 
-    def _published(self, event: Event, labels: tuple[Any, ...], values: np.ndarray) -> np.ndarray | int:
+    def _published(
+        self, event: Event, labels: tuple[Any, ...], values: np.ndarray, scale: float
+    ) -> np.ndarray | int:
         last = self.follows[len(self.draws)] if len(self.draws) < len(self.follows) else None
         if isinstance(event, SelectionEvent):
             chosen = last.published if last is not None else int(np.argmax(values))
@@ -133,7 +142,10 @@ class Script:
             return np.array(named, dtype=np.int64) if last is not None else values + event.threshold
         if last is not None and np.shape(last.published) == values.shape:
             return np.asarray(last.published)
-        return values
+        # Numbers that agree in everything are fitted without end: some of the noise, in turn to either side.
+        published = values.copy()
+        published.flat[0] += np.asarray(DISAGREEMENT * scale * (-1) ** len(self.draws)).astype(values.dtype)
+        return published
 
 
 class Rehearsed(Budget):
@@ -158,6 +170,22 @@ class Rehearsed(Budget):
         """The budget's."""
         with self._script.paid_by(event, tuple(sorted(counts))):
             return super().name_stable(counts, event)
+
+
+def schedule_like(generator: PrivateGenerator, schema: Schema, claimed: Schedule) -> Schedule:
+    """A schedule under another schema that costs hardly less than a claimed one, without calibrating it anew.
+
+    Args:
+        generator: of both.
+        schema: of the table to rehearse on.
+        claimed: by the same generator.
+    """
+    if claimed.rho is None:
+        found = generator.schedule(schema)
+        assert found is not None
+        return found
+    plan = with_overhead(generator.plan(schema), schema, claimed.delta)
+    return Schedule(tuple(plan(NEARLY * claimed.rho)), claimed.delta)
 
 
 def rehearse(

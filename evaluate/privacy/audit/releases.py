@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.privacy.audit.black_box_worlds import Worlds
-from evaluate.privacy.audit.rehearsal import Script, compared, rehearse
+from evaluate.privacy.audit.rehearsal import Script, compared, rehearse, schedule_like
 from evaluate.privacy.audit.result import AuditCheck
 from evaluate.privacy.audit.stand_in import StandIn
 from evaluate.privacy.audit.tradeoff import epsilon_of_less
@@ -56,23 +56,25 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
     )
     if faults:
         what, (said, left) = min(faults.items(), key=lambda fault: fault[1][1])
-        check = replace(check, fault=said, bound=_of_less(schedule, what, left))
+        check = replace(check, fault=said, bound=_of_less(schedule, what, left, schedule))
     return check, {draw.event.what for draw in with_unit.draws}
 
 
-def audit_domain(generator: PrivateGenerator, schema: Schema, *, seed: int = 0) -> tuple[AuditCheck, set[str]] | None:
+def audit_domain(
+    generator: PrivateGenerator, schema: Schema, claimed: Schedule, *, seed: int = 0
+) -> tuple[AuditCheck, set[str]] | None:
     """The check of bounds and categories that a schema leaves to be measured, and their events; none where none are.
 
     Args:
         generator: with its epsilon and delta.
         schema: names the columns, the unit, k and n_units.
+        claimed: what is claimed, under this schema or another.
         seed: of made-up rows.
     """
     if not schema.measured:
         return None
     worlds = Worlds.stand_in(schema, seed=seed)
-    schedule = generator.schedule(worlds.schema)
-    assert schedule is not None
+    schedule = schedule_like(generator, worlds.schema, claimed)
     found: list[Schema] = []
     events = {domain_event_name(worlds.schema, name) for name in worlds.schema.measured}
     planned = [event for event in schedule.events if event.what in events]
@@ -93,7 +95,7 @@ def audit_domain(generator: PrivateGenerator, schema: Schema, *, seed: int = 0) 
     columns = [name for name in schema.measured if found[1].columns[name] != found[0].columns[name]]
     check = AuditCheck(
         DOMAIN,
-        f"{len(with_unit.draws):,} draws for {len(planned):,} columns of made-up rows, with a unit of values of its own "
+        f"{len(with_unit.draws):,} draws for {len(planned):,} column{'s' if len(planned) > 1 else ''} of made-up rows, with a unit of values of its own "
         "and without",
         "any unit that moves a histogram by more than is stated, any domain that shows it although the same numbers "
         "were published, and any value of one unit that is named below its threshold",
@@ -102,30 +104,31 @@ def audit_domain(generator: PrivateGenerator, schema: Schema, *, seed: int = 0) 
         event = schedule.event(domain_event_name(worlds.schema, columns[0]))
         assert event is not None
         said = f"{event.what}: a unit shows in the domain where the same numbers are published"
-        bound = _certain(schedule)
+        bound = _certain(claimed)
         if isinstance(event, StabilityEvent):
-            bound = _of_threshold(schedule, event, lambda below: shows(columns[0], below))
+            bound = _of_threshold(schedule, event, lambda below: shows(columns[0], below), claimed)
         return replace(check, fault=said, bound=bound), events
     if faults:
         what, (said, left) = min(faults.items(), key=lambda fault: fault[1][1])
-        check = replace(check, fault=said, bound=_of_less(schedule, what, left))
+        check = replace(check, fault=said, bound=_of_less(schedule, what, left, claimed))
     return check, events
 
 
-def _of_less(schedule: Schedule, what: str, left: float) -> float:
+def _of_less(schedule: Schedule, what: str, left: float, claimed: Schedule) -> float:
     """Epsilon of a schedule where an event has so much of its noise left, above the claim."""
-    if left == 0:
-        return _certain(schedule)
-    return max(epsilon_of_less(schedule, what, left), math.nextafter(schedule.epsilon, math.inf))
+    return _certain(claimed) if left == 0 else _above(epsilon_of_less(schedule, what, left), claimed)
 
 
-def _of_threshold(schedule: Schedule, event: StabilityEvent, shows: Callable[[int], bool]) -> float:
+def _of_threshold(
+    schedule: Schedule, event: StabilityEvent, shows: Callable[[int], bool], claimed: Schedule
+) -> float:
     """Epsilon of a schedule where values are named below their threshold, above the claim.
 
     Args:
         schedule: as stated.
         event: of it.
         shows: whether a value of one unit is named that comes out so far below the threshold.
+        claimed: what is claimed.
     """
     named, hidden = 1, event.threshold
     while hidden - named > 1:
@@ -133,12 +136,16 @@ def _of_threshold(schedule: Schedule, event: StabilityEvent, shows: Callable[[in
         named, hidden = (middle, hidden) if shows(middle) else (named, middle)
     threshold = event.threshold - named
     if threshold <= event.sensitivity:
-        return _certain(schedule)
+        return _certain(claimed)
     events = [replace(event, threshold=threshold) if one == event else one for one in schedule.events]
-    proved = epsilon_pld(events, schedule.delta)
-    return max(proved, math.nextafter(schedule.epsilon, math.inf)) if math.isfinite(proved) else _certain(schedule)
+    return _above(epsilon_pld(events, schedule.delta), claimed)
 
 
-def _certain(schedule: Schedule) -> float:
+def _above(epsilon: float, claimed: Schedule) -> float:
+    """An epsilon that a fault proves, finite: the schedule of a check may cost less than the one that is claimed."""
+    return max(epsilon, math.nextafter(claimed.epsilon, math.inf)) if math.isfinite(epsilon) else _certain(claimed)
+
+
+def _certain(claimed: Schedule) -> float:
     """Epsilon that is proved at least where a unit is seen with certainty: none would do."""
-    return max(CERTAIN, 2 * schedule.epsilon)
+    return max(CERTAIN, 2 * claimed.epsilon)

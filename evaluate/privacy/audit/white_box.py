@@ -173,7 +173,7 @@ def _checks(
     """The checks of single mechanisms, and the events that they cover."""
     releases, covered = audit_releases(generator, schedule, stand_in)
     choices = audit_choices(generator, stand_in.schema, schedule, confidence)
-    domain, measured = audit_domain(generator, schema) or (None, set())
+    domain, measured = audit_domain(generator, schema, schedule) or (None, set())
     found = (releases, choices, domain, audit_split(schema, schedule))
     return tuple(check for check in found if check is not None), covered | measured
 
