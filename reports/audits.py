@@ -72,8 +72,9 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
     alarms = found.verdict == EXCEEDS
     bound, claimed, excess = _compared(found)
     claim = claimed if alarms else loss(found.epsilon)
+    verdict = "" if alarms else f"{found.verdict}; "
     sentence = (
-        f"Audit of {what}: {'' if alarms else f'{found.verdict}; '}lower bound {bound}, claim {claim} at delta {loss(found.delta)}"
+        f"Audit of {what}: {verdict}lower bound {bound}, claim {claim} at delta {loss(found.delta)}"
         f"{f', exceeded by {excess}' if alarms else ''}, {100 * found.confidence:g}% confidence, on {ran_on}."
     )
     reading = READINGS.get(found.verdict, NOT_DISPROVED)

@@ -86,8 +86,8 @@ SEED_KEPT_BACK = (
 SEED_OF_ALL = "Of every draw of fit and sampling."
 SEED_UNKNOWN = "Not stated."
 NOT_SEEN = (
-    "An audit finds faults of the kinds that it names, and is no evidence that the claim is true. What it does not look "
-    "at stands beside it; what this table alone would bring out is never a part of it."
+    "An audit finds faults of the kinds that it names, and is no evidence that the claim is true. What it does not "
+    "look at stands beside it; what this table alone would bring out is never a part of it."
 )
 UNCOUNTED = (
     "How many evaluations read the real data is unknown: none were counted under a declared name. Published figures "

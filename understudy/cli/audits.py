@@ -173,8 +173,8 @@ def _at_best(answer: "Answer") -> str:
     if answer.white_box is None:
         assert answer.black_box is not None
         return (
-            f" by an attacker who sees synthetic tables alone; at most {cut(answer.black_box.strongest)} could have been "
-            "shown. This is no proof of the claim."
+            f" by an attacker who sees synthetic tables alone, and could have shown {cut(answer.black_box.strongest)} at "
+            "most. This is no proof of the claim."
         )
     return (
         f" (lower bound {cut(answer.white_box.bound)}, claim {_claimed(answer.white_box.epsilon)}). "
@@ -190,8 +190,8 @@ def _claimed(epsilon: float | None) -> str:
 
 def _on(what: str, found: "Audit | AuditPart | BlackBox", confidence: float, delta: float) -> str:
     """What a bound was found on, and what could have been found."""
-    from reports.audits import alone, cut
     from evaluate.privacy.audit.black_box import BlackBox
+    from reports.audits import alone, cut
 
     by_itself = "" if isinstance(found, BlackBox) else alone(found)
     return (

@@ -123,7 +123,9 @@ class Chances:
         return np.array([[float(chance[inside].sum()) for inside in self.sets] for chance in chances]).clip(0.0, 1.0)
 
 
-def audit_choices(generator: PrivateGenerator, schema: Schema, schedule: Schedule, confidence: float) -> AuditCheck | None:
+def audit_choices(
+    generator: PrivateGenerator, schema: Schema, schedule: Schedule, confidence: float
+) -> AuditCheck | None:
     """The check of the first kind of choice that a generator makes; none where it makes none.
 
     Args:
@@ -143,9 +145,7 @@ def audit_choices(generator: PrivateGenerator, schema: Schema, schedule: Schedul
 
     def scored(present: bool, follows: Script | None = None) -> Script:
         frame = arena.table(present)
-        return rehearse(
-            lambda budget: chooser.fit(frame, arena.schema, budget=budget), plan, follows, SelectionEvent
-        )
+        return rehearse(lambda budget: chooser.fit(frame, arena.schema, budget=budget), plan, follows, SelectionEvent)
 
     without = scored(present=False)
     with_units = scored(present=True, follows=without)
@@ -184,9 +184,7 @@ def _least_range(counts: np.ndarray, confidence: float) -> np.ndarray:
     """
     tail = (1 - confidence) / 4
     low = np.where(counts == 0, 0.0, stats.beta.ppf(tail, np.maximum(counts, 1), N_CHOICES - counts + 1))
-    high = np.where(
-        counts == N_CHOICES, 1.0, stats.beta.isf(tail, counts + 1, np.maximum(N_CHOICES - counts, 1))
-    )
+    high = np.where(counts == N_CHOICES, 1.0, stats.beta.isf(tail, counts + 1, np.maximum(N_CHOICES - counts, 1)))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(low[:, 1, 0] / high[:, 0, 0]) + np.log(low[:, 0, 1] / high[:, 1, 1]))
 
@@ -198,7 +196,8 @@ def _power(chances: Chances, epsilon: float, confidence: float) -> Power:
     def shows(share: float) -> float:
         rates = chances.rates(share)
         drawn = np.stack(
-            [rng.multinomial(N_CHOICES, [*pair, max(1 - pair.sum(), 0.0)], N_SIMULATED)[:, :2] for pair in rates], axis=1
+            [rng.multinomial(N_CHOICES, [*pair, max(1 - pair.sum(), 0.0)], N_SIMULATED)[:, :2] for pair in rates],
+            axis=1,
         )
         return float(np.mean(_least_range(drawn, confidence) > chances.n_units * epsilon))
 

@@ -13,7 +13,7 @@ from evaluate.privacy.audit.result import Audit, AuditCheck, AuditPart
 from evaluate.privacy.audit.steps import StepTrials
 from evaluate.privacy.audit.tradeoff import LEAST_FACTOR, epsilon_of_less, epsilon_of_steps, largest_factor
 from synth.dp.accounting import epsilon_pld
-from synth.dp.events import GaussianEvent
+from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 from synth.generators.one_way import COLUMNS
 
@@ -50,7 +50,9 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
         false_negatives=rates[1],
         ran_on=trials.ran_on,
         # No more than a sound training has: what a unit adds beyond the bound is the fault that is looked for.
-        power=power_of_steps(trials.event, np.minimum(trials.sizes, 1.0) / trials.event.noise_multiplier, n_each, confidence),
+        power=power_of_steps(
+            trials.event, np.minimum(trials.sizes, 1.0) / trials.event.noise_multiplier, n_each, confidence
+        ),
     )
 
 
@@ -104,8 +106,8 @@ def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float)
     check = AuditCheck(
         f"noise and samples of the {planned.what}",
         f"{trials.residuals.n:,} numbers published less their exact ones: at {confidence:.4%} confidence at most "
-        f"{most:.3g} times the noise that was asked for; and at each of {planned.count:,} steps what one unit's sum came "
-        "to",
+        f"{most:.3g} times the noise that was asked for; and what one unit's sum came to at each of {planned.count:,} "
+        "steps",
         "any step that asks for less noise than one unit's sum calls for, or for larger samples than are stated",
         trials.residuals.power(confidence),
     )
@@ -115,7 +117,10 @@ def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float)
         return replace(check, fault=said, bound=epsilon_of_less(schedule, planned.what, left))
     if trials.most_sampled <= planned.sampling_rate * (1 + SINGLE):
         return check
-    larger = [replace(e, sampling_rate=trials.most_sampled) if e.what == planned.what else e for e in schedule.events]
+    larger = [
+        replace(event, sampling_rate=trials.most_sampled) if isinstance(event, SubsampledGaussianEvent) else event
+        for event in schedule.events
+    ]
     return replace(check, fault="steps sample more units than is stated", bound=epsilon_pld(larger, schedule.delta))
 
 

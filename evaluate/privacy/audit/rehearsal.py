@@ -129,9 +129,7 @@ class Script:
             raise LogComplete
         return published
 
-    def _published(
-        self, event: Event, labels: tuple[Any, ...], values: np.ndarray, scale: float
-    ) -> np.ndarray | int:
+    def _published(self, event: Event, labels: tuple[Any, ...], values: np.ndarray, scale: float) -> np.ndarray | int:
         last = self.follows[len(self.draws)] if len(self.draws) < len(self.follows) else None
         if isinstance(event, SelectionEvent):
             chosen = last.published if last is not None else int(np.argmax(values))

@@ -95,8 +95,8 @@ def audit_domain(
     columns = [name for name in schema.measured if found[1].columns[name] != found[0].columns[name]]
     check = AuditCheck(
         DOMAIN,
-        f"{len(with_unit.draws):,} draws for {len(planned):,} column{'s' if len(planned) > 1 else ''} of made-up rows, with a unit of values of its own "
-        "and without",
+        f"{len(with_unit.draws):,} draws for {len(planned):,} column{'s' if len(planned) > 1 else ''} of made-up rows, "
+        "with a unit of values of its own and without",
         "any unit that moves a histogram by more than is stated, any domain that shows it although the same numbers "
         "were published, and any value of one unit that is named below its threshold",
     )
@@ -119,9 +119,7 @@ def _of_less(schedule: Schedule, what: str, left: float, claimed: Schedule) -> f
     return _certain(claimed) if left == 0 else _above(epsilon_of_less(schedule, what, left), claimed)
 
 
-def _of_threshold(
-    schedule: Schedule, event: StabilityEvent, shows: Callable[[int], bool], claimed: Schedule
-) -> float:
+def _of_threshold(schedule: Schedule, event: StabilityEvent, shows: Callable[[int], bool], claimed: Schedule) -> float:
     """Epsilon of a schedule where values are named below their threshold, above the claim.
 
     Args:

@@ -143,7 +143,12 @@ def test_moments_of_whole_numbers_are_those_of_their_mass() -> None:
 
 @pytest.mark.parametrize(
     ("noise_left", "sampled", "scale", "fault"),
-    [(1.0, 0.1, 1.0, ""), (0.98, 0.1, 1.0, "noise of steps"), (1.0, 0.2, 1.0, "sample more"), (1.0, 0.1, 0.9, "noise of")],
+    [
+        (1.0, 0.1, 1.0, ""),
+        (0.98, 0.1, 1.0, "noise of steps"),
+        (1.0, 0.2, 1.0, "sample more"),
+        (1.0, 0.1, 0.9, "noise of"),
+    ],
 )
 def test_less_noise_or_larger_samples_of_steps_are_faults(
     noise_left: float, sampled: float, scale: float, fault: str

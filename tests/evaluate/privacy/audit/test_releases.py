@@ -26,7 +26,12 @@ from synth.schema import Schema, build_schema
 CONFIDENCE = 0.9995
 SCHEDULES: dict[Any, Schedule] = {}
 """Calibrated once for all tests."""
-_choose, _noisy_max, _release, _named = mechanisms.select, SystemNoise.noisy_max, mechanisms.release, mechanisms.name_stable
+_choose, _noisy_max, _release, _named = (
+    mechanisms.select,
+    SystemNoise.noisy_max,
+    mechanisms.release,
+    mechanisms.name_stable,
+)
 _score, _places, _sizes = Mst._score, HeldTable.place_counts, HeldTable.rows_per_entity
 
 
@@ -140,7 +145,9 @@ RELEASED: dict[str, tuple[Any, str, Any, str, int]] = {
 }
 
 
-@pytest.mark.parametrize("fault", [pytest.param(fault, marks=[SLOW] * (RELEASED[fault][3] == "mst")) for fault in RELEASED])
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=[SLOW] * (RELEASED[fault][3] == "mst")) for fault in RELEASED]
+)
 def test_a_fault_in_what_is_released_shows_whatever_epsilon_is(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name, planted, audited, k = RELEASED[fault]
     monkeypatch.setattr(owner, name, planted)
@@ -202,7 +209,9 @@ def test_a_fault_in_a_measured_domain_shows(fault: str, monkeypatch: pytest.Monk
     assert claimed < found.bound <= CERTAIN
 
 
-@pytest.mark.parametrize(("name", "k"), [("mst", 1), *(pytest.param(*case, marks=SLOW) for case in (("mst", 3), ("aim", 1)))])
+@pytest.mark.parametrize(
+    ("name", "k"), [("mst", 1), *(pytest.param(*case, marks=SLOW) for case in (("mst", 3), ("aim", 1)))]
+)
 def test_sound_choices_have_no_fault_and_the_power_to_show_half_the_noise(name: str, k: int) -> None:
     found = choices(name, k)
     assert (found.fault, found.bound) == (None, 0.0)

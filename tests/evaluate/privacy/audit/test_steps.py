@@ -268,7 +268,9 @@ def test_counts_prove_what_they_do_of_the_whole_schedule() -> None:
     event = schedule.event(COLUMNS)
     assert event is not None
     # Errors that need somewhat more than half the noise that is stated.
-    bounds = [of_counts(schedule, CountTrials((k, k), 100_000, "paper", *COUNTED), EACH).bound for k in (39_000, 45_900)]
+    bounds = [
+        of_counts(schedule, CountTrials((k, k), 100_000, "paper", *COUNTED), EACH).bound for k in (39_000, 45_900)
+    ]
     assert bounds[0] > schedule.epsilon > bounds[1] > 0.0
     assert of_counts(schedule, CountTrials((50_000, 50_000), 100_000, "paper", *COUNTED), EACH).bound == 0.0
 
