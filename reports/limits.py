@@ -31,8 +31,8 @@ AUDIT_FAILED = (
 )
 LEFT_OUT = (
     "The audit tests Gaussian noise on counts and in steps of DP-SGD, on a public stand-in. It names nothing else that "
-    "it looked at: not choices, the histogram of rows per entity, measured domains, what a step does after its noise, or "
-    "anything that this table alone would bring out."
+    "it looked at: not choices, the histogram of rows per entity, measured domains, what a step does after its noise, "
+    "or anything that this table alone would bring out."
 )
 """Of an audit that does not say what it left out, as those of before it did."""
 

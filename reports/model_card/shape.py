@@ -12,8 +12,8 @@ from reports.claim import Of
 from synth.validation import Frozen
 
 CARD_VERSION = 3
-"""Version of a card's shape. Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, an audit that finds
-no fault says which it would have found, and not that a claim was kept."""
+"""Version of a card's shape. Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, an audit that
+finds no fault says which it would have found, and not that a claim was kept."""
 
 Form = Literal["internal", "public"]
 Standing = Literal["formal", "void", "disputed", "unverified"]

@@ -173,8 +173,8 @@ def _at_best(answer: "Answer") -> str:
     if answer.white_box is None:
         assert answer.black_box is not None
         return (
-            f" by an attacker who sees synthetic tables alone, and could have shown {cut(answer.black_box.strongest)} at "
-            "most. This is no proof of the claim."
+            f" by an attacker who sees synthetic tables alone, and could have shown {cut(answer.black_box.strongest)} "
+            "at most. This is no proof of the claim."
         )
     return (
         f" (lower bound {cut(answer.white_box.bound)}, claim {_claimed(answer.white_box.epsilon)}). "
