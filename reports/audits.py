@@ -13,7 +13,7 @@ NOT_DISPROVED = (
     "claim is true."
 )
 WEAK = (
-    "Too weak to say anything: even without any noise, so few trials could not have shown a bound well above the "
+    "Too weak to say: even without any noise, so few trials of the attack could not have shown a bound well above the "
     "claim; give the audit more time."
 )
 READINGS = {EXCEEDS: DISPROVED, TOO_WEAK: WEAK}

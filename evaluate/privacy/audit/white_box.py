@@ -73,8 +73,12 @@ WIDEST = 64
 """Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
 N_CODES_BESIDE_STEPS = 32
 """Of the stand-in where counts have a small part of the budget, and so many more trials are needed to find a fault."""
-CHECKS_SHARE, N_CHECKS = 0.1, 3
-"""Of the error that the confidence leaves, for the checks that may err: of choices, and of the size of two noises."""
+CHOICES_SHARE, SCALE_SHARE = 0.1, 0.001
+"""Of the error that the confidence leaves, for the check of choices, and for each of the size of a noise.
+
+The bound on choices rests on four rates that must all come out at their ends at once, and errs far less often than its
+share. That on a noise errs as often as it says: at 99% one sound audit in 100,000.
+"""
 STEPS_SHARE, FITS_SHARE = 0.6, 0.3
 """Of the time, for the steps of a network and for the fits beside them."""
 
@@ -124,11 +128,13 @@ def audit(
 
     Args:
         generator: with an epsilon.
-        schema: declared; it gives the unit, k, n_units and with them delta. No column of it is used.
+        schema: declared; it gives the unit, k, n_units and with them delta. Of its columns only the domain is used, and
+            only where some of it is to be measured.
         n_fits: how often a stand-in is fitted for the counts of it, at least 1; steps of DP-SGD take one run.
         confidence: of the bound, in (0, 1).
-        time_limit_s: seconds for steps and fits, beside what a fit does before its first step; then no further one is
-            begun; none: no limit. The clock knows no result, so that stopping early costs strength and nothing else.
+        time_limit_s: seconds for steps and fits, beside the checks and what a fit does before its first step; then no
+            further one is begun; none: no limit. The clock knows no result, so that stopping early costs strength and
+            nothing else.
         seed: of which canaries are in; never of the noise.
         progress: told the share done.
 
@@ -143,28 +149,37 @@ def audit(
     schedule = audited.schedule(stand_in.schema)
     assert schedule is not None
     limit_s = math.inf if time_limit_s is None else time_limit_s
-    attacked, each = 1 - (1 - CHECKS_SHARE) * (1 - confidence), 1 - CHECKS_SHARE * (1 - confidence) / N_CHECKS
+    attacked, of_choices, of_size = (
+        1 - share * (1 - confidence) for share in (1 - CHOICES_SHARE - 2 * SCALE_SHARE, CHOICES_SHARE, SCALE_SHARE)
+    )
     progress(f"audit {generator.name}", 0.0)
-    checks, covered = _checks(audited, schema, schedule, stand_in, each)
+    checks, covered = _checks(audited, schema, schedule, stand_in, of_choices)
     subject = _Subject(audited, schedule, stand_in, attacked, n_fits, limit_s, progress)
-    rng = np.random.default_rng(seed)
+    found, of_noise = _attacked(subject, schema, np.random.default_rng(seed), of_size)
     if subject.steps is not None:
-        found, drawn = _of_network(subject, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng, each)
         covered.add(subject.steps.what)
-    else:
-        trials = trials_of_counts(audited, schedule, stand_in, subject.patience(1.0, subject.tell), rng)
-        found, drawn = of_trials(schedule, trials, attacked), (of_scale(schedule, trials.residuals, each),)
-    checks = (*drawn, *checks)
     # Names need no calibration, which costs more than the checks do.
     named = [event.what for event in with_overhead(audited.plan(schema), schema, schedule.delta)(1.0)]
     return replace(
         found,
         confidence=confidence,
-        bound=max(found.bound, *(check.bound for check in checks)),
-        checks=checks,
+        bound=max(found.bound, *(check.bound for check in (*of_noise, *checks))),
+        checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
         not_covered=(*(what for what in named if what not in covered), *OUTSIDE),
     )
+
+
+def _attacked(
+    subject: _Subject, schema: Schema, rng: np.random.Generator, confidence: float
+) -> tuple[Audit, tuple[AuditCheck, ...]]:
+    """The attack on counts and steps, and the checks of the noise that they got, at a confidence of their own."""
+    if subject.steps is not None:
+        return _of_network(subject, StandIn.like(schema, N_CODES_BESIDE_STEPS), rng, confidence)
+    patience = subject.patience(1.0, subject.tell)
+    trials = trials_of_counts(subject.generator, subject.schedule, subject.stand_in, patience, rng)
+    checks = (of_scale(subject.schedule, trials.residuals, confidence),)
+    return of_trials(subject.schedule, trials, subject.confidence), checks
 
 
 def _checks(
