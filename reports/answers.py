@@ -75,7 +75,9 @@ def of_audit(candidate: Candidate, _: Evaluation) -> Answer:
     note = audit_note(candidate)
     if note is None:
         return Answer("not measured", "the audit gave no result" if audit_failed(candidate) else "it was not audited")
-    return Answer("alarm" if note.alarms else "no alarm", f"audited lower bound {note.bound}")
+    return Answer(
+        "alarm" if note.alarms else "no alarm", f"audited lower bound {note.bound}{note.short and f'; {note.short}'}"
+    )
 
 
 def of_utility(candidate: Candidate, _: Evaluation) -> Answer:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, Audit, AuditError, AuditPart
+from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditError, AuditPart, Power
 from evaluate.result import Candidate
 from reports.text import loss, percent, plain
 
@@ -13,7 +13,7 @@ NOT_DISPROVED = (
     "claim is true."
 )
 WEAK = (
-    "Too weak to say anything: even without any noise, so few trials could not have shown a bound well above the "
+    "Too weak to say: even without any noise, so few trials of the attack could not have shown a bound well above the "
     "claim; give the audit more time."
 )
 READINGS = {EXCEEDS: DISPROVED, TOO_WEAK: WEAK}
@@ -21,8 +21,8 @@ IN_PARTS = (
     "The sums of one training run were attacked by canaries in it, the counts before it by fits of their own. Each "
     "part had its share of the error, so that the confidence is of all bounds together."
 )
-LONGEST, MOST_PARTS = 240, 4
-"""Of what an audit says that it ran on, and of its parts: an evaluation may come from anyone."""
+LONGEST, MOST_PARTS, MOST_CHECKS, MOST_EVENTS = 240, 4, 8, 40
+"""Of what an audit says that it ran on, and of its parts, checks and events: an evaluation may come from anyone."""
 STAND_IN = "public stand-in"
 DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
 """Of bounds, and the digits of claims: as many as `reports.text.loss` has, more where they would hide a difference."""
@@ -40,6 +40,10 @@ class AuditNote:
         reading: what follows from that.
         evidence: error rates of the attacker, trials, and the bound that assumes nothing of the noise; part by part
             where there are several.
+        power: what it could have shown, in one sentence; empty where the audit does not say.
+        checks: each mechanism that was checked by its own code, with what the check could have shown.
+        scope: what was not looked at; empty where the audit does not say.
+        short: the power of half the noise, in a few words; empty where the audit does not say.
         alarms: whether a reader has to be stopped.
     """
 
@@ -49,6 +53,10 @@ class AuditNote:
     reading: str
     evidence: str
     alarms: bool
+    power: str = ""
+    checks: tuple[str, ...] = ()
+    scope: str = ""
+    short: str = ""
 
 
 def audit_note(candidate: Candidate) -> AuditNote | None:
@@ -64,12 +72,64 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
     alarms = found.verdict == EXCEEDS
     bound, claimed, excess = _compared(found)
     claim = claimed if alarms else loss(found.epsilon)
+    verdict = "" if alarms else f"{found.verdict}; "
     sentence = (
-        f"Audit of {what}: lower bound {bound}, claim {claim} at delta {loss(found.delta)}"
+        f"Audit of {what}: {verdict}lower bound {bound}, claim {claim} at delta {loss(found.delta)}"
         f"{f', exceeded by {excess}' if alarms else ''}, {100 * found.confidence:g}% confidence, on {ran_on}."
     )
     reading = READINGS.get(found.verdict, NOT_DISPROVED)
-    return AuditNote(bound, excess, sentence, reading, _parts(found) or _evidence(found), alarms)
+    reading = " ".join([*(f"{_capitalized(plain(fault, LONGEST))}." for fault in found.faults[:MOST_CHECKS]), reading])
+    return AuditNote(
+        bound, excess, sentence, reading, _parts(found) or _evidence(found), alarms,
+        power_in_words(found), checks_in_words(found), scope_in_words(found),
+        half_of(found.weakest.half) if found.weakest else "",
+    )  # fmt: skip
+
+
+def power_in_words(found: Audit) -> str:
+    """What an audit could have shown, by the mechanism where it is weakest; empty where it does not say."""
+    if found.weakest is None:
+        return ""
+    return f"Where it is weakest, it would have shown {_shows(found.weakest)}."
+
+
+def checks_in_words(found: Audit) -> tuple[str, ...]:
+    """Each check that was made beside the attack, as a sentence or two."""
+    return tuple(_of_check(check) for check in found.checks[:MOST_CHECKS])
+
+
+def scope_in_words(found: Audit) -> str:
+    """What an audit did not look at; empty where it does not say."""
+    if not found.not_covered:
+        return ""
+    return f"It does not look at: {'; '.join(plain(what, LONGEST) for what in found.not_covered[:MOST_EVENTS])}."
+
+
+def half_of(half: float) -> str:
+    """What an audit would have shown, in short.
+
+    >>> half_of(0.97)
+    'would have shown half the noise in 9 of 10 such audits'
+    """
+    return f"would have shown half the noise in {Power(half, None).in_ten} of 10 such audits"
+
+
+def _of_check(check: AuditCheck) -> str:
+    shows = [plain(check.would_show, LONGEST)] if check.would_show else []
+    shows += [_shows(check.power)] if check.power is not None else []
+    verdict = "no fault found" if check.fault is None else f"FAULT: {plain(check.fault, LONGEST)}"
+    could = f" It would have shown {', and '.join(shows)}." if shows else ""
+    return f"{_capitalized(plain(check.what, 60))}: {verdict}. Looked at: {plain(check.looked_at, LONGEST)}.{could}"
+
+
+def _shows(power: Power) -> str:
+    """The faults that were in reach, by how often such an audit shows them."""
+    half = f"half the noise in {power.in_ten} of 10 such audits"
+    if power.share is None:
+        return f"{half}, and not even the absence of all noise in 9 of 10"
+    if power.share == 0:
+        return f"{half}, and in 9 of 10 nothing less than the absence of all noise"
+    return f"{half}, and {power.share:.2f} of the noise or less in at least 9 of 10"
 
 
 def disproved(candidate: Candidate) -> bool:
@@ -131,8 +191,13 @@ def _evidence(found: Audit | AuditPart) -> str:
         f"In {found.n_trials:,} trials the attacker took {percent(found.false_positives[0])} of absent canaries for "
         f"present and {percent(found.false_negatives[0])} of present ones for absent. Without the assumption that "
         f"noise is Gaussian, the bound is {cut(found.distribution_free)}. An attacker who never errs would have shown "
-        f"{cut(found.strongest)}."
+        f"{cut(found.strongest)}.{alone(found)}"
     )
+
+
+def alone(found: Audit | AuditPart) -> str:
+    """What an attack could have shown by itself, as a further sentence; empty where it does not say."""
+    return "" if found.power is None else f" By itself this attack would have shown {_shows(found.power)}."
 
 
 def cut(bound: float) -> str:

@@ -9,6 +9,7 @@ from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.attacks import AttackLine, AttackNote
 from reports.attempts import evaluations_of
+from reports.audits import audit_note
 from reports.plain_data import mapping
 from reports.text import amount, count, finite, number, percent, plain
 
@@ -29,10 +30,11 @@ AUDIT_FAILED = (
     "among the measures without a result."
 )
 LEFT_OUT = (
-    "The audit tests Gaussian noise on counts and in steps of DP-SGD, on a public stand-in. It does not test choices, "
-    "the histogram of rows per entity, measured domains, what a step does after its noise, or anything that this table "
-    "alone would bring out."
+    "The audit tests Gaussian noise on counts and in steps of DP-SGD, on a public stand-in. It names nothing else that "
+    "it looked at: not choices, the histogram of rows per entity, measured domains, what a step does after its noise, "
+    "or anything that this table alone would bring out."
 )
+"""Of an audit that does not say what it left out, as those of before it did."""
 
 
 NOT_COUNTED = (
@@ -121,7 +123,10 @@ def audit_failed(candidate: Candidate) -> bool:
 def _of_audit(candidate: Candidate) -> str:
     if audit_failed(candidate):
         return AUDIT_FAILED
-    return LEFT_OUT if candidate.audit else NOT_AUDITED
+    if not candidate.audit:
+        return NOT_AUDITED
+    note = audit_note(candidate)
+    return f"The audit tests the program on public stand-ins. {note.scope}" if note and note.scope else LEFT_OUT
 
 
 def _power(candidate: Candidate) -> list[str]:

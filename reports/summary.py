@@ -7,7 +7,7 @@ from evaluate.policy import Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Finding, Verdict
-from reports.audits import audit_note
+from reports.audits import audit_note, half_of
 from reports.books import warned
 from reports.document import TITLE
 from reports.glossary import entry
@@ -210,4 +210,5 @@ def _audit(said: Promise) -> str:
     audit = said.audit
     if audit.lower_bound is None:
         return f"Audit: {audit.outcome}."
-    return f"Audit: lower bound {audit.lower_bound:.3f}, {audit.outcome}."
+    power = "" if audit.half_noise is None else f"; {half_of(audit.half_noise)}"
+    return f"Audit: {audit.outcome}, lower bound {audit.lower_bound:.3f}{power}."

@@ -1,13 +1,15 @@
 """What an audit made of a claim, as a card says."""
 
 import math
+from collections.abc import Sequence
 
 from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
 from evaluate.result import Candidate
-from reports.audits import DECIMALS, audit_note, on_stand_in
+from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note, on_stand_in
 from reports.limits import AUDIT_FAILED, NOT_AUDITED, audit_failed
 from reports.model_card import words
 from reports.model_card.shape import AuditOutcome, AuditSummary, Form
+from reports.text import plain
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
@@ -33,13 +35,24 @@ def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
         strongest=found.strongest,
         confidence=found.confidence,
         n_trials=found.n_trials,
-        in_words=tuple(said for said in (note.sentence, note.reading, note.evidence) if said),
+        half_noise=found.weakest.half if found.weakest else None,
+        noise_shown=found.weakest.share if found.weakest else None,
+        covered=_named(found.covered),
+        not_covered=_named(found.not_covered),
+        in_words=tuple(
+            said for said in (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope) if said
+        ),
         cannot_see=words.NOT_SEEN,
     )
 
 
+def _named(events: Sequence[str]) -> tuple[str, ...]:
+    """Names that may come from anyone, as a card shows them."""
+    return tuple(plain(event, LONGEST) for event in events[:MOST_EVENTS])
+
+
 def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:
     return AuditSummary(
-        outcome=outcome, lower_bound=None, strongest=None, confidence=None, n_trials=None, in_words=(sentence,),
-        cannot_see=words.NOT_SEEN,
+        outcome=outcome, lower_bound=None, strongest=None, confidence=None, n_trials=None,
+        half_noise=None, noise_shown=None, covered=(), not_covered=(), in_words=(sentence,), cannot_see=words.NOT_SEEN,
     )  # fmt: skip

@@ -14,13 +14,13 @@ from synth.validation import Frozen
 CARD_VERSION = 3
 """Version of a card's shape.
 
-Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what
-it comes to.
+Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what it
+comes to, and an audit that finds no fault says which it would have found.
 """
 
 Form = Literal["internal", "public"]
 Standing = Literal["formal", "void", "disputed", "unverified"]
-AuditOutcome = Literal["within the claim", "exceeds the claim", "too weak to say", "no result", "not audited"]
+AuditOutcome = Literal["no fault found", "exceeds the claim", "too weak to say", "no result", "not audited"]
 
 
 class Spending(Frozen):
@@ -94,6 +94,16 @@ class AuditSummary(Frozen):
     strongest: float | None = Field(description="Its power: what an attacker who never errs would have shown.")
     confidence: float | None
     n_trials: int | None
+    half_noise: float | None = Field(
+        description="Share of such audits that would show half the noise, by the mechanism where they are weakest; "
+        "none: not stated."
+    )
+    noise_shown: float | None = Field(
+        description="The largest share of the noise that nine of ten such audits would show; 0 is no noise at all; "
+        "none: not stated, or not even that."
+    )
+    covered: tuple[str, ...] = Field(description="Events of the statement that were attacked or checked.")
+    not_covered: tuple[str, ...] = Field(description="Events that were not, and what no audit looks at.")
     in_words: tuple[str, ...]
     cannot_see: str
 

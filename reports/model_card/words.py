@@ -84,8 +84,8 @@ SEED_KEPT_BACK = (
 SEED_OF_ALL = "Of every draw of fit and sampling."
 SEED_UNKNOWN = "Not stated."
 NOT_SEEN = (
-    "An audit sees flaws in noise and clipping only. It is no evidence that the claim is true, says nothing of what "
-    "this table alone would bring out, and does not look at choices, measured domains or the code around the noise."
+    "An audit finds faults of the kinds that it names, and is no evidence that the claim is true. What it does not "
+    "look at stands beside it; what this table alone would bring out is never a part of it."
 )
 UNCOUNTED = (
     "How many evaluations read the real data is unknown: none were counted under a declared name. Published figures "

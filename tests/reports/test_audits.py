@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evaluate.privacy.audit.conclusions import conclude
-from evaluate.privacy.audit.result import MEASURE, Audit, AuditPart
+from evaluate.privacy.audit.result import MEASURE, Audit, AuditCheck, AuditPart, Power
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_reading import evaluation_from
 from evaluate.verdict import Verdict
@@ -20,6 +20,25 @@ WITHIN = conclude((1.0, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in"
 BEYOND = conclude((1.0, 1e-6), (100, 110), 960, 0.99, ran_on="a public stand-in")
 
 
+CHECKED = replace(
+    WITHIN,
+    power=Power(0.31, 0.39),
+    checks=(
+        AuditCheck("choices of column pairs", "250 choices", power=Power(1.0, 0.61)),
+        AuditCheck("split into train and holdout", "6 tables", "any row that changes sides"),
+    ),
+    covered=("choices of column pairs",),
+    not_covered=("bounds of column 'age'", "stored tables"),
+)
+SAYS = (
+    "Where it is weakest, it would have shown half the noise in 10 of 10 such audits, and 0.61 of the noise or less in "
+    "at least 9 of 10.",
+    "By itself this attack would have shown half the noise in 3 of 10 such audits, and 0.39 of the noise or less in at "
+    "least 9 of 10.",
+    "Split into train and holdout: no fault found. Looked at: 6 tables. "
+    "It would have shown any row that changes sides.",
+    "It does not look at: bounds of column &#39;age&#39;; stored tables.",
+)
 STEPS = AuditPart("steps of DP-SGD", 0.62, 0.2, 30.0, 20_000, (0.46, 0.45, 0.47), (0.45, 0.44, 0.46), "1,000 steps")
 COUNTS = AuditPart("one-way histograms", 0.1, 0.0, 36.0, 5_120, (0.49, 0.47, 0.51), (0.5, 0.48, 0.52), "160 fits")
 IN_PARTS = Audit.of_parts((1.0, 1e-6), (STEPS, COUNTS), 0.99)
@@ -47,12 +66,56 @@ def test_a_bound_below_the_claim_is_shown_beside_the_statement_without_praise(ev
     assert "disputed" not in page
 
 
+def test_an_audit_that_finds_nothing_says_what_it_would_have_shown_and_what_it_did_not_look_at(
+    evaluation: Evaluation,
+) -> None:
+    page = render_html(with_audit(evaluation, CHECKED))
+    assert "no fault found; lower bound" in page
+    for said in SAYS:
+        assert said in page
+    note = audit_note(with_audit(evaluation, CHECKED).candidates[0])
+    assert note is not None
+    assert note.short == "would have shown half the noise in 10 of 10 such audits"
+    assert "stored tables" in limits_of(replace(evaluation.candidates[0], audit=CHECKED.to_dict())).power[-1]
+    assert "half the noise would have shown in 10 of 10 such audits" in (CHECKED.estimate.note or "")
+    assert Audit.from_dict(json.loads(json.dumps(CHECKED.to_dict()))) == CHECKED
+
+
+def test_a_fault_that_a_check_found_is_named_in_the_verdict(evaluation: Evaluation) -> None:
+    fault = replace(CHECKED.checks[1], fault="<i>rows of others move", bound=9.0)
+    found = replace(CHECKED, bound=9.0, checks=(CHECKED.checks[0], fault))
+    page = render_html(with_audit(evaluation, found))
+    assert "The audit speaks against the privacy statement." in cover(page)
+    assert "rows of others move." in cover(page)
+    assert "FAULT: &lt;i&gt;rows of others move" in page
+    assert "<i>rows" not in page
+    assert "Where it is weakest" not in page
+    many = replace(found, checks=(fault,) * 50, not_covered=("x" * 500,) * 500)
+    page = render_html(with_audit(evaluation, many))
+    assert page.count("FAULT: ") == 8
+    assert "x" * 250 not in page
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"checks": [{"what": "x"}]}, {"checks": 3}, {"power": {"half": 2.0, "share": None}}, {"power": [1]},
+        {"not_covered": "abc"}, {"covered": [1]},
+    ],
+)  # fmt: skip
+def test_power_and_scope_that_cannot_be_read_are_not_passed_over(
+    evaluation: Evaluation, damage: dict[str, Any]
+) -> None:
+    page = render_html(with_audit(evaluation, {**CHECKED.to_dict(), **damage}))
+    assert "The audit of this table cannot be read" in cover(page)
+
+
 def test_an_audit_in_parts_says_what_each_found(evaluation: Evaluation) -> None:
     page = render_html(with_audit(evaluation, IN_PARTS))
     note = audit_note(with_audit(evaluation, IN_PARTS).candidates[0])
     assert note is not None
     assert note.bound == "0.620"
-    assert "Audit of one training run and the counts before it: lower bound 0.620, claim 1 at delta 1e\u22126" in page
+    assert "Audit of one training run and the counts before it: no fault found; lower bound 0.620, claim 1" in page
     assert "Steps of DP-SGD: lower bound 0.620, on 1,000 steps. In 20,000 trials" in page
     assert "One-way histograms: lower bound 0.100, on 160 fits. In 5,120 trials" in page
     assert "Each part had its share of the error" in page

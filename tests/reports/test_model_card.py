@@ -303,8 +303,8 @@ def test_a_table_that_stands_alone_is_quoted_at_its_own_price(evaluation: Evalua
 
 def test_an_audit_is_of_the_fit_alone(audited: Evaluation) -> None:
     card = internal_card(with_known(audited, public_report=PUBLISHED), "mst", FACTS)
-    assert card_content(card)["privacy"]["audit"]["outcome"] == "within the claim"
-    assert "claim of this fit alone 0.9987: within the claim." in to_markdown(card)
+    assert card_content(card)["privacy"]["audit"]["outcome"] == "no fault found"
+    assert "claim of this fit alone 0.9987: no fault found." in to_markdown(card)
 
 
 def test_published_numbers_without_secure_noise_void_the_card(evaluation: Evaluation) -> None:

@@ -50,6 +50,23 @@ def test_a_true_claim_is_within_and_its_audit_is_written(workspace: Any, schema:
     assert f"Audit: {out}" in ran.stderr
 
 
+def test_a_newcomer_reads_what_would_have_shown_and_what_was_not_looked_at(workspace: Any, schema: "Path") -> None:
+    ran = workspace.run("audit", "--generator", "mst", "--epsilon", 1, "--schema", schema, "--time-limit-s", 2)
+    assert ran.exit_code == 0
+    said = " ".join(ran.stdout.split())
+    assert "within the claim" not in said
+    last = said[said.rindex("mst: no fault found (lower bound 0.") :]
+    assert "it would have shown half the noise in 10 of 10 such audits, and 0." in last
+    assert last.endswith("This is no proof of the claim.")
+    for checked in (
+        "Size of the noise on counts", "Exact numbers behind every draw", "Choices of column pairs",
+        "Split into train and holdout",
+    ):  # fmt: skip
+        assert f"{checked}: no fault found. Looked at: " in said
+    assert "By itself this attack would have shown half the noise in" in said
+    assert "It does not look at: what only the real table would bring out; " in said
+
+
 def test_a_claim_without_noise_is_exceeded(
     workspace: Any, schema: "Path", monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

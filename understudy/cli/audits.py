@@ -84,8 +84,9 @@ def audit(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Attack a claim: a lower bound on epsilon beside it.
 
-    No real row is read unless --train names some. Exit code: 0 within the claim, or nothing is claimed; 1 the claim is
-    exceeded; 3 too weak to say. A bound below the claim proves nothing beyond that no fault of this kind was found.
+    No real row is read unless --train names some. Exit code: 0 no fault found, or nothing is claimed; 1 the claim is
+    exceeded; 3 too weak to say. No fault found is no proof of the claim: the last lines say which faults would have
+    shown, and what is not looked at.
     """
     from synth.output import check_writable, whole_file
     from understudy.claim_audit import Inquiry, inquire
@@ -140,25 +141,45 @@ def _json(content: dict[str, Any]) -> str:
 
 
 def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
-    """The bounds beside the claim, what they were found on, and the verdict last."""
+    """The bounds beside the claim, what they were found on, what could have been shown, and the verdict last."""
     from evaluate.privacy.audit.result import AuditPart
-    from reports.audits import cut
+    from reports.audits import checks_in_words, cut, scope_in_words
 
     rows: list[tuple[str, ...]] = []
-    said = []
+    said: list[str] = []
     if (white := answer.white_box) is not None:
-        for part in white.parts or (white,):
+        for part in white.attacks:
             what = part.what if isinstance(part, AuditPart) else "measurement log"
             bounds = cut(part.bound), cut(part.distribution_free)
             rows.append((what, *bounds, _claimed(white.epsilon), f"{part.n_trials:,}"))
             said.append(_on(what, part, white.confidence, white.delta))
+        said += checks_in_words(white)
     if (black := answer.black_box) is not None:
         rows.append(("synthetic tables", *[cut(black.bound)] * 2, _claimed(black.epsilon), f"{black.n_trials:,}"))
         said.append(_on("synthetic tables", black, black.confidence, black.delta))
     console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
-    for sentence in said:
+    for sentence in (*said, *([scope_in_words(white)] if white is not None else [])):
         console.say(sentence)
-    console.say(f"{chosen.name}: {answer.verdict}")
+    console.say(f"{chosen.name}: {answer.verdict}{_at_best(answer)}")
+
+
+def _at_best(answer: "Answer") -> str:
+    """What follows the verdict, so that nobody takes the absence of a fault for a proof."""
+    from evaluate.privacy.audit.result import WITHIN
+    from reports.audits import cut, power_in_words
+
+    if answer.verdict != WITHIN:
+        return "."
+    if answer.white_box is None:
+        assert answer.black_box is not None
+        return (
+            f" by an attacker who sees synthetic tables alone, and could have shown {cut(answer.black_box.strongest)} "
+            "at most. This is no proof of the claim."
+        )
+    return (
+        f" (lower bound {cut(answer.white_box.bound)}, claim {_claimed(answer.white_box.epsilon)}). "
+        f"{power_in_words(answer.white_box)} This is no proof of the claim."
+    )
 
 
 def _claimed(epsilon: float | None) -> str:
@@ -169,9 +190,11 @@ def _claimed(epsilon: float | None) -> str:
 
 def _on(what: str, found: "Audit | AuditPart | BlackBox", confidence: float, delta: float) -> str:
     """What a bound was found on, and what could have been found."""
-    from reports.audits import cut
+    from evaluate.privacy.audit.black_box import BlackBox
+    from reports.audits import alone, cut
 
+    by_itself = "" if isinstance(found, BlackBox) else alone(found)
     return (
         f"{what[:1].upper()}{what[1:]}: on {found.ran_on}, at {confidence:.4g} confidence and delta {delta:.3g}; an "
-        f"attacker who never errs would have shown {cut(found.strongest)}."
+        f"attacker who never errs would have shown {cut(found.strongest)}.{by_itself}"
     )

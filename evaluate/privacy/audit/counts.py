@@ -5,7 +5,8 @@ sigma^2 over all releases, and says "in" above zero. Zero is where the two error
 fixed in advance, no trials are spent on choosing a threshold. The fit is that of a stand-in, and some hundred fits of a
 dozen canaries each are as many trials.
 
-What is left out: choices (their noise is no Gaussian), the histogram of rows per entity, measured domains.
+What is left out: choices (their noise is no Gaussian), the histogram of rows per entity, measured domains; these have
+checks of their own. The same fits say how large the noise is that they drew, whatever it hides.
 
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4.
 """
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluate.privacy.audit.power import Residuals, Signal
 from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.audit.stand_in import N_COLUMNS, LogComplete, MeasurementLog, StandIn
 from synth.dp.budget import Budget
@@ -35,11 +37,15 @@ class CountTrials:
         errors: false positives and false negatives.
         n_each: trials with the canary, and as many without.
         ran_on: the table and the fits, in words.
+        signal: the releases that a canary showed in, in the fit where it showed least.
+        residuals: the noise that all fits drew.
     """
 
     errors: tuple[int, int]
     n_each: int
     ran_on: str
+    signal: Signal
+    residuals: Residuals
 
 
 @dataclass(frozen=True)
@@ -75,10 +81,15 @@ def trials_of_counts(
     """
     false_positives = false_negatives = n_done = 0
     half = stand_in.n_codes // 2
+    signals, residuals = [], Residuals()
     while n_done < patience.n_fits and (n_done == 0 or time.monotonic() < patience.until):
         patience.tell(n_done / patience.n_fits)
         present = rng.permutation(stand_in.n_codes) < half
-        said = guesses(stand_in, measurement_log(generator, schedule, stand_in, present), present)
+        log = measurement_log(generator, schedule, stand_in, present)
+        said, signal = guesses(stand_in, log, present)
+        signals.append(signal)
+        for release in log.releases:
+            residuals.add(release.published - release.exact, release.sigma)
         false_positives += int((said & ~present).sum())
         false_negatives += int((~said & present).sum())
         n_done += 1
@@ -88,6 +99,8 @@ def trials_of_counts(
         n_done * half,
         f"a public stand-in of {N_COLUMNS} columns and {len(stand_in.table(present)):,} rows, fitted "
         f"{n_done:,} times with {stand_in.n_codes} canaries of {rows} each",
+        min(signals, key=lambda signal: signal.mu),
+        residuals,
     )
 
 
@@ -109,8 +122,8 @@ def measurement_log(
     return log
 
 
-def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> np.ndarray:
-    """For each canary whether the attacker says "in", shape (n_codes,), each from its own cells.
+def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> tuple[np.ndarray, Signal]:
+    """For each canary whether the attacker says "in", shape (n_codes,), each from its own cells; and from how many.
 
     Args:
         stand_in: public.
@@ -121,8 +134,7 @@ def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> np.n
     Raises:
         AuditError: no release counts the codes of the stand-in.
     """
-    score = np.zeros(stand_in.n_codes)
-    n_used = 0
+    score, used = np.zeros(stand_in.n_codes), list[tuple[float, float]]()
     for release in log.releases:
         cells = np.flatnonzero(release.exact)
         if len(cells) != stand_in.n_codes:
@@ -131,11 +143,12 @@ def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> np.n
         weight = stand_in.weight(release.exact, cells, present)
         if weight is None:
             continue
-        n_used += 1
         canary = weight * stand_in.k
+        used.append((canary, release.sigma))
         surplus = release.published[cells] - weight * stand_in.background - canary / 2
         score += canary * surplus / release.sigma**2
-    if n_used == 0:
+    if not used:
         raise AuditError("the audit found no released count that tells its canaries apart; leave it out for this one")
     # Whole numbers tie; each way in half of the cases, whether the canary is in or not.
-    return score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
+    said = score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
+    return said, Signal(*np.array(used).T)

@@ -40,6 +40,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import stats
 
+from evaluate.privacy.audit.power import Residuals
 from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.audit.stand_in import LogComplete, StandIn
 from synth.dp.budget import Budget
@@ -69,6 +70,9 @@ class StepLog:
         halfway: that threshold.
         n_done: steps.
         sizes: what a unit's sum came to at each step it was probed at.
+        least_noise: the least sigma that was asked for, in units of what a unit's sum came to.
+        most_sampled: the largest sampling rate that was asked for.
+        residuals: the noise that the canaries' coordinates got.
     """
 
     present: np.ndarray
@@ -80,6 +84,9 @@ class StepLog:
     halfway: float = 0.0
     n_done: int = 0
     sizes: list[float] = field(default_factory=list)
+    least_noise: float = math.inf
+    most_sampled: float = 0.0
+    residuals: Residuals = field(default_factory=Residuals)
     private: bool = False
     system: SystemNoise = field(default_factory=SystemNoise)
 
@@ -108,6 +115,7 @@ class StepLog:
         found = self.system.sample(n_units + int(self.present.sum()), sampling_rate)
         canaries = self._places(n_units)[found]
         self._sampled, self._rate = canaries[canaries >= 0], sampling_rate
+        self.most_sampled = max(self.most_sampled, sampling_rate)
         self._is_probed = self.n_done % EMPTY_EVERY != EMPTY_EVERY - 1
         return np.full(int(self._is_probed), self.n_done % n_units, dtype=np.int64)
 
@@ -126,6 +134,9 @@ class StepLog:
         exact = np.zeros(len(self.present))
         exact[self._sampled] = size
         noisy = self.system.floats(np.concatenate([values.ravel(), exact]), sigma)
+        self.residuals.add_real(noisy[values.size :] - exact, sigma)
+        if size > 0:
+            self.least_noise = min(self.least_noise, sigma / size)
         weight = size / sigma**2
         self.score += weight * noisy[values.size :]
         self.halfway += weight * size * self._rate / 2
@@ -168,14 +179,25 @@ class StepTrials:
         present: whether it is, shape (n_canaries,).
         event: the steps that were done, as the claim states them.
         n_planned: steps that the schedule has.
-        share: of the clipping bound, what a unit adds to a sum on average.
+        sizes: what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,).
+        noise_left: the least noise that a unit's sum got, over what is stated.
+        most_sampled: the largest sampling rate that was asked for.
+        residuals: the noise that the canaries' coordinates got.
     """
 
     scores: np.ndarray
     present: np.ndarray
     event: SubsampledGaussianEvent
     n_planned: int
-    share: float
+    sizes: np.ndarray
+    noise_left: float
+    most_sampled: float
+    residuals: Residuals
+
+    @property
+    def share(self) -> float:
+        """Of the clipping bound, what a unit adds to a sum on average."""
+        return float(self.sizes.mean())
 
     @property
     def errors(self) -> tuple[int, int]:
@@ -223,5 +245,7 @@ def run_of_steps(
         raise AuditError("the audit found no step at which a unit adds to the sum; leave it out for this one")
     bound = getattr(generator, "max_grad_norm", 1.0)
     done = SubsampledGaussianEvent(event.what, event.noise_multiplier, event.sampling_rate, log.n_done)
-    share = float(np.mean(log.sizes)) / bound
-    return StepTrials(log.score - log.halfway, log.present, done, event.count, share)
+    return StepTrials(
+        log.score - log.halfway, log.present, done, event.count, np.array(log.sizes) / bound,
+        log.least_noise / event.noise_multiplier, log.most_sampled, log.residuals,
+    )  # fmt: skip

@@ -16,15 +16,20 @@ families of mechanisms in audits; Doroshenko et al. 2022 (2207.04380) for the gr
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
 from synth.dp.accounting import epsilon_pld, loss_deviation
-from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
+from synth.dp.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    SelectionEvent,
+    StabilityEvent,
+    SubsampledGaussianEvent,
+)
 from synth.dp.schedule import Schedule
-
-Scaled = TypeVar("Scaled", bound=Event)
 
 LEAST_FACTOR, MOST_FACTOR = 1 / 4, 16.0
 """Between them a factor is looked for: less noise than a quarter is reported as a quarter, and beyond 16 times as much
@@ -44,8 +49,25 @@ def allows(event: SubsampledGaussianEvent, factor: float, rates: tuple[float, fl
         factor: on the noise of each.
         rates: of false positives and false negatives.
     """
-    delta, least, (wrong_in, wrong_out) = _curve(_scaled(event, factor)), np.exp(EPSILONS), rates
-    return bool(np.all(1 - wrong_out - least * wrong_in <= delta) and np.all(1 - wrong_in - least * wrong_out <= delta))
+    return not _outside(_curve(_scaled(event, factor)), np.array(rates[0]), np.array(rates[1]))
+
+
+def rules_out(event: SubsampledGaussianEvent, wrong_in: np.ndarray, wrong_out: np.ndarray) -> np.ndarray:
+    """Whether `largest_factor` would come out below 1, so that the claim is disproved; boolean, shape of the rates.
+
+    Args:
+        event: the steps, as stated.
+        wrong_in: rates of false positives, at their upper ends.
+        wrong_out: rates of false negatives, likewise.
+    """
+    nearest = LEAST_FACTOR ** (1 / 2**N_HALVINGS)
+    return _outside(_curve(_scaled(event, nearest)), wrong_in, wrong_out)
+
+
+def _outside(delta: np.ndarray, wrong_in: np.ndarray, wrong_out: np.ndarray) -> np.ndarray:
+    """Whether a privacy curve at `EPSILONS` forbids pairs of rates; shape of the rates."""
+    least, one, other = np.exp(EPSILONS), wrong_in[..., None], wrong_out[..., None]
+    return np.asarray(np.any((1 - other - least * one > delta) | (1 - one - least * other > delta), axis=-1))
 
 
 @lru_cache(maxsize=256)
@@ -99,22 +121,31 @@ def epsilon_of_steps(schedule: Schedule, done: SubsampledGaussianEvent, factor: 
     return epsilon_of_less(schedule, done.what, factor)
 
 
-def epsilon_of_less(schedule: Schedule, what: str, factor: float) -> float:
+def epsilon_of_less(schedule: Schedule, what: str | None, factor: float) -> float:
     """Epsilon of the whole schedule with less noise in one event than stated, in the others as much.
 
     Above the claim, then, and either the claim is false or the list of events that it rests on.
 
     Args:
         schedule: as stated.
-        what: the event's name.
-        factor: on its noise, below 1.
+        what: the event's name; none: all of them.
+        factor: on its noise, below 1; less than a quarter is taken for a quarter.
     """
-    events = [_scaled(event, factor) if event.what == what else event for event in schedule.events]
+    factor = max(factor, LEAST_FACTOR)
+    events = [_scaled(event, factor) if what in (None, event.what) else event for event in schedule.events]
     return epsilon_pld(events, schedule.delta)
 
 
-def _scaled(event: Scaled, factor: float) -> Scaled:
-    if isinstance(event, SubsampledGaussianEvent):
-        return replace(event, noise_multiplier=event.noise_multiplier * factor)
-    assert isinstance(event, GaussianEvent)
-    return replace(event, sigma=event.sigma * factor)
+def _scaled(event: Event, factor: float) -> Any:
+    """The event with so many times its noise; its own delta stays."""
+    match event:
+        case SubsampledGaussianEvent():
+            return replace(event, noise_multiplier=event.noise_multiplier * factor)
+        case LaplaceEvent():
+            return replace(event, scale=event.scale * factor)
+        case SelectionEvent():
+            return replace(event, epsilon=event.epsilon / factor)
+        case StabilityEvent():
+            return GaussianEvent(event.what, event.sigma * factor, event.sensitivity, event.count)
+        case GaussianEvent():
+            return replace(event, sigma=event.sigma * factor)

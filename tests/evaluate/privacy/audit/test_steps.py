@@ -11,6 +11,7 @@ import pytest
 
 from evaluate.privacy.audit.conclusions import of_counts, of_steps
 from evaluate.privacy.audit.counts import CountTrials
+from evaluate.privacy.audit.power import Residuals, Signal
 from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError, AuditPart
 from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
 from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
@@ -31,6 +32,10 @@ from synth.neural.pair_critic import PairCritic  # noqa: E402
 Patches = list[tuple[Any, str, Callable[..., Any]]]
 NETWORKS = ("pairs", "network", "tvae")
 EACH = 0.995
+PROBED: Any = (np.ones(20), 1.0, 0.1, Residuals())
+"""Of steps: sizes, noise left, the rate sampled at, and residuals."""
+COUNTED: Any = (Signal(np.ones(5), np.full(5, 20.0)), Residuals())
+"""Of counts: where a canary shows, and residuals."""
 FEW = {"steps": 100, "sampling_rate": 0.1}
 """A claim like any other, with steps that are larger and fewer, so that a run takes half a second."""
 _floats, _release, _sums = SystemNoise.floats, Steps.release, dp_sgd.clipped_sums
@@ -263,9 +268,11 @@ def test_counts_prove_what_they_do_of_the_whole_schedule() -> None:
     event = schedule.event(COLUMNS)
     assert event is not None
     # Errors that need somewhat more than half the noise that is stated.
-    bounds = [of_counts(schedule, CountTrials((k, k), 100_000, "paper"), EACH).bound for k in (39_000, 45_900)]
+    bounds = [
+        of_counts(schedule, CountTrials((k, k), 100_000, "paper", *COUNTED), EACH).bound for k in (39_000, 45_900)
+    ]
     assert bounds[0] > schedule.epsilon > bounds[1] > 0.0
-    assert of_counts(schedule, CountTrials((50_000, 50_000), 100_000, "paper"), EACH).bound == 0.0
+    assert of_counts(schedule, CountTrials((50_000, 50_000), 100_000, "paper", *COUNTED), EACH).bound == 0.0
 
 
 def test_a_clock_that_stops_a_run_makes_it_weaker_and_no_alarm() -> None:
@@ -340,8 +347,8 @@ def test_the_log_of_counts_ends_at_the_first_step() -> None:
 def test_an_attacker_without_noise_errs_only_by_samples() -> None:
     event = SubsampledGaussianEvent("steps", 1.0, 0.1, 20)
     present = np.arange(1_000) < 500
-    found = StepTrials(np.zeros(1_000), present, event, 20, 1.0)
+    found = StepTrials(np.zeros(1_000), present, event, 20, *PROBED)
     # One sample or none of 20 at a rate of a tenth: 0.39.
     assert found.errors_without_noise == (0, 196)
     everyone = SubsampledGaussianEvent("steps", 1.0, 1.0, 20)
-    assert StepTrials(np.zeros(1_000), present, everyone, 20, 1.0).errors_without_noise == (0, 0)
+    assert StepTrials(np.zeros(1_000), present, everyone, 20, *PROBED).errors_without_noise == (0, 0)

@@ -14,7 +14,7 @@ from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import gaussian_epsilon
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.privacy.audit.counts import guesses, measurement_log
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
+from evaluate.privacy.audit.result import EXCEEDS, OUTSIDE, TOO_WEAK, WITHIN, Audit, AuditError
 from evaluate.privacy.audit.stand_in import N_CANARIES, MeasurementLog, Release, StandIn
 from evaluate.privacy.audit.white_box import audit
 from synth.domain import Discretizer
@@ -77,15 +77,37 @@ def test_a_contribution_bound_that_is_forgotten_is_found(k: int, monkeypatch: py
 
 
 @pytest.mark.parametrize(("epsilon", "n_fits"), [(1.0, 1), (40.0, 160)])
-def test_an_audit_that_would_miss_the_absence_of_all_noise_says_so(
+def test_an_audit_whose_attack_would_miss_the_absence_of_all_noise_says_so(
     epsilon: float, n_fits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(*FAULTS["no noise"])
     found = audit(generator("independent", epsilon), schema_of(), n_fits=n_fits, time_limit_s=None)
     assert found.verdict == TOO_WEAK
-    assert found.bound == pytest.approx(found.strongest)
+    assert found.power is not None
+    assert found.power.share is None
     assert found.estimate.low is found.estimate.high is None
     assert "too weak" in (found.estimate.note or "")
+    # The size of the noise needs no attack.
+    monkeypatch.setattr(*FAULTS["no noise"])
+    found = audit(generator("independent", epsilon), schema_of(), n_fits=n_fits, time_limit_s=None)
+    assert found.verdict == EXCEEDS
+    assert found.faults == ("the noise of counts is smaller than is asked for",)
+
+
+@pytest.mark.parametrize("fault", ["half the noise", "a unit that contributes twice"])
+def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = audit(generator("independent", 0.1), schema_of(), n_fits=20, time_limit_s=None)
+    assert sound.verdict == WITHIN
+    assert sound.power is not None
+    assert sound.weakest is not None
+    assert (sound.power.in_ten, sound.weakest.in_ten) == (0, 10)
+    assert sound.covered == ("one-way histograms of the columns",)
+    assert sound.not_covered == OUTSIDE
+    monkeypatch.setattr(*FAULTS[fault])
+    found = audit(generator("independent", 0.1), schema_of(), n_fits=20, time_limit_s=None)
+    assert found.verdict == EXCEEDS
+    assert len(found.faults) == 1
 
 
 @pytest.mark.parametrize(
@@ -248,7 +270,7 @@ def test_a_guess_rests_on_what_was_published_alone() -> None:
     for present in (np.zeros(N_CANARIES, dtype=bool), np.ones(N_CANARIES, dtype=bool)):
         log = MeasurementLog(10**6)
         log.releases.append(Release((stand_in.background + present).astype(float), published, 1.0))
-        said.append(guesses(stand_in, log, present))
+        said.append(guesses(stand_in, log, present)[0])
     assert (said[0] == said[1]).all()
     assert said[0].all()
 

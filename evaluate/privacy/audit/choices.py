@@ -1,0 +1,204 @@
+"""An audit of choices: how far do units move the chances of what the exponential mechanism chooses?
+
+The table is made for it. Its first two columns hang together, and so do its last two, so that both pairs are worth
+choosing. Units that are there or not hold what the first pair has and the second has not: they raise the score of the
+one by a row each and lower that of the other, which is the worst that units can do to a choice. The generator scores
+both tables by its own code, at the same published numbers, and its budget then chooses again and again by each table's
+scores, with the system's noise.
+
+Of m units, no set of candidates may become more likely by a factor above e^a while another becomes less likely by one
+above e^b, where a + b is m times the event's epsilon: that is its bounded range. Exact ends of four rates bound the
+range from below, and with it the epsilon of one choice.
+
+Source: Dong, Durfee, Rogers 2020 (2004.07223), bounded range; its composition over m units is that of ratios.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from evaluate.privacy.audit.power import N_SIMULATED, power_of
+from evaluate.privacy.audit.rehearsal import Choice, Script, rehearse, schedule_like
+from evaluate.privacy.audit.result import AuditCheck, Power
+from evaluate.privacy.audit.stand_in import UNIT
+from evaluate.privacy.audit.tradeoff import epsilon_of_less
+from synth.dp.budget import Budget
+from synth.dp.events import SelectionEvent
+from synth.dp.schedule import Schedule
+from synth.generators.base import PrivateGenerator
+from synth.schema import Schema, build_schema
+
+N_CHOICES = 250
+"""Choices by each of the two tables' scores."""
+N_CODES = 3
+RANGE, MOST_ROWS = 3.0, 2_000
+"""Units are as many as should move log chances by this, and their rows no more than so many."""
+_SEED = 20_241
+
+
+@dataclass(frozen=True)
+class ChoiceTable:
+    """A public table on which units can move a choice as far as units can.
+
+    Attributes:
+        schema: declared, with the unit, k and number of units of the one that is asked about.
+        n_units: that are there or not.
+    """
+
+    schema: Schema
+    n_units: int
+
+    @classmethod
+    def like(cls, schema: Schema, epsilon: float) -> "ChoiceTable":
+        """A table for choices of this epsilon under a schema's unit.
+
+        Args:
+            schema: declared; nothing but its unit, k and number of units is taken from it.
+            epsilon: of one choice.
+        """
+        columns = {
+            f"column {i + 1}": {"kind": "integer", "bounds": [0, N_CODES - 1], "bins": list(range(N_CODES + 1))}
+            for i in range(4)
+        }
+        content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
+        if schema.entity is not None:
+            unit = {UNIT: {"kind": "identifier", "bounds": [0, 10**12]}}
+            k = schema.max_rows_per_unit
+            content |= {"entity": UNIT, "max_rows_per_unit": k, "columns": {**unit, **columns}}
+        most = max(MOST_ROWS // schema.max_rows_per_unit, 2)
+        n_units = min(max(math.ceil(RANGE / epsilon), 2), most)
+        return cls(build_schema(content), n_units + n_units % 2)
+
+    def table(self, present: bool) -> pd.DataFrame:
+        """The table with the units, or without."""
+        k = self.schema.max_rows_per_unit
+        n, codes = self.n_units * k, range(N_CODES)
+        tied = np.array([(a, a, b, b) for a, b in product(codes, codes)])
+        rows = np.tile(tied, (max(n, 10), 1))
+        # Without the units the second pair leads by as much as the units move the two: they meet halfway.
+        apart = np.array([(a, (a + 1 + i) % N_CODES) for a, i in product(codes, range(N_CODES - 1))])
+        rows[: n // 2, :2] = np.resize(apart, (n // 2, 2))
+        cells = np.array([(a, a, b, c) for a, b, c in product(codes, codes, codes) if b != c])
+        moving = np.resize(cells, (n, 4)) if present else np.zeros((0, 4), dtype=np.int64)
+        names = [name for name in self.schema.columns if name != UNIT]
+        frame = pd.DataFrame(np.concatenate([rows, moving]), columns=names)
+        if self.schema.entity is not None:
+            units = len(rows) + np.repeat(np.arange(self.n_units), k)
+            frame[UNIT] = np.concatenate([np.arange(len(rows)), units[: len(moving)]])
+        return frame
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Two neighboring tables' scores, and the two sets of candidates that a choice is held to.
+
+    Attributes:
+        without: the choice by the table without the units.
+        with_units: and with them.
+        scale: of the Gumbel noise as the event states it for scores that one unit moves by its sensitivity.
+        n_units: units between the tables.
+    """
+
+    without: Choice
+    with_units: Choice
+    scale: float
+    n_units: int
+
+    @property
+    def sets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates whose score the units raise most, and those whose score they lower most; boolean, each."""
+        moved = self.with_units.scores - self.without.scores
+        middle = (moved.max() + moved.min()) / 2
+        span = (moved.max() - moved.min()) / 4
+        return moved > middle + span, moved < middle - span
+
+    def rates(self, share: float) -> np.ndarray:
+        """Chances of both sets without the units and with them, by so much of the stated noise; shape (2, 2)."""
+        scale = max(share, 1e-6) * self.scale
+        chances = [special.softmax(choice.scores / scale) for choice in (self.without, self.with_units)]
+        return np.array([[float(chance[inside].sum()) for inside in self.sets] for chance in chances]).clip(0.0, 1.0)
+
+
+def audit_choices(
+    generator: PrivateGenerator, schema: Schema, schedule: Schedule, confidence: float
+) -> AuditCheck | None:
+    """The check of the first kind of choice that a generator makes; none where it makes none.
+
+    Args:
+        generator: with its epsilon and delta, and cheap where nothing depends on it.
+        schema: declared; its unit, k and number of units are used.
+        schedule: whose claim is checked, which has a choice of the same name.
+        confidence: of the bound.
+    """
+    if not any(isinstance(event, SelectionEvent) for event in schedule.events):
+        return None
+    # Pairs are what the table's units move; a marginal of more columns would only be weighed against them.
+    degree = {"degree": 2} if "degree" in type(generator).model_fields else {}
+    chooser = generator.model_copy(update=degree)
+    first = next(event for event in schedule.events if isinstance(event, SelectionEvent))
+    arena = ChoiceTable.like(schema, first.epsilon)
+    plan = schedule_like(chooser, arena.schema, schedule)
+
+    def scored(present: bool, follows: Script | None = None) -> Script:
+        frame = arena.table(present)
+        return rehearse(lambda budget: chooser.fit(frame, arena.schema, budget=budget), plan, follows, SelectionEvent)
+
+    without = scored(present=False)
+    with_units = scored(present=True, follows=without)
+    if not without.choices or not with_units.choices:
+        return None
+    one, other = without.choices[0], with_units.choices[0]
+    event, k = one.event, schema.max_rows_per_unit
+    chances = Chances(one, other, 2 * k / event.epsilon, arena.n_units)
+    counts = np.array([_counts(choice, chances.sets, plan.delta) for choice in (one, other)])
+    bound = float(_least_range(counts[None], confidence)[0]) / arena.n_units
+    looked_at = (
+        f"{N_CHOICES:,} choices by each of two tables that differ in {arena.n_units:,} units, which at "
+        f"{confidence:.4%} confidence have an epsilon of at least {bound:.3g} each, where {event.epsilon:.3g} is stated"
+    )
+    check = AuditCheck(event.what, looked_at, "", _power(chances, event.epsilon, confidence))
+    if bound <= event.epsilon:
+        return check
+    proved = epsilon_of_less(schedule, event.what, event.epsilon / bound)
+    return replace(check, fault=f"{event.what}: units move the chances by more than is stated", bound=proved)
+
+
+def _counts(choice: Choice, sets: tuple[np.ndarray, np.ndarray], delta: float) -> list[int]:
+    """How often a budget chooses from each set, by the system's noise."""
+    event = replace(choice.event, count=N_CHOICES)
+    budget = Budget(Schedule((event,), delta))
+    chosen = [budget.choose(choice.scores, choice.score_sensitivity, event) for _ in range(N_CHOICES)]
+    return [int(inside[chosen].sum()) for inside in sets]
+
+
+def _least_range(counts: np.ndarray, confidence: float) -> np.ndarray:
+    """The bounded range that is at least there, by how often two sets were chosen; shape (n,).
+
+    Args:
+        counts: without the units and with them, of both sets, shape (n, 2, 2).
+        confidence: of the bound; each of the four rates may fail with a quarter of the rest.
+    """
+    tail = (1 - confidence) / 4
+    low = np.where(counts == 0, 0.0, stats.beta.ppf(tail, np.maximum(counts, 1), N_CHOICES - counts + 1))
+    high = np.where(counts == N_CHOICES, 1.0, stats.beta.isf(tail, counts + 1, np.maximum(N_CHOICES - counts, 1)))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(low[:, 1, 0] / high[:, 0, 0]) + np.log(low[:, 0, 1] / high[:, 1, 1]))
+
+
+def _power(chances: Chances, epsilon: float, confidence: float) -> Power:
+    """The power to show less Gumbel noise than is stated."""
+    rng = np.random.default_rng(_SEED)
+
+    def shows(share: float) -> float:
+        rates = chances.rates(share)
+        drawn = np.stack(
+            [rng.multinomial(N_CHOICES, [*pair, max(1 - pair.sum(), 0.0)], N_SIMULATED)[:, :2] for pair in rates],
+            axis=1,
+        )
+        return float(np.mean(_least_range(drawn, confidence) > chances.n_units * epsilon))
+
+    return power_of(shows)

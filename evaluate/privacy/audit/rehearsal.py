@@ -1,0 +1,279 @@
+"""A rehearsal of a fit: which numbers reach each draw, on a table with a unit and on the same table without it.
+
+A rehearsal is the generator's own `fit` of a public table, with two stand-ins that change nothing of its code: a budget
+that names the event of every draw, and a source of noise that draws none. It publishes what it is told to, and keeps
+the exact numbers and the scale of noise that came to it. Where the table without the unit is rehearsed with the very
+numbers that the one with it published, both fits are at the same place of the same path, and three things must hold
+whatever was published:
+
+- the exact numbers of a draw differ by no more than the event's sensitivity,
+- the noise asked for is no less than the event states,
+- the draws are the same ones, each event's drawn as noise and not passed by.
+
+What differs more, or is asked for less, is a fault, however small epsilon is: no chance is in it.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evaluate.privacy.audit.stand_in import LogComplete
+from synth.dp.budget import Budget
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
+from synth.dp.mechanisms import Value
+from synth.dp.schedule import Schedule
+from synth.generators.base import PrivateGenerator
+from synth.generators.overhead import with_overhead
+from synth.schema import Schema
+
+ROUNDING = 1e-9
+"""Relative, of what floating point makes of sums."""
+DISAGREEMENT = 0.25
+"""Of the scale of noise, by which published numbers contradict each other."""
+NEARLY = 0.9
+"""Of the cost of a schedule: other events at the same cost in rho come to another epsilon, but not by so much."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw as it came to the source of noise.
+
+    Attributes:
+        event: that paid for it.
+        values: exact numbers or scores, flat.
+        scale: of the noise asked for: sigma, or the scale of Laplace or Gumbel noise.
+        labels: what each number is of, where the table names its own cells; else empty.
+        published: what was published in its place.
+    """
+
+    event: Event
+    values: np.ndarray
+    scale: float
+    labels: tuple[Any, ...]
+    published: np.ndarray | int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The arguments of one choice, as the generator hands them to its budget."""
+
+    scores: np.ndarray
+    score_sensitivity: float
+    event: SelectionEvent
+
+
+@dataclass
+class Script:
+    """A source of noise that publishes what it is told to, and keeps what came to it; it draws nothing.
+
+    Attributes:
+        n_planned: draws after which a fit ends by `LogComplete`.
+        until: kind of event at whose first draw a fit ends; none: it goes on.
+        follows: draws of an earlier rehearsal, whose numbers are published again; empty: about the exact numbers are,
+            which are as good as any other.
+        below: how far below its threshold a value is published that the earlier rehearsal did not have.
+        draws: in order.
+        choices: in order.
+        faults: what was released without any noise, by event.
+    """
+
+    n_planned: int
+    until: type[Event] | None = None
+    follows: Sequence[Draw] = ()
+    below: int = 1
+    draws: list[Draw] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)
+    private: bool = False
+    _now: tuple[Event, tuple[Any, ...]] | None = None
+
+    @contextmanager
+    def paid_by(self, event: Event, labels: tuple[Any, ...] = ()) -> Iterator[None]:
+        """Draws are of this event; one must be made."""
+        before, self._now = len(self.draws), (event, labels)
+        yield
+        if len(self.draws) != before + 1:
+            self.faults[event.what] = f"{event.what} came out with {len(self.draws) - before} draws of noise for one"
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """What the script says."""
+        return np.asarray(self._next(values, sigma))
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """What the script says."""
+        return np.asarray(self._next(values, scale))
+
+    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        """What the script says."""
+        return int(self._next(scores, scale))
+
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """Nothing: steps are audited on their own."""
+        raise LogComplete
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """Nothing: steps are audited on their own."""
+        raise LogComplete
+
+    def _next(self, values: np.ndarray, scale: float) -> np.ndarray | int:
+        assert self._now is not None
+        event, labels = self._now
+        published = self._published(event, labels, values, scale)
+        self.draws.append(Draw(event, values.ravel().astype(float), float(scale), labels, published))
+        done = self.until is not None and isinstance(event, self.until)
+        if done or len(self.draws) == self.n_planned:
+            raise LogComplete
+        return published
+
+    def _published(self, event: Event, labels: tuple[Any, ...], values: np.ndarray, scale: float) -> np.ndarray | int:
+        last = self.follows[len(self.draws)] if len(self.draws) < len(self.follows) else None
+        if isinstance(event, SelectionEvent):
+            chosen = last.published if last is not None else int(np.argmax(values))
+            return min(int(chosen), len(values) - 1)
+        if isinstance(event, StabilityEvent):
+            known = {} if last is None else dict(zip(last.labels, np.ravel(last.published), strict=True))
+            named = [known.get(label, event.threshold - self.below) for label in labels]
+            return np.array(named, dtype=np.int64) if last is not None else values + event.threshold
+        if last is not None and np.shape(last.published) == values.shape:
+            return np.asarray(last.published)
+        # Numbers that agree in everything are fitted without end: some of the noise, in turn to either side.
+        published = values.copy()
+        published.flat[0] += np.asarray(DISAGREEMENT * scale * (-1) ** len(self.draws)).astype(values.dtype)
+        return published
+
+
+class Rehearsed(Budget):
+    """A budget whose every draw is kept by a script, with the event that pays for it."""
+
+    def __init__(self, schedule: Schedule, script: Script) -> None:
+        super().__init__(schedule, script)
+        self._script = script
+
+    def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
+        """The budget's."""
+        with self._script.paid_by(event):
+            return super().release(exact, event)
+
+    def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
+        """The budget's, its arguments kept."""
+        self._script.choices.append(Choice(np.array(scores, dtype=float), score_sensitivity, event))
+        with self._script.paid_by(event):
+            return super().choose(scores, score_sensitivity, event)
+
+    def name_stable(self, counts: Mapping[Value, int], event: StabilityEvent) -> list[Value]:
+        """The budget's."""
+        with self._script.paid_by(event, tuple(sorted(counts))):
+            return super().name_stable(counts, event)
+
+
+def schedule_like(generator: PrivateGenerator, schema: Schema, claimed: Schedule) -> Schedule:
+    """A schedule under another schema that costs hardly less than a claimed one, without calibrating it anew.
+
+    Args:
+        generator: of both.
+        schema: of the table to rehearse on.
+        claimed: by the same generator.
+    """
+    if claimed.rho is None:
+        found = generator.schedule(schema)
+        assert found is not None
+        return found
+    plan = with_overhead(generator.plan(schema), schema, claimed.delta)
+    return Schedule(tuple(plan(NEARLY * claimed.rho)), claimed.delta)
+
+
+def rehearse(
+    fit: Callable[[Budget], object],
+    schedule: Schedule,
+    follows: Script | None = None,
+    until: type[Event] | None = None,
+    below: int = 1,
+) -> Script:
+    """What one fit hands to its draws.
+
+    Args:
+        fit: takes a budget, and fits by it.
+        schedule: of the fit.
+        follows: an earlier rehearsal, whose published numbers are published again.
+        until: kind of event at whose first draw the fit ends; none: it goes on to its last draw or its first step.
+        below: as in `Script`.
+    """
+    n_planned = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
+    script = Script(n_planned, until, () if follows is None else tuple(follows.draws), below)
+    with suppress(LogComplete):
+        fit(Rehearsed(schedule, script))
+    return script
+
+
+def compared(with_unit: Script, without: Script, n_units: int = 1) -> dict[str, tuple[str, float]]:
+    """The faults that two rehearsals show, by event: each in words, and how much of the noise is left by it.
+
+    Args:
+        with_unit: of a table.
+        without: of the same table less some units; it follows the other.
+        n_units: how many.
+    """
+    faults = {what: (said, 0.0) for script in (with_unit, without) for what, said in script.faults.items()}
+    if [draw.event for draw in with_unit.draws] != [draw.event for draw in without.draws]:
+        faults.setdefault(
+            with_unit.draws[-1].event.what if with_unit.draws else "all draws",
+            ("other draws were made without the unit than with it, though the same numbers were published", 0.0),
+        )
+    for one, other in zip(with_unit.draws, without.draws, strict=False):
+        if one.event != other.event:
+            break
+        left = _left(one, other, n_units)
+        if left < 1 - ROUNDING and left < faults.get(one.event.what, ("", 1.0))[1]:
+            faults[one.event.what] = (_said(one, other), left)
+    return faults
+
+
+def _said(one: Draw, other: Draw) -> str:
+    if one.scale < _stated_scale(one.event) * (1 - ROUNDING):
+        return f"{one.event.what}: the noise that is asked for is less than is stated"
+    if len(one.values) != len(other.values) and not one.labels:
+        return f"{one.event.what}: a unit changes how many numbers are released"
+    return f"{one.event.what}: a unit moves the exact numbers by more than the sensitivity that the noise is for"
+
+
+def _stated_scale(event: Event) -> float:
+    """The scale of noise that an event states; 0 where it follows from an argument of the draw."""
+    match event:
+        case LaplaceEvent():
+            return event.scale
+        case GaussianEvent() | StabilityEvent():
+            return event.sigma
+    return 0.0
+
+
+def _left(one: Draw, other: Draw, n_units: int) -> float:
+    """The noise of a draw in units of what the units moved, over what the event states; infinite: nothing was moved."""
+    moved = _moved(one, other)
+    if moved is None:
+        return 0.0
+    scale, event = min(one.scale, other.scale), one.event
+    match event:
+        case SelectionEvent():  # a score moves by at most half of the range that its noise of scale 1 hides
+            distance, stated = float(np.abs(moved).max(initial=0.0)), 2 / event.epsilon
+        case LaplaceEvent():
+            distance, stated = float(np.abs(moved).sum()), event.scale / event.sensitivity
+        case StabilityEvent():  # rows that a unit holds, in whichever values
+            distance, stated = float(np.abs(moved).sum()), event.sigma / event.sensitivity
+        case GaussianEvent():
+            distance, stated = float(np.linalg.norm(moved)), event.sigma / event.sensitivity
+        case _:
+            return math.inf
+    asked = scale / _stated_scale(event) if _stated_scale(event) else math.inf
+    return min(asked, math.inf if distance == 0 else scale * n_units / distance / stated)
+
+
+def _moved(one: Draw, other: Draw) -> np.ndarray | None:
+    """How far each number moved; none where they cannot be held against each other."""
+    if one.labels or other.labels:
+        first, second = (dict(zip(draw.labels, draw.values, strict=True)) for draw in (one, other))
+        return np.array([first.get(label, 0.0) - second.get(label, 0.0) for label in {**first, **second}])
+    return one.values - other.values if len(one.values) == len(other.values) else None
