@@ -14,8 +14,8 @@ from synth.validation import Frozen
 CARD_VERSION = 3
 """Version of a card's shape.
 
-Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what it
-comes to, and an audit that finds no fault says which it would have found.
+Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what
+that comes to, and an audit that finds no fault says which it would have found.
 """
 
 Form = Literal["internal", "public"]
