@@ -245,7 +245,7 @@ def test_a_fault_in_the_counts_of_a_network_is_found_beside_its_steps(monkeypatc
     found = audit(generator("tvae"), schema_of(), n_fits=30, time_limit_s=None)
     steps, counts = found.parts
     assert found.verdict == EXCEEDS
-    assert found.bound == counts.bound > found.epsilon
+    assert found.bound >= counts.bound > found.epsilon
     assert steps.bound < found.epsilon
 
 
@@ -260,7 +260,7 @@ def test_usual_faults_in_the_counts_of_a_network_are_found_too(fault: str, monke
     k = 4 if fault == "k forgotten" else 1
     found = audit(generator("tvae"), schema_of(k), n_fits=200, time_limit_s=None)
     assert found.verdict == EXCEEDS
-    assert found.bound == found.parts[1].bound
+    assert found.bound >= found.parts[1].bound
 
 
 def test_counts_prove_what_they_do_of_the_whole_schedule() -> None:
