@@ -13,6 +13,7 @@ from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.given_file import GivenFile
 from synth.schema import Schema
+from synth.table import check_names
 from understudy.cautions import Intent, Swept, cautions, of_publication
 from understudy.funds import Fund, open_fund
 from understudy.inputs import read_inputs
@@ -134,13 +135,8 @@ class Plan:
 
     @property
     def suffix(self) -> str:
-        """How synthetic tables are written: in the real table's format.
-
-        Beside a real table that stays where it is stored they are folders of Parquet parts, with no ending.
-        """
-        if self.table.stored:
-            return ""
-        return ".parquet" if self.table.file.suffix == ".parquet" else ".csv"
+        """How synthetic tables are written: in the real table's format."""
+        return self.table.suffix
 
     @property
     def title(self) -> str:
@@ -166,6 +162,8 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     check_free(out)
     job, schema, generators = asked.job, asked.schema, asked.generators
     table = _table(job, home)
+    if not table.stored:
+        check_names(schema.kept, Path(f"synthetic{table.suffix}"))
     check_sampled(job.evaluation.sample_rows, stored=table.stored)
     if table.stored:
         check_job(job, generators)

@@ -51,6 +51,15 @@ class RealTable:
         return "://" in self.address
 
     @property
+    def suffix(self) -> str:
+        """How tables beside it are written: in its format, or as folders of Parquet parts, with no ending."""
+        from synth.table.reading import check_suffix
+
+        if self.stored:
+            return ""
+        return ".parquet" if check_suffix(self.file) == ".parquet" else ".csv"
+
+    @property
     def file(self) -> Path:
         """The file of a table that is read into memory."""
         assert not self.stored

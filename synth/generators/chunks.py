@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synth.errors import BadInput, JobError, ModelError, OutputError
+from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
 from synth.generators.assembling import rows_wanted
 from synth.generators.base import Model
 from synth.generators.lawful import REJECTED
@@ -76,6 +76,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
 
     Raises:
         JobError: the model cannot give such rows, or so few a file; nothing was left.
+        TableError: a folder of files with these columns could not be read back; nothing was left.
         ModelError: next to no row keeps the constraints; nothing was left.
         SchemaError: there are too few identifiers or personal values that do not repeat; nothing was left.
         OutputError: the place is taken, or cannot be written; what was written of the table is kept.
@@ -83,6 +84,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     wanted = rows_wanted(n_rows, model.default_rows)
     if rows_a_file < 1:
         raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
+    _check_columns(model, folder)
     check_names(model.schema, getattr(model, "entity_shares", None), wanted)
     n_files = -(-wanted // rows_a_file)
     with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
@@ -109,6 +111,21 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
         rows.finish(force=force)
     n_rejected = None if None in done else sum(n for n in done if n is not None)
     return Written(folder, wanted, n_files, call["seed"], n_rejected)
+
+
+def _check_columns(model: Model, folder: Path) -> None:
+    """Refuse columns that a folder of files, which is read where it is stored, cannot have.
+
+    Raises:
+        TableError: there is one; nothing was drawn.
+    """
+    from synth.stored.headers import trouble_with
+
+    if (trouble := trouble_with(model.schema.kept)) is not None:
+        raise TableError(
+            f"a folder of files is read where it is stored, and {str(folder)!r} could not be: {trouble}, or write one "
+            "file with a suffix"
+        )
 
 
 def _write(

@@ -182,7 +182,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     from synth.generators.lawful import REJECTED, rejections
     from synth.generators.registry import load_model
     from synth.output import check_new_file
-    from synth.table import write_table
+    from synth.table import check_names, write_table
     from synth.table.reading import check_suffix
 
     console = console_of(ctx)
@@ -195,6 +195,8 @@ def sample(  # noqa: PLR0913 - options of the command line
         check_suffix(out)
         check_new_file(out, force=force)
     loaded = load_model(model)
+    if not in_files:
+        check_names(loaded.schema.kept, out)
     conditions = _conditions(given or [], loaded.schema.columns)
     result: dict[str, Any] = {"synthetic": str(out), "generator": loaded.name}
     with console.stage(f"sample {loaded.name}") as progress:
