@@ -124,6 +124,8 @@ def _array(series: pd.Series, name: str, column: Column) -> Any:
     if isinstance(column, DateColumn) and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
     shown = series if column.dtype in (None, "object") else shown_column(series, name, column)
+    if isinstance(shown.dtype, pd.SparseDtype):  # which Arrow does not know
+        shown = shown.astype(shown.dtype.subtype)
     return pa.array(shown, type=_arrow_type(shown, column), from_pandas=True)
 
 

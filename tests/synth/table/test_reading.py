@@ -20,17 +20,16 @@ from synth.table.header import read_header
 SECRET = "s3cret-cell"
 
 
-BLANK = [b"\n", b"\r\n", b"\r", b"\n\n"]
 MARKS = [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf"]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
-@pytest.mark.parametrize("start", [mark + end for mark in MARKS for end in BLANK])
-def test_a_row_below_a_blank_line_is_no_header(start: bytes, suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r", b"\n\n"])
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_row_below_a_blank_line_is_no_header(mark: bytes, end: bytes, tmp_path: Path) -> None:
     """Else its cells would be told as the names of columns; a mark of byte order is nothing to see either."""
-    content = start + b"s3cret-cell,2\n3,4\n"
-    path = tmp_path / f"t{suffix}"
-    path.write_bytes(gzip.compress(content) if suffix == ".csv.gz" else content)
+    content = mark + end + b"s3cret-cell,2\n3,4\n"
+    path = tmp_path / ("t.csv.gz" if mark else "t.csv")
+    path.write_bytes(gzip.compress(content) if mark else content)
     said = {str(_refused(read, path)) for read in (read_table, read_header, lambda path: open_table(path).__enter__())}
     assert len(said) == 1
     assert "begins with a blank one; remove it" in said.pop()

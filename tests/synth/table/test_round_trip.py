@@ -142,7 +142,7 @@ NAMES = st.lists(st.sampled_from(NASTY) | TEXT, min_size=1, max_size=4, unique=T
 STORED_REFUSES = ("begin with 'understudy_'", "another but for its case")
 
 
-@settings(QUIET, max_examples=60)
+@settings(QUIET, max_examples=25)
 @given(names=NAMES, data=st.data())
 def test_names_of_columns_survive_wherever_they_are_read_or_no_file_is_written(
     names: list[str], data: st.DataObject, tmp_path: Path
