@@ -59,16 +59,7 @@ class Schema(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if not self.columns:
-            raise ValueError("a schema needs at least one column")
-        if "" in self.columns:
-            raise ValueError("a column name is empty; name every column")
-        for name in self.columns:
-            if not is_plain(name):
-                raise ValueError(
-                    f"a column name holds no NUL character and no half of a surrogate pair: column={name!r} does; "
-                    "rename it"
-                )
+        self._check_names()
         roles = [("target", self.target), ("entity", self.entity)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
@@ -92,6 +83,18 @@ class Schema(Frozen):
         self._check_keys()
         self._check_proposals()
         return self
+
+    def _check_names(self) -> None:
+        if not self.columns:
+            raise ValueError("a schema needs at least one column")
+        if "" in self.columns:
+            raise ValueError("a column name is empty; name every column")
+        for name in self.columns:
+            if not is_plain(name):
+                raise ValueError(
+                    f"a column name holds no NUL character and no half of a surrogate pair: column={name!r} does; "
+                    "rename it"
+                )
 
     def _check_keys(self) -> None:
         keys = [(place, key) for place, key in enumerate(self.constraints) if isinstance(key, Unique)]

@@ -50,6 +50,9 @@ def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, P
         cut: says how.
         out: the folder.
 
+    Returns:
+        The two, in the folder.
+
     Raises:
         JobError: the rows would leave a database, or a stratified split is asked for where they are stored.
         TableError: the table cannot be read, does not fit, or is too small; nothing was left.

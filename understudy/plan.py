@@ -159,7 +159,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         MissingExtra: the table or a generator needs what is not installed.
     """
     asked, home = read_inputs(job_path), job_path.parent
-    check_free(out)
+    finished = check_free(out, restart=restart)
     job, schema, generators = asked.job, asked.schema, asked.generators
     table = _table(job, home)
     if not table.stored:
@@ -186,7 +186,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         publication=publication,
         waivers=asked.waivers,
     )
-    if fund is not None:
+    if fund is not None and not finished:
         paid = frozenset() if restart else requested(out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
         fund.check({PUBLISHED if label == PUBLICATION else label: curve for label, curve in left.items()})

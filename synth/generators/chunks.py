@@ -9,7 +9,7 @@ import hashlib
 import importlib.metadata
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     rows_a_file: int = ROWS_A_FILE,
     force: bool = False,
     progress: Progress = quiet,
+    tell: Callable[[Written], None] = lambda _written: None,
 ) -> Written:
     """Write a synthetic table as a folder of Parquet files, which appears when it is whole.
 
@@ -73,6 +74,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
         rows_a_file: how many rows a file holds at most; they are spread evenly over as many files as that takes.
         force: whether such a folder, or the unfinished table of another call, may be replaced.
         progress: told what is being done.
+        tell: says what was written. Until that is done, the same call finds a folder that is there its own.
 
     Raises:
         JobError: the model cannot give such rows, or so few a file; nothing was left.
@@ -97,20 +99,32 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
             "seed": seed,
         }
         call = rows.claim(asked, force=force)
+        if rows.is_finished:  # by a process that was killed before it could tell
+            return _told_of(rows, folder, wanted, call, tell)
         done = rows.done
         for index in range(len(done), n_files):
             first, last = (wanted * place // n_files for place in (index, index + 1))
             part = Part(call["seed"], last - first, wanted, SeenOnDisk(rows.seen, index))
 
-            def tell(label: str, share: float | None, index: int = index) -> None:
+            def under_way(label: str, share: float | None, index: int = index) -> None:
                 progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
 
-            done.append(_write(model, rows.file(index), part, _child(call["seed"], index), given, tell))
+            done.append(_write(model, rows.file(index), part, _child(call["seed"], index), given, under_way))
             rows.note(call, done)
             _check_room(rows.file(index), n_files - len(done))
         rows.finish(force=force)
-    n_rejected = None if None in done else sum(n for n in done if n is not None)
-    return Written(folder, wanted, n_files, call["seed"], n_rejected)
+        return _told_of(rows, folder, wanted, call, tell)
+
+
+def _told_of(
+    rows: UnfinishedRows, folder: Path, n_rows: int, call: Mapping[str, Any], tell: Callable[[Written], None]
+) -> Written:
+    """What was written, once it was told."""
+    rejected = rows.rejected
+    n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
+    written = Written(folder, n_rows, len(rejected), call["seed"], n_rejected)
+    tell(written)
+    return written
 
 
 def _check_columns(model: Model, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Files and folders of files are read as one table, and nothing of it stays behind."""
 
-import gzip
 import itertools
 import tempfile
 from pathlib import Path

@@ -202,7 +202,9 @@ def test_row_numbers_that_pandas_stored_are_no_column(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a"]
 
 
-@pytest.mark.parametrize("said", [b"", b"[", b"[]", b"{}", b'{"index_columns": 1}', b'{"index_columns": [[], null, "a"]}'])
+@pytest.mark.parametrize(
+    "said", [b"", b"[", b"[]", b"{}", b'{"index_columns": 1}', b'{"index_columns": [[], null, "a"]}']
+)
 def test_only_what_pandas_numbered_is_taken_for_row_numbers(said: bytes, tmp_path: Path) -> None:
     table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": said} if said else None)
     pa.parquet.write_table(table, tmp_path / "t.parquet")

@@ -135,8 +135,8 @@ def test_times_of_one_zone_survive_its_clock_changes(values: list, tmp_path: Pat
 
 NASTY = (
     "a\nb", "a\rb", "\r\n", 'a"b', '"a"', '"', "a,b", ",", "\ufeffa", "\ufeff", " a", "a ", " ", "\t", "\u2028", "\x85",
-    "__index_level_0__", "__null_dask_index__", "\U0001f600", "Age", "age", "#", "=1+1", "a;b", "a|b", "\\N", "NULL", "-",
-    "understudy_rows", "filename", "file_row_number", "level_0", "index", "x" * 300, "x" * 140_000,
+    "__index_level_0__", "__null_dask_index__", "\U0001f600", "Age", "age", "#", "=1+1", "a;b", "a|b", "\\N", "NULL",
+    "-", "understudy_rows", "filename", "file_row_number", "level_0", "index", "x" * 300, "x" * 140_000,
 )  # fmt: skip
 NAMES = st.lists(st.sampled_from(NASTY) | TEXT, min_size=1, max_size=4, unique=True)
 STORED_REFUSES = ("begin with 'understudy_'", "another but for its case")
