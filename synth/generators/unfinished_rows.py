@@ -91,9 +91,9 @@ class UnfinishedRows:
         if self.is_finished and not other:
             return asked
         if self.is_finished and not force:
-            told = " and another ".join(other)
+            others = " and another ".join(other)
             raise OtherRows(
-                f"an output folder must be new: {str(self.out)!r} exists, and is of another {told}; name another or "
+                f"an output folder must be new: {str(self.out)!r} exists, and is of another {others}; name another or "
                 "remove it"
             )
         if other and n_done and not force:
