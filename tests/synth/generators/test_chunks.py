@@ -386,7 +386,7 @@ def test_killed_at_any_touch_of_the_disk_the_folder_is_whole_or_not_there(
         out = tmp_path / str(die_at) / "out"
         out.parent.mkdir()
         code = killed(out, die_at=die_at)
-        if code == -9 and (out.parent / ".out.parts" / "state.json").exists():
+        if not out.exists() or (out.parent / ".out.parts" / "state.json").exists():
             assert killed(out) == 0
         assert content(out) == content(whole)
         assert beside(out) in ([], [".out.parts"])  # empty but for its lock, where that was the last to go
