@@ -154,6 +154,45 @@ def test_a_run_that_is_killed_once_its_output_is_there_ends_as_it_would_have(
     assert last == until[-1] + 1
 
 
+STEPS = {
+    "split": ["split", "table.csv", "--schema", "schema.toml", "--out", "parts", "--json"],
+    "sample": ["sample", "model", "--rows", "50", "--out", "rows.csv", "--json"],
+    "files": ["sample", "model", "--rows", "50", "--rows-a-file", "20", "--out", "rows", "--json"],
+}
+FIT = [
+    "fit", "table.csv", "--schema", "schema.toml", "--generator", "mst", "--epsilon", "1", "--ledger", "ledger.db",
+    "--out", "model", "--json",
+]  # fmt: skip
+
+
+def test_a_step_that_is_killed_once_its_output_is_there_ends_as_it_would_have(driver: Driver, workspace: Any) -> None:
+    folder = prepared(workspace, "steps")
+    assert driver.attempt(folder, die_at="commit:before", arguments=FIT) == -9
+    assert told_as_first(driver, folder, FIT, "model")["statement"]["epsilon"] <= 1
+    kinds = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
+    assert (kinds.count("reserved"), kinds.count("charged"), kinds.count("committed")) == (1, 0, 1)
+    assert_paid(folder)
+    for name, (*command, out, json_) in {name: (*s[:-2], s[-2], s[-1]) for name, s in STEPS.items()}.items():
+        assert driver.attempt(folder, arguments=[*command, f"first{out}", json_]) == 0
+        appeared = max(n for n, moment in enumerate(moments(folder)) if moment == "replace:after")
+        assert driver.attempt(folder, die_at=appeared, arguments=STEPS[name]) == -9
+        told_as_first(driver, folder, STEPS[name], out)
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def told_as_first(driver: Driver, folder: Path, arguments: list[str], out: str) -> Any:
+    """What the second start of a killed step tells, which left all as it was; the third finds the place taken."""
+    there = everything(folder / out) or (folder / out).read_bytes()
+    drawn = draws(folder)
+    (folder / "stdout.txt").unlink()
+    assert driver.attempt(folder, arguments=arguments) == 0, (folder / "stderr.txt").read_text()
+    assert (everything(folder / out) or (folder / out).read_bytes()) == there
+    assert draws(folder) == drawn
+    said = json.loads((folder / "stdout.txt").read_text())
+    assert driver.attempt(folder, arguments=arguments) == 2
+    return said
+
+
 @pytest.mark.parametrize("what", ["job", "table"])
 def test_an_output_of_another_run_is_not_taken_for_ones_own(
     driver: Driver, workspace: Any, uninterrupted: Path, what: str
