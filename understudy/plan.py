@@ -11,6 +11,7 @@ from evaluate.waiver import Waiver, lasting
 from synth.dp.schedule import Schedule
 from synth.errors import LedgerError
 from synth.generators.base import Generator
+from synth.generators.chunks import check_columns
 from synth.given_file import GivenFile
 from synth.schema import Schema
 from synth.table import check_names
@@ -162,8 +163,8 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
     finished = check_free(out, restart=restart)
     job, schema, generators = asked.job, asked.schema, asked.generators
     table = _table(job, home)
-    if not table.stored:
-        check_names(schema.kept, Path(f"synthetic{table.suffix}"))
+    check_written = check_columns if table.stored else check_names
+    check_written(schema.kept, out / f"synthetic{table.suffix}")
     check_sampled(job.evaluation.sample_rows, stored=table.stored)
     if table.stored:
         check_job(job, generators)

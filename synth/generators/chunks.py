@@ -9,7 +9,7 @@ import hashlib
 import importlib.metadata
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     wanted = rows_wanted(n_rows, model.default_rows)
     if rows_a_file < 1:
         raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
-    _check_columns(model, folder)
+    check_columns(model.schema.kept, folder)
     check_names(model.schema, getattr(model, "entity_shares", None), wanted)
     n_files = -(-wanted // rows_a_file)
     with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
@@ -127,15 +127,19 @@ def _told_of(
     return written
 
 
-def _check_columns(model: Model, folder: Path) -> None:
+def check_columns(names: Sequence[str], folder: Path) -> None:
     """Refuse columns that a folder of files, which is read where it is stored, cannot have.
+
+    Args:
+        names: of the columns.
+        folder: that is to be written.
 
     Raises:
         TableError: there is one; nothing was drawn.
     """
     from synth.stored.headers import trouble_with
 
-    if (trouble := trouble_with(model.schema.kept)) is not None:
+    if (trouble := trouble_with(names)) is not None:
         raise TableError(
             f"a folder of files is read where it is stored, and {str(folder)!r} could not be: {trouble}, or write one "
             "file with a suffix"
