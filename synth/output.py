@@ -1,13 +1,23 @@
 """Files and folders that appear whole or not at all: written beside, flushed to the disk, then renamed."""
 
+import hashlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
+
+_LOCK, _CALL, _MADE = "lock", "call.json", "made"
+_SHOWN_CHARACTERS = 40
+"""Of an output's name in that of a hidden folder beside it."""
 
 
 @contextmanager
@@ -60,6 +70,140 @@ def whole_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class Making:
+    """An output that one command makes, from its first check until it has told what it made.
+
+    Attributes:
+        out: the file or folder that will appear.
+        place: where it is made, in a hidden folder beside; nothing is there yet.
+        call: what the command was asked for.
+        told: what an earlier start of the same command made, where it was killed before it could say so; else none.
+    """
+
+    out: Path
+    place: Path
+    call: Mapping[str, Any]
+    told: Mapping[str, Any] | None
+
+    @property
+    def found(self) -> str:
+        """A sentence that says that nothing was made anew."""
+        return f"the output is whole: an earlier start of this command was cut short once {str(self.out)!r} was there"
+
+    def finish(self, told: Mapping[str, Any]) -> None:
+        """Turn what was made into the output; it survives a power cut.
+
+        Args:
+            told: what the command will tell of it, as JSON has it.
+
+        Raises:
+            OutputError: the output cannot be written; nothing of it is left.
+        """
+        try:
+            sync_all(self.place)
+            with whole_file(self.place.parent.parent / _CALL) as beside:
+                beside.write_text(json.dumps({"call": self.call, "told": told}), encoding="utf-8")
+            self.appear()
+        except OSError as error:
+            raise _unwritable(self.out, error) from None
+
+    def appear(self) -> None:
+        """Give what was made its name."""
+        self.place.replace(self.out)
+        sync(self.out.absolute().parent)
+
+
+@contextmanager
+def making(out: Path, call: Mapping[str, Any], *, is_file: bool = False, force: bool = False) -> Iterator[Making]:
+    """An output in the making, for this process alone; what is left of it is removed when the block ends.
+
+    Whoever kills the process between the output's appearance and the block's end leaves a hidden folder that says whose
+    output that is. The same command then finds it made, and makes it no second time.
+
+    Args:
+        out: a file or folder, which must be new unless `call` made it.
+        call: what the command is asked for and what it reads, as JSON has it.
+        is_file: whether it is a file.
+        force: whether an older file may be replaced.
+
+    Raises:
+        OutputError: it is taken or cannot be made, or another process is at work on it; nothing was changed.
+    """
+    _check_parent(out)
+    hidden = hidden_beside(out, ".making")
+    with _alone(hidden, out):
+        made = Making(out, hidden / _MADE / out.name, json.loads(json.dumps(call, default=str)), None)
+        made = replace(made, told=_told(made))
+        is_whole = made.told is not None and not made.place.exists()
+        if not is_whole:
+            check_new_file(out, force=force) if is_file else check_new_folder(out)
+        try:
+            if made.told is None:
+                _empty(hidden)
+                made.place.parent.mkdir()
+            elif not is_whole:
+                made.appear()
+            yield made
+        finally:
+            _empty(hidden)
+
+
+@contextmanager
+def _alone(hidden: Path, out: Path) -> Iterator[None]:
+    """This process has a hidden folder to itself; it goes when the block ends, unless it tells of an output.
+
+    Raises:
+        OutputError: another process has it, or it cannot be made.
+    """
+    try:
+        hidden.mkdir(mode=0o700, exist_ok=True)
+        lock = FileLock(hidden / _LOCK)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise OutputError(
+            f"another process is writing {str(out)!r}; wait for it to end, or name another output"
+        ) from None
+    except OSError as error:
+        raise _unwritable(out, error) from None
+    try:
+        yield
+    finally:
+        if not (hidden / _CALL).exists():
+            shutil.rmtree(hidden, ignore_errors=True)
+        lock.release()
+
+
+def hidden_beside(out: Path, ending: str) -> Path:
+    """A hidden folder beside an output, whose name is no longer than a file system allows."""
+    whole = out.absolute()
+    name = whole.name
+    if len(name) > _SHOWN_CHARACTERS:
+        digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
+        name = f"{name[:_SHOWN_CHARACTERS]}.{digest}"
+    return whole.parent / f".{name}{ending}"
+
+
+def _told(made: Making) -> Mapping[str, Any] | None:
+    """What the same call told of the output that it made whole; none where it made none."""
+    path = made.place.parent.parent / _CALL
+    if not path.exists() or not (made.place.exists() or is_taken(made.out)):
+        return None
+    content = json.loads(path.read_text(encoding="utf-8"))
+    told: Mapping[str, Any] = content["told"]
+    return told if content["call"] == made.call else None
+
+
+def _empty(hidden: Path) -> None:
+    """Remove what is in the folder but its lock: what tells of an output that has appeared last, of any other first."""
+    if any((hidden / _MADE).glob("*")):
+        (hidden / _CALL).unlink(missing_ok=True)
+    shutil.rmtree(hidden / _MADE, ignore_errors=True)
+    for path in hidden.iterdir():
+        if path.name != _LOCK:
+            path.unlink(missing_ok=True)
+
+
 def sync(path: Path) -> None:
     """Flush a file's content, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -70,7 +214,7 @@ def sync(path: Path) -> None:
 
 
 def sync_all(folder: Path) -> None:
-    """Flush everything in a folder to the disk, itself last."""
+    """Flush a file, or everything in a folder and itself last, to the disk."""
     for path in folder.rglob("*"):
         sync(path)
     sync(folder)

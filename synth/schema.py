@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from synth.columns import BooleanColumn, Column, IdentifierColumn, PersonalColumn, TextColumn, is_measured
 from synth.constraints import Constraint, Formula, Unique, check
 from synth.errors import SchemaError, nearest
-from synth.texts import require_plain
+from synth.texts import is_plain, require_plain
 from synth.validation import Frozen, sentence
 
 FORMAT = 1
@@ -59,10 +59,7 @@ class Schema(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if not self.columns:
-            raise ValueError("a schema needs at least one column")
-        if "" in self.columns:
-            raise ValueError("a column name is empty; name every column")
+        self._check_names()
         roles = [("target", self.target), ("entity", self.entity)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
@@ -86,6 +83,18 @@ class Schema(Frozen):
         self._check_keys()
         self._check_proposals()
         return self
+
+    def _check_names(self) -> None:
+        if not self.columns:
+            raise ValueError("a schema needs at least one column")
+        if "" in self.columns:
+            raise ValueError("a column name is empty; name every column")
+        for name in self.columns:
+            if not is_plain(name):
+                raise ValueError(
+                    f"a column name holds no NUL character and no half of a surrogate pair: column={name!r} does; "
+                    "rename it"
+                )
 
     def _check_keys(self) -> None:
         keys = [(place, key) for place, key in enumerate(self.constraints) if isinstance(key, Unique)]

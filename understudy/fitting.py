@@ -1,8 +1,9 @@
 """One fit outside a job: checked before a row is read, paid for before the first draw, saved whole."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -11,7 +12,8 @@ from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators.base import Generator, Model, PrivateGenerator
 from synth.generators.neural import NeuralGenerator
-from synth.output import check_new_folder, is_taken
+from synth.generators.registry import load_model
+from synth.output import Making, is_taken
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table.conforming import Outside
@@ -40,7 +42,7 @@ class SingleFit:
         schedule: all that the fit will draw; none: it promises nothing.
         fund: the total that pays for it; none: no ledger, or nothing to pay for.
         outside: what becomes of values outside the schema.
-        out: the model's folder.
+        made: the model's folder.
         place: where a network keeps its log and, without a guarantee, its checkpoint; none: nowhere.
     """
 
@@ -50,7 +52,7 @@ class SingleFit:
     schedule: Schedule | None
     fund: Fund | None
     outside: Outside
-    out: Path
+    made: Making
     place: Path | None = None
 
     @property
@@ -64,7 +66,7 @@ def plan_fit(
     chosen: Generator,
     table: RealTable,
     schema: Schema,
-    out: Path,
+    made: Making,
     *,
     outside: Outside,
     ledger: str | None,
@@ -76,7 +78,7 @@ def plan_fit(
         chosen: the specification.
         table: the real rows' place.
         schema: what is public about the table.
-        out: the model's folder; must be new.
+        made: the model's folder; where an earlier start of the same fit has made it, nothing is to be paid.
         outside: what becomes of values outside the schema.
         ledger: a path or URL; none: the environment's, if it names one.
         place: where a network is to keep its log and checkpoint.
@@ -84,7 +86,6 @@ def plan_fit(
     Raises:
         BadInput: the schema, the output or the ledger does not allow the fit, or nothing is trained that has a log.
     """
-    check_new_folder(out)
     if place is not None and not isinstance(chosen, NeuralGenerator):
         raise JobError(f"generator={chosen.name!r} trains no network and keeps no log; leave --training out")
     if table.stored:
@@ -96,9 +97,9 @@ def plan_fit(
     if isinstance(chosen, PrivateGenerator) and chosen.promises:
         fund = None if url is None else open_fund(url, schema)
         schedule = chosen.schedule(schema)
-    if fund is not None and schedule is not None:
+    if fund is not None and schedule is not None and made.told is None:
         fund.check({chosen.name: schedule.curve})
-    return SingleFit(chosen, table, schema, schedule, fund, outside, out, place)
+    return SingleFit(chosen, table, schema, schedule, fund, outside, made, place)
 
 
 def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
@@ -116,8 +117,25 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
         if fit.schedule is not None and fit.fund is not None:
             return _paid(fit, fit.schedule, fit.fund, real, seed, progress)
         model = _fit(fit, None if fit.schedule is None else Budget(fit.schedule), real, seed, progress)
-        model.save(fit.out)
+        model.save(fit.made.place)
+    fit.made.finish({"warnings": []})
     return model, ()
+
+
+def carried_out(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
+    """The saved model of an earlier start that was killed before it could tell; nothing is drawn or charged again.
+
+    Args:
+        fit: what was made.
+        told: what the earlier start knew.
+
+    Raises:
+        BadInput: the model or the ledger cannot be read.
+    """
+    model = load_model(fit.made.out)
+    if fit.fund is not None and model.statement is not None and model.statement.ledger is not None:
+        commit(fit.fund, model.statement)
+    return model, tuple(told["warnings"])
 
 
 def _paid(
@@ -132,11 +150,12 @@ def _paid(
     try:
         fund.ledger.use(request.token)
         model = _fit(fit, Budget(schedule, ledger=fund.ledger.note(request.token)), real, seed, progress)
-        model.save(fit.out)
+        model.save(fit.made.place)
+        fit.made.finish({"warnings": list(reservation.warnings)})
         assert model.statement is not None
         commit(fund, model.statement)
     except BaseException as error:
-        left = "the model is saved" if is_taken(fit.out) else "no model was left"
+        left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
         error.add_note(f"{left}, and what the ledger reserved for it stays spent")
         raise
     return model, reservation.warnings

@@ -11,7 +11,7 @@ from synth.generators.chunks import ROWS_A_FILE
 from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table
-from synth.table import conform, read_table, write_table
+from synth.table import check_names, conform, read_table, write_table
 from synth.table.conforming import Outside
 from synth.table.given import from_arrow
 from understudy.real_rows import StoredSplit, read_real
@@ -50,6 +50,9 @@ def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, P
         cut: says how.
         out: the folder.
 
+    Returns:
+        The two, in the folder.
+
     Raises:
         JobError: the rows would leave a database, or a stratified split is asked for where they are stored.
         TableError: the table cannot be read, does not fit, or is too small; nothing was left.
@@ -57,15 +60,16 @@ def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, P
     """
     if table.stored:
         return _part_stored(table, schema, cut, out)
+    train, holdout = (out / f"{side}{table.suffix}" for side in SIDES)
+    check_names(schema.kept, train)
     real = read_table(table.file, schema, outside=cut.outside)
     sides = split_table(
         real, schema, holdout_share=cut.holdout_share, seed=cut.seed, private=not cut.stratified
     )  # fmt: skip
-    suffix = ".parquet" if table.file.suffix == ".parquet" else ".csv"
     with whole_folder(out) as folder:
-        write_table(sides.train, folder / f"train{suffix}", schema)
-        write_table(sides.holdout, folder / f"holdout{suffix}", schema)
-    return out / f"train{suffix}", out / f"holdout{suffix}"
+        write_table(sides.train, folder / train.name, schema)
+        write_table(sides.holdout, folder / holdout.name, schema)
+    return train, holdout
 
 
 def _part_stored(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, Path]:

@@ -11,8 +11,10 @@ from evaluate.waiver import Waiver, lasting
 from synth.dp.schedule import Schedule
 from synth.errors import LedgerError
 from synth.generators.base import Generator
+from synth.generators.chunks import check_columns
 from synth.given_file import GivenFile
 from synth.schema import Schema
+from synth.table import check_names
 from understudy.cautions import Intent, Swept, cautions, of_publication
 from understudy.funds import Fund, open_fund
 from understudy.inputs import read_inputs
@@ -134,13 +136,8 @@ class Plan:
 
     @property
     def suffix(self) -> str:
-        """How synthetic tables are written: in the real table's format.
-
-        Beside a real table that stays where it is stored they are folders of Parquet parts, with no ending.
-        """
-        if self.table.stored:
-            return ""
-        return ".parquet" if self.table.file.suffix == ".parquet" else ".csv"
+        """How synthetic tables are written: in the real table's format."""
+        return self.table.suffix
 
     @property
     def title(self) -> str:
@@ -163,9 +160,11 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         MissingExtra: the table or a generator needs what is not installed.
     """
     asked, home = read_inputs(job_path), job_path.parent
-    check_free(out)
+    finished = check_free(out, restart=restart)
     job, schema, generators = asked.job, asked.schema, asked.generators
     table = _table(job, home)
+    check_written = check_columns if table.stored else check_names
+    check_written(schema.kept, out / f"synthetic{table.suffix}")
     check_sampled(job.evaluation.sample_rows, stored=table.stored)
     if table.stored:
         check_job(job, generators)
@@ -188,7 +187,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int 
         publication=publication,
         waivers=asked.waivers,
     )
-    if fund is not None:
+    if fund is not None and not finished:
         paid = frozenset() if restart else requested(out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
         fund.check({PUBLISHED if label == PUBLICATION else label: curve for label, curve in left.items()})

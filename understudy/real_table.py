@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from synth.errors import JobError, TableError
@@ -49,6 +49,20 @@ class RealTable:
     def is_database(self) -> bool:
         """Whether it is in a database, which its rows may not leave."""
         return "://" in self.address
+
+    @property
+    def suffix(self) -> str:
+        """How tables beside it are written: in its format, or as folders of Parquet parts, with no ending."""
+        from synth.table.reading import check_suffix
+
+        if self.stored:
+            return ""
+        return ".parquet" if check_suffix(self.file) == ".parquet" else ".csv"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What tells one table from another without reading it: of a database only its address, which may be shown."""
+        return {"table": self.shown} if self.is_database else file_state(Path(self.address))
 
     @property
     def file(self) -> Path:
@@ -98,6 +112,17 @@ def find_table(
             f'only a file is read into memory, and {shown!r} is a folder or a database; leave engine = "memory" out'
         )
     return RealTable(text, shown, stored=True, memory_mb=memory_mb or MEMORY_MB, threads=threads)
+
+
+def file_state(path: Path) -> dict[str, Any]:
+    """What tells a file, or a folder of files, from another without reading it: equal or not, whatever a clock says."""
+    if path.is_dir():
+        files = sorted((one.relative_to(path).as_posix(), one.stat()) for one in path.rglob("*") if one.is_file())
+        return {"path": str(path), "files": [[name, found.st_size, found.st_mtime_ns] for name, found in files]}
+    if not path.is_file():
+        return {"path": str(path)}
+    found = path.stat()
+    return {"path": str(path), "bytes": found.st_size, "modified_ns": found.st_mtime_ns}
 
 
 def is_address(text: str) -> bool:

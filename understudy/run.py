@@ -1,7 +1,7 @@
 """One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
@@ -58,13 +58,16 @@ class Outcome:
         return DONE if released is None else VERDICTS[released.verdict]
 
 
-def run(plan: Plan, console: Console, signer: Signer | None = None) -> Outcome:
+def run(
+    plan: Plan, console: Console, signer: Signer | None = None, tell: Callable[[Outcome], None] | None = None
+) -> Outcome:
     """Carry out a plan, from where an earlier start of the same run was cut short.
 
     Args:
         plan: what to do.
         console: is told.
         signer: signs the evidence; none: nobody does.
+        tell: says what the run came to. Until that is done, the same run finds its output its own.
 
     Raises:
         BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way; no output was
@@ -73,19 +76,43 @@ def run(plan: Plan, console: Console, signer: Signer | None = None) -> Outcome:
     """
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
-        began_at = work.began_at
-        with _real(plan, work, console) as real:
-            if not _whole(work).exists():
-                make_all(plan, work, real.sides, console)
-                _publish(plan, work, real.sides, console)
-                _join(plan, work, real, began_at)
-        evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
-        verdicts = stages.judge(plan, evaluation)
-        made = {label: candidates.made(work, label) for label in plan.points}
-        outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
-        with console.stage("report"):
-            _write(outcome, work.result, signer)
-        work.finish()
+        outcome = _again(plan, work, console) if work.is_finished else _carry_out(plan, work, console, signer)
+        if tell is not None:
+            tell(outcome)
+    return outcome
+
+
+def _again(plan: Plan, work: Work, console: Console) -> Outcome:
+    """The outcome of an output that an earlier start finished: nothing is drawn, paid for or written again.
+
+    Raises:
+        OtherWork: the output is of another table.
+    """
+    with console.stage("split"), stages.read(plan) as table:
+        sides = stages.split(plan, table)
+        work.claim(provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key))
+    console.note(f"the output is whole: an earlier start of this run was cut short once {str(plan.out)!r} was there")
+    evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
+    saved = plan.points if plan.unpaid else [label for label in plan.points if (plan.out / MODELS / label).is_dir()]
+    unsaved = dict.fromkeys(set(plan.points) - set(saved), "")
+    return Outcome(plan, evaluation, stages.judge(plan, evaluation), unsaved)
+
+
+def _carry_out(plan: Plan, work: Work, console: Console, signer: Signer | None) -> Outcome:
+    """All stages, and the output."""
+    began_at = work.began_at
+    with _real(plan, work, console) as real:
+        if not _whole(work).exists():
+            make_all(plan, work, real.sides, console)
+            _publish(plan, work, real.sides, console)
+            _join(plan, work, real, began_at)
+    evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
+    verdicts = stages.judge(plan, evaluation)
+    made = {label: candidates.made(work, label) for label in plan.points}
+    outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
+    with console.stage("report"):
+        _write(outcome, work.result, signer)
+    work.finish()
     return outcome
 
 

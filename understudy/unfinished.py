@@ -22,14 +22,24 @@ def requested(out: Path) -> frozenset[str]:
     return frozenset(path.stem for path in (work_folder(out) / RESERVATIONS).glob("[!.]*.json"))
 
 
-def check_free(out: Path) -> None:
-    """Refuse an output that is taken, before any work is done; what is left of the work that made it goes.
+def check_free(out: Path, *, restart: bool = False) -> bool:
+    """Refuse an output that is taken, before any work is done, but for one whose run was cut short before it told so.
+
+    Args:
+        out: of a run.
+        restart: whether the run is to begin anew, so that nothing may be there.
+
+    Returns:
+        Whether a run has finished the output, and nobody was told yet.
 
     Raises:
         OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
     """
+    if not restart and Work(work_folder(out), out).is_finished:
+        return True
     tidy(out)
     check_new_folder(out)
+    return False
 
 
 def tidy(out: Path) -> None:
@@ -47,6 +57,8 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
         out: the folder that it is to become.
         restart: remove what was left.
 
+    Where a run has finished the output and was cut short before anybody was told, its work is yielded as it is.
+
     Raises:
         OutputError: another run is at work on this output, or the output is taken; nothing was changed.
     """
@@ -54,18 +66,24 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
     with _alone(work):
         try:
             wait_for_workers(work.worker_locks, out)
-            check_free(out)
-            if restart:
-                work.clear()
-            _sweep(work.folder)
+            if not check_free(out, restart=restart):
+                if restart:
+                    work.clear()
+                _sweep(work.folder)
             yield work
-        except BaseException as error:
-            if not isinstance(error, OtherWork) and (note := _left(work)):
-                error.add_note(note)
+        except OtherWork:
             raise
-        finally:
-            if not work.is_worth_keeping:
-                shutil.rmtree(work.folder, ignore_errors=True)
+        except BaseException as error:
+            if note := _left(work):
+                error.add_note(note)
+            _forget(work)
+            raise
+        _forget(work)
+
+
+def _forget(work: Work) -> None:
+    if not work.is_worth_keeping:
+        work.forget()
 
 
 @contextmanager

@@ -92,6 +92,13 @@ class Work:
         """
         known = self._read(NAMES, {})
         other = [what for what in names if what in known and known[what] != names[what]]
+        if other and self.is_finished:
+            raise OtherWork(
+                f"an output folder must be new: {str(self.out)!r} exists, and is of another "
+                f"{' and another '.join(other)}; name another or remove it"
+            )
+        if self.is_finished:
+            return
         if other and self.is_worth_keeping:
             raise OtherWork(
                 f"unfinished work stands in the way of --out {str(self.out)!r}, and it is of another "
@@ -232,7 +239,7 @@ class Work:
             self._write("warnings.json", list(dict.fromkeys((*self.warnings, *sentences))))
 
     def finish(self) -> None:
-        """Turn the result into the output.
+        """Turn the result into the output; whose it is stays known until `forget`.
 
         Raises:
             OutputError: something has taken the output's name meanwhile; the work was left as it is.
@@ -243,7 +250,15 @@ class Work:
         shutil.rmtree(self.folder / JOURNALS)
         self.result.replace(self.out)
         sync(self.out.absolute().parent)
-        shutil.rmtree(self.folder)
+
+    def forget(self) -> None:
+        """Remove the folder and all that is in it: whose output was finished last of all, whose work is left first."""
+        if not self.is_finished:
+            (self.folder / NAMES).unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.name != NAMES:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _journal(self, label: str) -> Path:
         return self.folder / JOURNALS / f"{label}.journal"

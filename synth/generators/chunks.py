@@ -9,13 +9,13 @@ import hashlib
 import importlib.metadata
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synth.errors import BadInput, JobError, ModelError, OutputError
+from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
 from synth.generators.assembling import rows_wanted
 from synth.generators.base import Model
 from synth.generators.lawful import REJECTED
@@ -59,6 +59,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     rows_a_file: int = ROWS_A_FILE,
     force: bool = False,
     progress: Progress = quiet,
+    tell: Callable[[Written], None] = lambda _written: None,
 ) -> Written:
     """Write a synthetic table as a folder of Parquet files, which appears when it is whole.
 
@@ -73,9 +74,11 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
         rows_a_file: how many rows a file holds at most; they are spread evenly over as many files as that takes.
         force: whether such a folder, or the unfinished table of another call, may be replaced.
         progress: told what is being done.
+        tell: says what was written. Until that is done, the same call finds a folder that is there its own.
 
     Raises:
         JobError: the model cannot give such rows, or so few a file; nothing was left.
+        TableError: a folder of files with these columns could not be read back; nothing was left.
         ModelError: next to no row keeps the constraints; nothing was left.
         SchemaError: there are too few identifiers or personal values that do not repeat; nothing was left.
         OutputError: the place is taken, or cannot be written; what was written of the table is kept.
@@ -83,6 +86,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     wanted = rows_wanted(n_rows, model.default_rows)
     if rows_a_file < 1:
         raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
+    check_columns(model.schema.kept, folder)
     check_names(model.schema, getattr(model, "entity_shares", None), wanted)
     n_files = -(-wanted // rows_a_file)
     with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
@@ -95,20 +99,51 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
             "seed": seed,
         }
         call = rows.claim(asked, force=force)
+        if rows.is_finished:  # by a process that was killed before it could tell
+            return _told_of(rows, folder, wanted, call, tell)
         done = rows.done
         for index in range(len(done), n_files):
             first, last = (wanted * place // n_files for place in (index, index + 1))
             part = Part(call["seed"], last - first, wanted, SeenOnDisk(rows.seen, index))
 
-            def tell(label: str, share: float | None, index: int = index) -> None:
+            def under_way(label: str, share: float | None, index: int = index) -> None:
                 progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
 
-            done.append(_write(model, rows.file(index), part, _child(call["seed"], index), given, tell))
+            done.append(_write(model, rows.file(index), part, _child(call["seed"], index), given, under_way))
             rows.note(call, done)
             _check_room(rows.file(index), n_files - len(done))
         rows.finish(force=force)
-    n_rejected = None if None in done else sum(n for n in done if n is not None)
-    return Written(folder, wanted, n_files, call["seed"], n_rejected)
+        return _told_of(rows, folder, wanted, call, tell)
+
+
+def _told_of(
+    rows: UnfinishedRows, folder: Path, n_rows: int, call: Mapping[str, Any], tell: Callable[[Written], None]
+) -> Written:
+    """What was written, once it was told."""
+    rejected = rows.rejected
+    n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
+    written = Written(folder, n_rows, len(rejected), call["seed"], n_rejected)
+    tell(written)
+    return written
+
+
+def check_columns(names: Sequence[str], folder: Path) -> None:
+    """Refuse columns that a folder of files, which is read where it is stored, cannot have.
+
+    Args:
+        names: of the columns.
+        folder: that is to be written.
+
+    Raises:
+        TableError: there is one; nothing was drawn.
+    """
+    from synth.stored.headers import trouble_with
+
+    if (trouble := trouble_with(names)) is not None:
+        raise TableError(
+            f"a folder of files is read where it is stored, and {str(folder)!r} could not be: {trouble}, or write one "
+            "file with a suffix"
+        )
 
 
 def _write(

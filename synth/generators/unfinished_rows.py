@@ -9,7 +9,6 @@
         seen/           hashes of what may not repeat
 """
 
-import hashlib
 import json
 import os
 import secrets
@@ -24,11 +23,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
-from synth.output import check_new_folder, is_taken, sync, whole_file
+from synth.output import check_new_folder, hidden_beside, is_taken, sync, whole_file
 
 _STATE, _TABLE, _SEEN, _OLDER = "state.json", "table", "seen", "older"
-_SHOWN_CHARACTERS = 40
-"""Of the output's name in the hidden folder's."""
 _SHOWN = ("rows", "rows_a_file", "seed")
 """What is told of another call by its value, too."""
 
@@ -60,6 +57,16 @@ class UnfinishedRows:
         known = enumerate(self._state().get("done", []))
         return [rejected for _, rejected in takewhile(lambda found: self.file(found[0]).exists(), known)]
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the files have become the output, and nobody was told yet."""
+        return is_taken(self.out) and (self.hidden / _STATE).exists() and not (self.hidden / _TABLE).exists()
+
+    @property
+    def rejected(self) -> list[int | None]:
+        """For each file that was ever whole, in order, the rows that were rejected on the way."""
+        return list(self._state().get("done", []))
+
     def file(self, index: int) -> Path:
         """Where a file of the table is written."""
         return self.hidden / _TABLE / f"part-{index:05d}.parquet"
@@ -81,6 +88,14 @@ class UnfinishedRows:
         n_done = len(self.done)
         asked = {**call, "seed": call["seed"] if call["seed"] is not None or not known else known["seed"]}
         other = [name for name in asked if known and known.get(name) != asked[name]]
+        if self.is_finished and not other:
+            return asked
+        if self.is_finished and not force:
+            others = " and another ".join(other)
+            raise OtherRows(
+                f"an output folder must be new: {str(self.out)!r} exists, and is of another {others}; name another or "
+                "remove it"
+            )
         if other and n_done and not force:
             told = [f"{name} ({name}={known.get(name)})" if name in _SHOWN else name for name in other]
             raise OtherRows(
@@ -114,7 +129,12 @@ class UnfinishedRows:
         sync(self.hidden.parent)
 
     def discard(self) -> None:
-        """Remove the folder and all that is in it."""
+        """Remove the folder: what tells of finished rows last of all, of unfinished ones first."""
+        if not self.is_finished:
+            (self.hidden / _STATE).unlink(missing_ok=True)
+        for path in self.hidden.iterdir() if self.hidden.is_dir() else ():
+            if path.name != _STATE:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         shutil.rmtree(self.hidden, ignore_errors=True)
 
     def _state(self) -> dict[str, Any]:
@@ -158,36 +178,29 @@ def unfinished_rows(out: Path, *, force: bool) -> Iterator[UnfinishedRows]:
     Raises:
         OutputError: the output is taken, or cannot be made, or another process is at work on it; nothing was changed.
     """
-    rows = UnfinishedRows(_hidden(out.absolute()), out)
+    rows = UnfinishedRows(hidden_beside(out, ".parts"), out)
     lock = FileLock(rows.hidden / "lock")
     try:
         _take(rows, lock, force=force)
     except OSError as error:
         raise unwritable(out, error) from None
+    keep = False
     try:
         yield rows
+    except OtherRows:
+        keep = True
+        raise
     finally:
-        if not rows.done:  # none was written, or all of them are the output now
+        if not keep and not rows.done:  # none was written, or all of them are the output now
             rows.discard()
         lock.release()
 
 
-def _hidden(out: Path) -> Path:
-    """The hidden folder beside an output, whose name is no longer than a file system allows."""
-    name = out.name
-    if len(name) > _SHOWN_CHARACTERS:
-        digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
-        name = f"{name[:_SHOWN_CHARACTERS]}.{digest}"
-    return out.parent / f".{name}.parts"
-
-
 def _take(rows: UnfinishedRows, lock: FileLock, *, force: bool) -> None:
     """Check the place of the output and hold the hidden folder."""
-    if is_taken(rows.out) and (rows.hidden / _STATE).exists() and not (rows.hidden / _TABLE).exists():
-        rows.discard()  # all that a process that was killed had left to do
     if force and is_taken(rows.out):
         check_parts_alone(rows.out)
-    else:
+    elif not rows.is_finished:
         check_new_folder(rows.out)
     rows.hidden.mkdir(mode=0o700, exist_ok=True)
     try:

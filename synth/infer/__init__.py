@@ -37,8 +37,8 @@ def infer_schema(
         constraints: whether to propose those that all rows keep, too, each with what speaks for it.
 
     Raises:
-        TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name; nothing
-            was proposed.
+        TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name, or the
+            target does not vary; nothing was proposed.
         SchemaError: the target or the entity is not a column that can be one; nothing was proposed.
 
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
@@ -49,6 +49,8 @@ def infer_schema(
     if len(frame) == 0:
         raise TableError("a table without rows says nothing of its columns; give it at least one")
     facts = _all_facts(frame, target, entity)
+    if target in facts and facts[target].n_distinct < 2:
+        raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
     columns = settle_locales({name: propose(about) for name, about in facts.items()})
     if entity is None:
         entity = _entity(columns, facts)

@@ -11,6 +11,7 @@ from synth.errors import TableError
 from synth.infer import numbers, personal, times
 from synth.infer.facts import Facts
 from synth.infer.identifiers import template_of
+from synth.table.given import EXACT_FLOAT
 from synth.texts import is_plain
 
 FEW = 20
@@ -26,10 +27,10 @@ def propose(about: Facts) -> Column:
     Raises:
         TableError: it mixes types, holds infinite values, or has categories that no schema can list.
     """
-    if about.n_present == 0:
-        return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
     if about.role == "entity":
         return _entity(about)
+    if about.n_present == 0:
+        return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
     found = personal.propose(about, few=_few(about)) if about.role is None else None
     if found is not None:
         return found
@@ -123,17 +124,27 @@ def _entity(about: Facts) -> Column:
         raise TableError(
             f"every row needs an entity: entity={about.name!r} has missing values; fill them or choose another"
         )
-    values: Any = about.present
-    if about.from_text and about.given.form == "text":
-        values = numbers.of_texts(values, about.name)
-        values = about.present if values is None else values
-    if values.dtype.kind == "f" and np.all(np.isfinite(values)) and np.all(values == np.rint(values)):
-        values = values.astype(np.int64)
-    if values.dtype.kind == "i":
+    values = _whole(about)
+    if values is not None:
         return IdentifierColumn(
             bounds=numbers.with_room(about, (int(values.min()), int(values.max()))), **about.common("int64")
         )
     if about.given.form != "text":
-        raise TableError(f"an entity must be text or whole numbers: entity={about.name!r} is neither; choose another")
-    template = template_of(values) or "#" * max(9, len(str(len(about.codes))) + 3)
+        raise TableError(
+            f"an entity must be text or whole numbers: entity={about.name!r} is neither, or held as floats that do not "
+            "tell such large ones apart; choose another, or convert it"
+        )
+    template = template_of(about.present) or "#" * max(9, len(str(len(about.codes))) + 3)
     return IdentifierColumn(template=template, **about.common("object"))
+
+
+def _whole(about: Facts) -> np.ndarray | None:
+    """A column's values as int64 where all are whole numbers that are told apart as they are held; else none."""
+    values: Any = about.present
+    if about.from_text and about.given.form == "text":
+        values = numbers.of_texts(values, about.name)
+    if values is None or values.dtype.kind not in "if":
+        return None
+    if values.dtype.kind == "f" and not (np.all(values == np.rint(values)) and np.abs(values).max() <= EXACT_FLOAT):
+        return None
+    return values.astype(np.int64)  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ import numpy as np
 from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.errors import TableError
 from synth.infer.facts import Facts
+from synth.table.given import EXACT_FLOAT
 from synth.table.numeric import INFINITY, rounded
 
 MAX_DECIMALS = 12
@@ -107,8 +108,9 @@ def with_room(about: Facts, bounds: tuple[int, int]) -> tuple[int, int]:
     """Bounds of identifiers, wide enough to draw ten times as many anew where the dtype has room for them."""
     low, high = bounds
     wide = max(high, low + 10 ** len(str(10 * len(about.codes))))
-    narrow = about.dtype is not None and "64" not in about.dtype
-    return bounds if narrow or wide > INT64[1] else (low, wide)
+    dtype = about.dtype or "int64"
+    greatest = EXACT_FLOAT if dtype.lower().startswith("float") else INT64[1]
+    return bounds if "64" not in dtype or wide > greatest else (low, wide)
 
 
 def _numbers_rows(about: Facts, bounds: tuple[int, int]) -> bool:

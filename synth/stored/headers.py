@@ -1,14 +1,14 @@
 """The columns that files of one table have, by their heads alone: DuckDB looks at those of the first file only."""
 
-import codecs
-import gzip
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 
 from synth.errors import TableError
 from synth.stored.address import Address
+from synth.table.conforming import names_at_fault
 from synth.table.header import read_header
 
 RESERVED = "understudy_"
@@ -25,27 +25,32 @@ def names_of(address: Address) -> tuple[str, ...]:
     """
     first, *others = address.files
     names = read_header(first)
+    for violation in names_at_fault(pd.DataFrame([], columns=pd.Index(names, dtype=object))):
+        raise TableError(f"{violation} (path={str(first)!r})")
     if first.suffix.lower() == ".parquet":
-        _refuse_unlike(address)
-    elif any(map(_begins_blank, address.files)):
-        raise TableError(
-            f"the table at {address.shown!r} cannot be read where it is stored: the first line of a CSV file is its "
-            "header, and here a blank one is; remove it"
-        )
+        _refuse_unlike(address, names)
     elif any(read_header(other) != names for other in others):
         raise TableError(
             f"the table at {address.shown!r} cannot be read where it is stored: the files do not have the same "
             "header; export them anew, all with the same columns in the same order"
         )
-    refuse_reserved(names, address.shown)
-    alike = {name.casefold(): name for name in reversed(names)}
-    twice = next((name for name in names if alike[name.casefold()] != name or names.count(name) > 1), None)
-    if twice is not None:
-        raise TableError(
-            f"the table at {address.shown!r} cannot be read where it is stored: column={twice!r} has the name of "
-            "another but for its case, which DuckDB does not tell apart; rename one"
-        )
+    if (trouble := trouble_with(names)) is not None:
+        raise _unreadable(address.shown, trouble)
     return names
+
+
+def trouble_with(names: Sequence[str]) -> str | None:
+    """The first name that cannot be read from files where they are, as a rule and its remedy; none where all can.
+
+    >>> trouble_with(["age", "job"])
+    >>> trouble_with(["age", "Age"])[:43]
+    "column='Age' has the name of another but fo"
+    """
+    alike = {name.casefold(): name for name in reversed(names)}
+    twice = next((name for name in names if alike[name.casefold()] != name), None)
+    if twice is None:
+        return _reserved(names)
+    return f"column={twice!r} has the name of another but for its case, which DuckDB does not tell apart; rename one"
 
 
 def refuse_reserved(names: Iterable[str], shown: str) -> None:
@@ -54,16 +59,25 @@ def refuse_reserved(names: Iterable[str], shown: str) -> None:
     Raises:
         TableError: there is one; nothing was read.
     """
-    for name in names:
-        if name.casefold().startswith(RESERVED):
-            raise TableError(
-                f"the table at {shown!r} cannot be read where it is stored: the names of its columns do not "
-                f"begin with {RESERVED!r}, which are given to columns while it is read: column={name!r}; rename it, "
-                "in a database by a view"
-            )
+    if (trouble := _reserved(names)) is not None:
+        raise _unreadable(shown, trouble)
 
 
-def _refuse_unlike(address: Address) -> None:
+def _reserved(names: Iterable[str]) -> str | None:
+    name = next((name for name in names if name.casefold().startswith(RESERVED)), None)
+    if name is None:
+        return None
+    return (
+        f"the names of its columns do not begin with {RESERVED!r}, which are given to columns while it is read: "
+        f"column={name!r}; rename it, in a database by a view"
+    )
+
+
+def _unreadable(shown: str, trouble: str) -> TableError:
+    return TableError(f"the table at {shown!r} cannot be read where it is stored: {trouble}")
+
+
+def _refuse_unlike(address: Address, names: Sequence[str]) -> None:
     """Refuse Parquet files with other columns, or columns of other types, than the first: they would be cast, or cut.
 
     Raises:
@@ -71,10 +85,12 @@ def _refuse_unlike(address: Address) -> None:
     """
     first: Mapping[str, tuple[str, int]] | None = None
     for path in address.files:
-        read_header(path)  # which says what is wrong with a file
+        others = read_header(path)  # which says what is wrong with a file
         kinds = _kinds(path)
         first = kinds if first is None else first
         name = next((name for name in [*first, *kinds] if first.get(name) != kinds.get(name)), None)
+        if name is None:  # row numbers of pandas in one file, and a column of that name in the other
+            name = next((name for name in [*names, *others] if (name in names) != (name in others)), None)
         if name is not None:
             raise TableError(
                 f"the table at {address.shown!r} cannot be read where it is stored: its files have not the same "
@@ -98,10 +114,3 @@ def _kind(held: str, meant: str) -> str:
     if meant.startswith("Decimal"):
         return meant
     return f"{held} {_PLAIN.get(meant, meant.partition(', is_from_converted_type')[0])}"
-
-
-def _begins_blank(path: Path) -> bool:
-    """Whether the header of a CSV file is not in its first line, where DuckDB looks for it."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rb") as stream:
-        return stream.read(4).removeprefix(codecs.BOM_UTF8).startswith((b"\n", b"\r"))

@@ -19,7 +19,6 @@ from synth.stored.headers import names_of, refuse_reserved
 from synth.stored.patience import patient
 from synth.stored.place import Place
 from synth.stored.table import StoredTable
-from synth.table.reading import is_index
 
 LONGEST_LINE = 16 << 20
 """Bytes of a line of a CSV file at most."""
@@ -128,25 +127,20 @@ def _of_files(connection: Any, address: Address) -> StoredTable:
         # In a file of one column a blank line is no row, and two quotes are one; else blank lines are passed over.
         rows = connection.read_csv(files, table_name=ROWS, columns=texts, allow_quoted_nulls=len(texts) > 1, **options)
         return StoredTable(place, rows if len(texts) > 1 else rows.filter(rows[rows.columns[0]].notnull()))
-    names_of(address)
+    names = names_of(address)
     options = {"table_name": ROWS, "filename": FILE, "hive_partitioning": False}
     # DEVIATES: a time in milliseconds beyond 290,000 years ends the query, where dp.md would have it missing: DuckDB
     # turns milliseconds into microseconds as it reads a file, and reads them in no other way.
     named = connection.read_parquet(files, **options)
     if any(name.lower() == NUMBER for name in named.columns):
         # DuckDB numbers rows in a column of this name only, and it is taken: rows have no slot.
-        return StoredTable(place, _without_index(named.drop(FILE)))
+        return StoredTable(place, named.select(*names))
     named = connection.read_parquet(files, **options, file_row_number=True)
     number = named[NUMBER].cast("string")
     folder = len(home.rstrip("/")) + 1
     # A row's slot: its number in its file, with the file's name in the folder where there are several.
     slot = number if len(files) == 1 else named[FILE].substr(folder) + ":" + number
-    return StoredTable(place, _without_index(named.mutate(**{SLOT: slot}).drop(NUMBER, FILE)), SLOT)
-
-
-def _without_index(rows: ir.Table) -> ir.Table:
-    """Without the row numbers that pandas stores beside a table, as in memory."""
-    return rows.drop(*filter(is_index, rows.columns))
+    return StoredTable(place, named.select(*names, **{SLOT: slot}), SLOT)
 
 
 def _within_decimals(rows: ir.Table) -> ir.Table:

@@ -3,6 +3,6 @@
 from synth.table.conforming import Violation, conform, faulty_rows, violations
 from synth.table.presenting import present
 from synth.table.reading import read_table
-from synth.table.writing import write_table
+from synth.table.writing import check_names, write_table
 
-__all__ = ["Violation", "conform", "faulty_rows", "present", "read_table", "violations", "write_table"]
+__all__ = ["Violation", "check_names", "conform", "faulty_rows", "present", "read_table", "violations", "write_table"]

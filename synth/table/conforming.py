@@ -218,6 +218,9 @@ def names_at_fault(frame: Any) -> Iterator[Violation]:
         yield Violation(None, f"has two columns of name={name!r}", "give every column a name of its own")
     if "" in frame.columns:
         yield Violation(None, "has a column with an empty name", "give every column a name of its own")
+    for name in frame.columns:
+        if not is_plain(name):
+            yield Violation(None, f"has a NUL character or half a surrogate pair in column={name!r}", "rename it")
 
 
 def _of_table(columns: dict[str, _Checked], n_rows: int, schema: Schema) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table.conforming import readable
-from synth.table.reading import check_place, header_names, is_index, no_header, no_table, not_utf8
+from synth.table.reading import check_place, header_names, index_names, no_header, no_table, not_utf8
 
 _BOM = "\ufeff"
 
@@ -60,7 +60,7 @@ def _lines(stream: Iterable[str]) -> Iterator[str]:
     first = True
     for line in stream:
         text = line.encode("latin-1").decode("utf-8")
-        yield text.removeprefix(_BOM) if first else text
+        yield text.lstrip(_BOM) if first else text
         first = False
 
 
@@ -69,9 +69,10 @@ def _of_parquet(path: Path) -> tuple[str, ...]:
     import pyarrow.parquet
 
     try:
-        names = pa.parquet.read_schema(path).names
+        kinds = pa.parquet.read_schema(path)
     except pa.ArrowException:
         raise TableError(
             f"a Parquet file must be whole: path={str(path)!r} is cut short or of another format; copy it again"
         ) from None
-    return tuple(name for name in names if not is_index(name))
+    index = index_names(kinds.metadata)
+    return tuple(name for name in kinds.names if name not in index)

@@ -4,8 +4,10 @@ import codecs
 import csv
 import gzip
 import io
+import json
+import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,10 @@ _MARKS = {
     b"SQLite format 3": "SQLite",
 }  # fmt: skip
 """What other files than CSV begin with."""
+OTHER_SEPARATOR = re.compile("[;\t|]")
+"""In a header of one field, the mark of a file whose fields are separated by something else than commas."""
+_NUMBERED = re.compile("__index_level_[0-9]+__")
+_ONE_QUOTED = re.compile('"([^"]|"")*"')
 
 
 def read_table(
@@ -93,8 +99,9 @@ def _csv(path: Path, suffix: str, limits: Limits) -> pd.DataFrame:
     place = f"path={str(path)!r}"
     _refuse_other(content, suffix, place)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
-        raise TableError(f"a CSV file must be UTF-8 text: {place} holds NUL bytes; save it as UTF-8")
-    content = content.removeprefix(codecs.BOM_UTF8)
+        raise _holds_nul(place)
+    while content.startswith(codecs.BOM_UTF8):
+        content = content.removeprefix(codecs.BOM_UTF8)
     if not content.endswith((b"\n", b"\r")):
         content += b"\n"
     if not content.strip():
@@ -105,8 +112,6 @@ def _csv(path: Path, suffix: str, limits: Limits) -> pd.DataFrame:
     limits.refuse_over("rows", table.num_rows - 1, place)
     names = [table.column(i)[0].as_py() or "" for i in range(table.num_columns)]
     _refuse_line_breaks(names, place)
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise TableError(f"a CSV file separates fields by commas: {place} has one column only; convert its separators")
     columns = [from_arrow(table.column(i).slice(1)) for i in range(table.num_columns)]
     frame = pd.DataFrame(dict(enumerate(columns)))
     frame.columns = pd.Index(names, dtype=object)
@@ -149,23 +154,31 @@ def _header(content: bytes, place: str) -> list[str]:
 
 
 def header_names(lines: Iterable[str], place: str) -> list[str]:
-    """The fields of the first line that is not empty; a quote left open in it would make names of rows.
+    """The fields of the first line; were it blank, or a quote left open in it, names would be made of rows.
 
     Args:
         lines: of the file, each with its end; those after the header are not asked for.
         place: of the file, for messages.
 
     Raises:
-        TableError: a quote is not closed within the line; nothing of it is told.
-        StopIteration: every line is empty.
+        TableError: the line is blank, holds no field's end but the line's, or leaves a quote open; nothing is told of
+            it.
+        StopIteration: there is no line.
         csv.Error: the line is none of fields.
     """
-    for line in lines:
-        names = next(csv.reader([line if line.endswith(("\n", "\r")) else f"{line}\n"]))
-        if names:
-            _refuse_line_breaks(names, place)
-            return names
-    raise StopIteration
+    line = next(iter(lines))
+    if "\0" in line:
+        raise _holds_nul(place)
+    names = next(csv.reader([line if line.endswith(("\n", "\r")) else f"{line}\n"]))
+    if not names:
+        raise TableError(
+            f"the first line of a CSV file is its header: {place} begins with a blank one; remove it, or write the "
+            "names of the columns there"
+        )
+    _refuse_line_breaks(names, place)
+    if len(names) == 1 and OTHER_SEPARATOR.search(line) and not _ONE_QUOTED.fullmatch(line.rstrip("\r\n")):
+        raise TableError(f"a CSV file separates fields by commas: {place} has one column only; convert its separators")
+    return names
 
 
 def _refuse_line_breaks(names: Iterable[str], place: str) -> None:
@@ -174,6 +187,10 @@ def _refuse_line_breaks(names: Iterable[str], place: str) -> None:
             f"every quote in the header of a CSV file must be closed in its line: {place} has one that is not; close "
             "it, and take line breaks out of the names of columns"
         )
+
+
+def _holds_nul(place: str) -> TableError:
+    return TableError(f"a CSV file must be UTF-8 text: {place} holds NUL bytes; save it as UTF-8")
 
 
 def no_table(path: Path) -> TableError:
@@ -238,13 +255,24 @@ def _parquet(path: Path, limits: Limits) -> pd.DataFrame:
     with opened(path, limits) as file:
         content = content_of(file, limits, place)
     table = arrow_table(content, limits, place)
-    kept = [i for i, name in enumerate(table.schema.names) if not is_index(name)]
+    index = index_names(table.schema.metadata)
+    kept = [i for i, name in enumerate(table.schema.names) if name not in index]
     columns = {i: from_arrow(table.column(i)) for i in kept}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows))
     frame.columns = pd.Index([table.schema.names[i] for i in kept], dtype=object)
     return frame
 
 
-def is_index(name: str) -> bool:
-    """Whether a column is nothing but the row numbers that pandas stores beside a table."""
-    return name.startswith("__index_level_") and name.endswith("__")
+def index_names(metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
+    """The columns of a Parquet file that are nothing but the row numbers that pandas stored beside a table.
+
+    The file says so itself: a column of such a name that pandas did not number is a column like any other.
+
+    Args:
+        metadata: of the file's schema.
+    """
+    try:
+        named = json.loads((metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return frozenset(name for name in named if isinstance(name, str) and _NUMBERED.fullmatch(name))
+    except (ValueError, KeyError, TypeError, RecursionError):  # somebody's own, of which nothing follows
+        return frozenset()

@@ -1,5 +1,6 @@
 """Tables written to files, whole or not at all."""
 
+import csv
 import gzip
 import re
 from collections.abc import Sequence
@@ -15,9 +16,11 @@ from synth.schema import Schema
 from synth.table.conforming import readable
 from synth.table.kinds import holds_whole_numbers
 from synth.table.presenting import shown_column, texts
-from synth.table.reading import check_suffix
+from synth.table.reading import OTHER_SEPARATOR, check_suffix
 
 _QUOTED = re.compile('[",\r\n\ufeff]')
+_SHOWN = 60
+"""Characters of a column's name in a message."""
 
 
 def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
@@ -34,11 +37,34 @@ def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
     """
     path = Path(path)
     suffix = check_suffix(path)
+    check_names(schema.kept, path)
     rows = readable(frame, schema)
     try:
         _write(rows, path, suffix, schema)
     except UnicodeEncodeError:
         raise TableError("a text holds characters that UTF-8 cannot express; replace its lone surrogates") from None
+
+
+def check_names(names: Sequence[str], path: Path) -> None:
+    """Refuse a file whose header could not be read back, before there are any rows to write.
+
+    Args:
+        names: of the columns.
+        path: of the file; its suffix says how names are written.
+
+    Raises:
+        TableError: a name cannot stand in the header of a CSV file; nothing was written.
+    """
+    if check_suffix(path) == ".parquet":
+        return
+    longest = csv.field_size_limit()
+    for name in names:
+        if "\n" in name or "\r" in name or len(name) > longest:
+            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+            raise TableError(
+                f"the name of a column of a CSV file holds no line break and at most {longest:,} characters: "
+                f"column={shown!r}; rename it, or write a .parquet file"
+            )
 
 
 def _write(rows: pd.DataFrame, path: Path, suffix: str, schema: Schema) -> None:
@@ -60,6 +86,8 @@ def _gzipped(raw: Any) -> gzip.GzipFile:
 def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:
     missing = schema.missing_values[0] if schema.missing_values else ""
     names = [_quoted(name) for name in schema.kept]
+    if len(names) == 1 and OTHER_SEPARATOR.search(names[0]) and names[0] == schema.kept[0]:
+        names = [f'"{names[0]}"']  # else it would be taken for a header of several names
     columns = [_fields(texts(rows[name], schema.columns[name]), missing) for name in schema.kept]
     if len(columns) == 1:  # an empty line would be no row
         columns = [[field or '""' for field in columns[0]]]
@@ -96,6 +124,8 @@ def _array(series: pd.Series, name: str, column: Column) -> Any:
     if isinstance(column, DateColumn) and (column.dtype or "object") in ("object", "category"):
         return pa.array(series.to_numpy().astype("datetime64[D]"), type=pa.date32())
     shown = series if column.dtype in (None, "object") else shown_column(series, name, column)
+    if isinstance(shown.dtype, pd.SparseDtype):  # which Arrow does not know
+        shown = shown.astype(shown.dtype.subtype)
     return pa.array(shown, type=_arrow_type(shown, column), from_pandas=True)
 
 

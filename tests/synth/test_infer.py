@@ -3,6 +3,7 @@
 import datetime as dt
 import time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from synth.columns import CategoricalColumn, Column, IdentifierColumn, RealColumn, TextColumn
 from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
-from synth.table import conform, present, read_table, violations
+from synth.table import conform, present, read_table, violations, write_table
 
 N = 400
 RNG = np.random.default_rng(5)
@@ -171,6 +172,49 @@ def test_any_column_of_texts_or_whole_numbers_can_be_the_entity() -> None:
         infer_schema(frame.assign(who=GROUPS + 0.5), entity="who")
     with pytest.raises(TableError, match="missing values"):
         infer_schema(frame.assign(who=pd.Series(names).where(GROUPS > 5)), entity="who")
+
+
+ODD: dict[str, tuple[pd.Series, str]] = {
+    "floats": (pd.Series([1.0, 2.0, 3.0] * 8), "bounds"),
+    "short floats": (pd.Series([1.0, 2.0, 3.0] * 8, dtype="float32"), "bounds"),
+    "floats with one missing": (pd.Series([1.0, np.nan, 3.0] * 8), "missing values"),
+    "fractions": (pd.Series([1.5, 2.0, 3.0] * 8), "neither"),
+    "floats that are hardly told apart": (pd.Series([2.0**53 + 2, 2.0, 3.0] * 8), "neither"),
+    "floats beyond 64 bits": (pd.Series([2.0**63, 1e300, 3.0] * 8), "neither"),
+    "infinite floats": (pd.Series([np.inf, 2.0, 3.0] * 8), "neither"),
+    "whole numbers of 64 bits": (pd.Series([-(2**63), 2**63 - 1, 3] * 8), "bounds"),
+    "texts of floats": (_texts(["1.0", "2.0", "3.0"] * 8)["x"], "bounds"),
+    "texts of fractions": (_texts(["1.5", "2.0", "3.0"] * 8)["x"], "template"),
+    "texts of large numbers": (_texts(["1e+300", "9" * 400, "2"] * 8)["x"], "template"),
+    "truths": (pd.Series([True, False] * 12), "neither"),
+    "days": (pd.Series([dt.date(2020, 1, 1), dt.date(2020, 1, 2)] * 12), "neither"),
+    "times": (pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"] * 12)), "neither"),
+    "decimals": (pd.Series([Decimal(1), Decimal(2)] * 12), "neither"),
+    "nothing": (pd.Series([None] * 24, dtype=object), "missing values"),
+    "empty texts": (_texts([""] * 24)["x"], "missing values"),
+    "one value": (pd.Series([7] * 24), "bounds"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_any_column_is_proposed_as_entity_or_target_or_refused_in_a_sentence(case: str, tmp_path: Path) -> None:
+    series, outcome = ODD[case]
+    frame = pd.DataFrame({"x": series, "y": [f"{i % 5}" for i in range(24)]})
+    if outcome in ("bounds", "template"):
+        schema = infer_schema(frame, entity="x")
+        assert getattr(schema.columns["x"], outcome) is not None
+        assert violations(frame, schema) == []
+        for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+            write_table(frame, path, schema)
+            pd.testing.assert_frame_equal(read_table(path, schema), conform(frame, schema))
+    else:
+        with pytest.raises(TableError, match=outcome):
+            infer_schema(frame, entity="x")
+    if series.nunique() < 2:
+        with pytest.raises(TableError, match="is the target and has one value at most"):
+            infer_schema(frame, target="x")
+    elif "infinite" not in case:
+        assert violations(frame, infer_schema(frame, target="x")) == []
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """Outputs are whole or absent."""
 
+import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from synth.errors import OutputError
-from synth.output import whole_file, whole_folder
+from synth.output import Making, making, whole_file, whole_folder
 
 
 def test_a_block_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -60,3 +63,75 @@ def test_a_place_that_does_not_exist_or_is_closed_is_refused(tmp_path: Path) -> 
         pytest.skip("this user may write everywhere")
     with pytest.raises(OutputError, match="cannot be written"), whole_folder(closed / "out"):
         pass
+
+
+CALL = {"command": "fit", "seed": 1}
+
+
+def killed_at(moment: int, out: Path, *, is_file: bool) -> bool:
+    """A process that makes an output and dies at a touch of the disk; whether it told of it before."""
+    told_read, told_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        numbers = itertools.count()
+
+        def dying(call: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*arguments: Any, **options: Any) -> Any:
+                if next(numbers) == moment:
+                    os._exit(9)
+                return call(*arguments, **options)
+
+            return called
+
+        for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir"):
+            setattr(os, name, dying(getattr(os, name)))
+        with making(out, CALL, is_file=is_file) as made:
+            if made.told is None:
+                make(made, is_file=is_file)
+            os.write(told_write, b"told")
+        os._exit(0)
+    os.close(told_write)
+    os.waitpid(child, 0)
+    with os.fdopen(told_read, "rb") as said:
+        return said.read() == b"told"
+
+
+def make(made: Making, *, is_file: bool) -> None:
+    with whole_file(made.place) if is_file else whole_folder(made.place) as beside:
+        (beside if is_file else beside / "x").write_text("made")
+    made.finish({"rows": 7})
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_killed_at_any_touch_of_the_disk_an_output_is_told_of_by_the_same_call(is_file: bool, tmp_path: Path) -> None:
+    """Once it is there, it is made no second time; another call is refused, and changes nothing."""
+    n_found = 0
+    for moment in range(60):
+        out = tmp_path / str(moment) / "out.csv"
+        out.parent.mkdir()
+        told = killed_at(moment, out, is_file=is_file)
+        was_there = out.exists()
+        if was_there:
+            with pytest.raises(OutputError, match="must be new"), making(out, {**CALL, "seed": 2}, is_file=is_file):
+                pass
+        if told:  # nothing was left to do but to tidy up
+            continue
+        with making(out, CALL, is_file=is_file) as made:
+            n_found += made.told is not None
+            assert (made.told is not None) >= was_there
+            if made.told is None:
+                make(made, is_file=is_file)
+            else:
+                assert made.told == {"rows": 7}
+        assert (out if is_file else out / "x").read_text() == "made"
+        assert [path.name for path in out.parent.iterdir()] == ["out.csv"]
+    assert n_found >= 2
+    assert told
+
+
+def test_an_output_has_one_maker_at_a_time(tmp_path: Path) -> None:
+    with making(tmp_path / "out", CALL) as made:
+        with pytest.raises(OutputError, match="another process is writing"), making(tmp_path / "out", CALL):
+            pass
+        make(made, is_file=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -99,10 +99,8 @@ def killed_at(driver: Driver, workspace: Any, n: int) -> Path:
     folder = prepared(workspace, f"moment{n}")
     assert driver.attempt(folder, die_at=n) == -9
     assert_paid(folder)
-    code = driver.attempt(folder)
-    if code != 0:  # it had died between the renaming of the output and the removal of the rest
-        assert code == 2
-        assert "an output folder must be new" in (folder / "stderr.txt").read_text()
+    ended = (folder / "out").exists() and not (folder / ".out.unfinished").exists()  # and had told what it came to
+    assert driver.attempt(folder) == (2 if ended else 0), (folder / "stderr.txt").read_text()
     assert_paid(folder)
     assert_whole(folder)
     (holding,) = open_ledger(folder / "ledger.db").holdings()
@@ -122,6 +120,94 @@ def test_a_run_that_is_left_alone_draws_what_it_reserved(uninterrupted: Path) ->
     assert len(draws(uninterrupted)) == sum(N_DRAWS.values())
     paid, cost = charged(uninterrupted).divergences, rdp_curve(draws(uninterrupted)).divergences
     np.testing.assert_allclose(paid, cost, rtol=1e-9)
+
+
+def after_the_last_rename(folder: Path) -> list[int]:
+    """Moments of a run at which its output is there, and its command has not ended."""
+    names = moments(folder)
+    return list(range(max(n for n, name in enumerate(names) if name == "replace:after"), len(names)))
+
+
+def everything(out: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_a_run_that_is_killed_once_its_output_is_there_ends_as_it_would_have(
+    driver: Driver, workspace: Any, uninterrupted: Path
+) -> None:
+    """At every moment but the last, at which nothing is left to do: nothing is drawn, paid for or written again."""
+    *until, last = after_the_last_rename(uninterrupted)
+    assert len(until) >= 4
+    for n in (until[0], until[len(until) // 2], until[-1]):
+        folder = prepared(workspace, f"told{n}")
+        assert driver.attempt(folder, die_at=n) == -9
+        there, drawn = everything(folder / "out"), (folder / "draws.log").read_text()
+        (folder / "stdout.txt").unlink()
+        assert driver.attempt(folder, arguments=[*RUN, "--json"]) == 0
+        said = json.loads((folder / "stdout.txt").read_text())
+        assert said["exit_code"] == 0
+        assert everything(folder / "out") == there
+        assert (folder / "draws.log").read_text() == drawn
+        assert_paid(folder)
+        assert_whole(folder)
+        assert driver.attempt(folder) == 2  # whoever was told is not told again
+    assert last == until[-1] + 1
+
+
+STEPS = {
+    "split": ["split", "table.csv", "--schema", "schema.toml", "--out", "parts", "--json"],
+    "sample": ["sample", "model", "--rows", "50", "--out", "rows.csv", "--json"],
+    "files": ["sample", "model", "--rows", "50", "--rows-a-file", "20", "--out", "rows", "--json"],
+}
+FIT = [
+    "fit", "table.csv", "--schema", "schema.toml", "--generator", "mst", "--epsilon", "1", "--ledger", "ledger.db",
+    "--out", "model", "--json",
+]  # fmt: skip
+
+
+def test_a_step_that_is_killed_once_its_output_is_there_ends_as_it_would_have(driver: Driver, workspace: Any) -> None:
+    folder = prepared(workspace, "steps")
+    assert driver.attempt(folder, die_at="commit:before", arguments=FIT) == -9
+    assert told_as_first(driver, folder, FIT, "model")["statement"]["epsilon"] <= 1
+    kinds = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
+    assert (kinds.count("reserved"), kinds.count("charged"), kinds.count("committed")) == (1, 0, 1)
+    assert_paid(folder)
+    for name, (*command, out, json_) in {name: (*s[:-2], s[-2], s[-1]) for name, s in STEPS.items()}.items():
+        assert driver.attempt(folder, arguments=[*command, f"first{out}", json_]) == 0
+        appeared = max(n for n, moment in enumerate(moments(folder)) if moment == "replace:after")
+        assert driver.attempt(folder, die_at=appeared, arguments=STEPS[name]) == -9
+        told_as_first(driver, folder, STEPS[name], out)
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def told_as_first(driver: Driver, folder: Path, arguments: list[str], out: str) -> Any:
+    """What the second start of a killed step tells, which left all as it was; the third finds the place taken."""
+    there = everything(folder / out) or (folder / out).read_bytes()
+    drawn = draws(folder)
+    (folder / "stdout.txt").unlink()
+    assert driver.attempt(folder, arguments=arguments) == 0, (folder / "stderr.txt").read_text()
+    assert (everything(folder / out) or (folder / out).read_bytes()) == there
+    assert draws(folder) == drawn
+    said = json.loads((folder / "stdout.txt").read_text())
+    assert driver.attempt(folder, arguments=arguments) == 2
+    return said
+
+
+@pytest.mark.parametrize("what", ["job", "table"])
+def test_an_output_of_another_run_is_not_taken_for_ones_own(
+    driver: Driver, workspace: Any, uninterrupted: Path, what: str
+) -> None:
+    folder = prepared(workspace, "other")
+    assert driver.attempt(folder, die_at=after_the_last_rename(uninterrupted)[0]) == -9
+    there = everything(folder / "out")
+    kept = {name: (folder / name).read_bytes() for name in ("job.toml", "table.csv")}
+    CHANGES[what](folder)
+    assert driver.attempt(folder) == 2
+    assert f"exists, and is of another {what}" in one_sentence(folder)
+    assert driver.attempt(folder, arguments=[*RUN, "--restart"]) == 2
+    assert everything(folder / "out") == there
+    for name, content in kept.items():
+        (folder / name).write_bytes(content)
 
 
 TELLING = ("reserve", "use", "commit", "gaussian", "noisy_max")

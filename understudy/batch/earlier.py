@@ -14,6 +14,7 @@ from understudy.bundle.manifest import MANIFEST
 from understudy.job import Job
 from understudy.policies import find_policy
 from understudy.provenance import sha256
+from understudy.real_table import file_state
 
 BROKEN = "and no run left it so"
 EXPIRED = "and a waiver that its verdict rests on has expired"
@@ -100,14 +101,8 @@ def _table_mark(job: BatchJob) -> dict[str, Any]:
     given = _spec(job).table
     if given.path is not None and "://" in given.path:  # only reading it would tell
         return {"path": given.path, "source": None}
-    path = None if given.path is None else job.path.parent / given.path
-    if path is not None and path.is_dir():
-        files = sorted((one.relative_to(path).as_posix(), one.stat()) for one in path.rglob("*") if one.is_file())
-        return {"path": given.path, "files": [[name, found.st_size, found.st_mtime_ns] for name, found in files]}
-    if path is None or not path.is_file():
-        return {"path": given.path, "source": given.source}
-    found = path.stat()
-    return {"path": given.path, "bytes": found.st_size, "modified_ns": found.st_mtime_ns}
+    known = {} if given.path is None else file_state(job.path.parent / given.path)
+    return {**known, "path": given.path, **({} if len(known) > 1 else {"source": given.source})}
 
 
 def _spec(job: BatchJob) -> Job:

@@ -53,13 +53,15 @@ def run(
     plan = make_plan(job, out, restart=restart, workers=workers)
     for sentence in plan.warnings:
         console.warn(sentence)
-    outcome = carry_out(plan, console, signer)
-    _show(outcome, console)
-    said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
-    sealed = {"manifest_sha256": sealed_digest(out), "signer": None if signer is None else signer.fingerprint}
-    content = {**outcome.delivery.verdict_content(), **said, **sealed}
-    console.result({**content, "exit_code": outcome.exit_code, "out": str(out)})
-    return outcome.exit_code
+
+    def tell(outcome: "Outcome") -> None:
+        _show(outcome, console)
+        said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
+        sealed = {"manifest_sha256": sealed_digest(out), "signer": None if signer is None else signer.fingerprint}
+        content = {**outcome.delivery.verdict_content(), **said, **sealed}
+        console.result({**content, "exit_code": outcome.exit_code, "out": str(out)})
+
+    return carry_out(plan, console, signer, tell).exit_code
 
 
 def _show(outcome: "Outcome", console: "Console") -> None:

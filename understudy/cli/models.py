@@ -1,6 +1,8 @@
 """`understudy split`, `fit`, `sample`, `generators`: the steps of a job, one at a time."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +16,7 @@ from understudy.cli.options import (
     SeedOption,
     StoredTable,
     ThreadsOption,
+    call_of,
     console_of,
     parameters_of,
 )
@@ -52,19 +55,26 @@ def split(  # noqa: PLR0913 - options of the command line
     threads: ThreadsOption = None,
 ) -> int:
     """Split a table into train and holdout, whole entities on one side, by keyed hash."""
-    from synth.output import check_new_folder
+    from synth.output import making
     from synth.schema_file import read_schema
     from understudy.parting import Cut, part
     from understudy.real_table import find_table
 
     console = console_of(ctx)
-    check_new_folder(out)
     cut = Cut(holdout_share, seed, stratified, _outside(clamp))
     place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
-    with console.stage("split"):
-        train, holdout = part(place, read_schema(schema), cut, out)
-    console.say(f"Train and holdout: {train}, {holdout}")
-    console.result({"train": str(train), "holdout": str(holdout)})
+    known = read_schema(schema)
+    call = call_of("split", schema=known.model_dump_json(), cut=asdict(cut), **place.state)
+    with making(out, call) as made:
+        told = made.told
+        if told is None:
+            with console.stage("split"):
+                told = {side.stem: str(out / side.name) for side in part(place, known, cut, made.place)}
+            made.finish(told)
+        else:
+            console.note(made.found)
+        console.say(f"Train and holdout: {told['train']}, {told['holdout']}")
+        console.result(told)
     return 0
 
 
@@ -105,31 +115,42 @@ def fit(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from synth.generators.registry import generator
+    from synth.output import making
     from synth.schema_file import read_schema
-    from understudy.fitting import carry_out, plan_fit
+    from understudy.fitting import carried_out, carry_out, plan_fit
     from understudy.funds import release_line, releases
     from understudy.real_table import find_table
 
     console = console_of(ctx)
     chosen = generator(name, **parameters_of(parameters or [], epsilon, delta))
     place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
-    planned = plan_fit(chosen, place, read_schema(schema), out, outside=_outside(clamp), ledger=ledger, place=training)
-    for sentence in planned.warnings:
-        console.warn(sentence)
-    with console.stage(f"fit {name}") as progress:
-        model, found = carry_out(planned, seed, progress)
-    for sentence in found:
-        console.warn(sentence)
-    statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
-    noted = releases({name: statement})
-    console.say(_promise(statement))
-    if noted is not None:
-        console.say(release_line(noted))
-    console.say(f"Model: {out}")
-    warnings = [*planned.warnings, *found]
-    console.result(
-        {"model": str(out), "generator": name, "statement": statement, "ledger": noted, "warnings": warnings}
-    )
+    known = read_schema(schema)
+    call = call_of(
+        "fit", generator=name, parameters=chosen.model_dump_json(), schema=known.model_dump_json(), seed=seed,
+        clamp=clamp, ledger=ledger is not None, **place.state,
+    )  # fmt: skip
+    with making(out, call) as made:
+        planned = plan_fit(chosen, place, known, made, outside=_outside(clamp), ledger=ledger, place=training)
+        for sentence in planned.warnings:
+            console.warn(sentence)
+        if made.told is None:
+            with console.stage(f"fit {name}") as progress:
+                model, found = carry_out(planned, seed, progress)
+        else:
+            console.note(made.found)
+            model, found = carried_out(planned, made.told)
+        for sentence in found:
+            console.warn(sentence)
+        statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
+        noted = releases({name: statement})
+        console.say(_promise(statement))
+        if noted is not None:
+            console.say(release_line(noted))
+        console.say(f"Model: {out}")
+        warnings = [*planned.warnings, *found]
+        console.result(
+            {"model": str(out), "generator": name, "statement": statement, "ledger": noted, "warnings": warnings}
+        )
     return 0
 
 
@@ -178,12 +199,13 @@ def sample(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file, or the folder of files.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
-    from synth.generators.chunks import ROWS_A_FILE, write_rows
+    from synth.generators.chunks import ROWS_A_FILE, Written, write_rows
     from synth.generators.lawful import REJECTED, rejections
     from synth.generators.registry import load_model
-    from synth.output import check_new_file
-    from synth.table import write_table
+    from synth.output import check_writable, making
+    from synth.table import check_names, write_table
     from synth.table.reading import check_suffix
+    from understudy.real_table import file_state
 
     console = console_of(ctx)
     in_files = out.suffix == ""
@@ -193,27 +215,45 @@ def sample(  # noqa: PLR0913 - options of the command line
                 f"--rows-a-file is for a folder: --out {str(out)!r} is a file; take its suffix off"
             )
         check_suffix(out)
-        check_new_file(out, force=force)
+        check_writable(out)
     loaded = load_model(model)
     conditions = _conditions(given or [], loaded.schema.columns)
     result: dict[str, Any] = {"synthetic": str(out), "generator": loaded.name}
-    with console.stage(f"sample {loaded.name}") as progress:
-        if in_files:
-            written = write_rows(
+
+    def tell(more: Mapping[str, Any]) -> None:
+        files = more.get("files")
+        console.say(f"Synthetic table: {out}" + ("" if files is None else f" ({files} file{'s' * (files > 1)})"))
+        if more["rejected"] is not None:
+            console.say(f"Constraints: {rejections(more['rejected'])}")
+        console.result({**result, **more})
+
+    if in_files:
+
+        def tell_files(written: Written) -> None:
+            bar.close()
+            more = {"rows": written.n_rows, "rejected": written.n_rejected}
+            tell({**more, "files": written.n_files, "seed": written.seed})
+
+        with ExitStack() as bar:
+            progress = bar.enter_context(console.stage(f"sample {loaded.name}"))
+            write_rows(
                 loaded, out, rows, seed=seed, given=conditions, rows_a_file=rows_a_file or ROWS_A_FILE, force=force,
-                progress=progress,
+                progress=progress, tell=tell_files,
             )  # fmt: skip
-            result |= {"rows": written.n_rows, "rejected": written.n_rejected}
-            result |= {"files": written.n_files, "seed": written.seed}
+        return 0
+    check_names(loaded.schema.kept, out)
+    call = call_of("sample", rows=rows, seed=seed, given=conditions, force=force, model=file_state(model))
+    with making(out, call, is_file=True, force=force) as made:
+        told = made.told
+        if told is None:
+            with console.stage(f"sample {loaded.name}") as progress:
+                synthetic = loaded.sample(rows, seed=seed, given=conditions, progress=progress)
+                write_table(synthetic, made.place, loaded.schema)
+            told = {"rows": len(synthetic), "rejected": synthetic.attrs.get(REJECTED)}
+            made.finish(told)
         else:
-            synthetic = loaded.sample(rows, seed=seed, given=conditions, progress=progress)
-            write_table(synthetic, out, loaded.schema)
-            result |= {"rows": len(synthetic), "rejected": synthetic.attrs.get(REJECTED)}
-    files = result.get("files")
-    console.say(f"Synthetic table: {out}" + ("" if files is None else f" ({files} file{'s' * (files > 1)})"))
-    if result["rejected"] is not None:
-        console.say(f"Constraints: {rejections(result['rejected'])}")
-    console.result(result)
+            console.note(made.found)
+        tell(told)
     return 0
 
 

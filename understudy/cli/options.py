@@ -104,3 +104,10 @@ def parameters_of(options: list[str], epsilon: float | None, delta: str | None) 
         if key in found:
             raise typer.BadParameter(f"{key!r} is set twice, by --{key} and by --set; keep one")
     return {**found, **claim}
+
+
+def call_of(command: str, **asked: Any) -> dict[str, Any]:
+    """What a command is asked for and what it reads: what tells its output from that of another call."""
+    from importlib import metadata
+
+    return {"command": command, "version": metadata.version("understudy"), **asked}

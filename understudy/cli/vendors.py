@@ -1,11 +1,12 @@
 """`understudy compare`: the tables of several vendors, on the same terms."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFolder, SchemaFile, SeedOption, a_file, console_of
+from understudy.cli.options import OutFolder, SchemaFile, SeedOption, a_file, call_of, console_of
 from understudy.cli.signing import SignKey, signer_of
 from understudy.real_table import is_address
 
@@ -68,35 +69,43 @@ def compare(  # noqa: PLR0913 - options of the command line
     Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
-    from synth.output import check_new_folder
+    from synth.output import making
     from understudy.offered import parsed_rows
+    from understudy.real_table import file_state
     from understudy.vendors.asked import Asked
     from understudy.vendors.comparing import compare as compared
     from understudy.vendors.delivering import deliver_comparison, exit_code, sentences
 
     console = console_of(ctx)
-    check_new_folder(out)
-    signer = signer_of(sign_key, console)
     asked = Asked(
         real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, seed,
         rows, tuple(measure or ()) or None, time_limit_s, target, parsed_rows(targets),
     )  # fmt: skip
-    with console.stage("compare") as progress:
-        found = compared(asked, progress)
-    with console.stage("report"):
-        deliver_comparison(found, asked, out, signer)
-    for sentence in sentences(found):
-        console.warn(sentence)
-    _show(found, console)
-    console.say(f"Comparison: {out}")
-    code = exit_code(found)
-    ranking = found.evaluation.ranking or {}
-    console.result(
-        {
+    given = [real, holdout, schema, *tables, Path(policy), *([] if claims is None else [claims])]
+    call = call_of("compare", asked=asdict(asked), files=[file_state(path) for path in given])
+    with making(out, call) as made:
+        signer = signer_of(sign_key, console)
+        if made.told is not None:
+            console.note(made.found)
+            console.say(f"Comparison: {out}")
+            console.result(made.told)
+            return int(made.told["exit_code"])
+        with console.stage("compare") as progress:
+            found = compared(asked, progress)
+        with console.stage("report"):
+            deliver_comparison(found, asked, made.place, signer)
+        code = exit_code(found)
+        ranking = found.evaluation.ranking or {}
+        told = {
             "comparison": str(out), "exit_code": code, "order": ranking["order"], "terms": ranking["terms"],
             "vendors": [vendor.content() for vendor in found.vendors], "warnings": list(sentences(found)),
-        }
-    )  # fmt: skip
+        }  # fmt: skip
+        made.finish(told)
+        for sentence in sentences(found):
+            console.warn(sentence)
+        _show(found, console)
+        console.say(f"Comparison: {out}")
+        console.result(told)
     return code
 
 

@@ -1,6 +1,5 @@
 """Files and folders of files are read as one table, and nothing of it stays behind."""
 
-import gzip
 import itertools
 import tempfile
 from pathlib import Path
@@ -93,15 +92,6 @@ def test_a_blank_line_is_no_row(tmp_path: Path, end: str) -> None:
             assert len(stored) == n_rows
             counted = next(stored.training(schema).cell_counts(attributes))
         np.testing.assert_array_equal(counted, next(iter(held.cell_counts(attributes))))
-
-
-@pytest.mark.parametrize("start", [b"\n", b"\r\n", b"\xef\xbb\xbf\n"])
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
-def test_a_header_below_a_blank_line_is_no_row(tmp_path: Path, start: bytes, suffix: str) -> None:
-    content = start + b"x,y\n1,2\n"
-    (tmp_path / f"rows{suffix}").write_bytes(gzip.compress(content) if suffix == ".csv.gz" else content)
-    with pytest.raises(TableError, match="first line of a CSV file is its header"), open_table(tmp_path):
-        pass
 
 
 @pytest.mark.parametrize(

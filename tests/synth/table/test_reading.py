@@ -1,7 +1,10 @@
 """Files that are no tables get one clear sentence each, and no cell value is told."""
 
 import gzip
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -10,9 +13,41 @@ import pytest
 
 from synth.errors import TableError
 from synth.schema import build_schema
+from synth.stored import open_table
 from synth.table import read_table, write_table
+from synth.table.header import read_header
 
 SECRET = "s3cret-cell"
+
+
+MARKS = [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r", b"\n\n"])
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_row_below_a_blank_line_is_no_header(mark: bytes, end: bytes, tmp_path: Path) -> None:
+    """Else its cells would be told as the names of columns; a mark of byte order is nothing to see either."""
+    content = mark + end + b"s3cret-cell,2\n3,4\n"
+    path = tmp_path / ("t.csv.gz" if mark else "t.csv")
+    path.write_bytes(gzip.compress(content) if mark else content)
+    said = {str(_refused(read, path)) for read in (read_table, read_header, lambda path: open_table(path).__enter__())}
+    assert len(said) == 1
+    assert "begins with a blank one; remove it" in said.pop()
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_marks_of_byte_order_are_no_part_of_a_name(mark: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(mark + b'"a",b\n1,2\n')
+    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b"] == list(read_header(tmp_path / "t.csv"))
+    with open_table(tmp_path / "t.csv") as stored:
+        assert list(stored.rows.columns) == ["a", "b"]
+
+
+def _refused(read: Callable[[Path], Any], path: Path) -> TableError:
+    with pytest.raises(TableError) as caught:
+        read(path)
+    assert SECRET not in str(caught.value)
+    return caught.value
 
 
 def _refusal(path: Path) -> str:
@@ -48,6 +83,7 @@ def _refusal(path: Path) -> str:
         (b'a,"b\n1,s3cret-cell"\n3,4\n', "must be closed in its line"),
         (b'a,"s3cret-cell\r\n1,2"\r\n3,4\r\n', "must be closed in its line"),
         (b"a;b\n1;s3cret-cell\n", "by commas"),
+        (b'"a";"b"\n1;s3cret-cell\n', "by commas"),
         (b"a\tb\n1\ts3cret-cell\n", "by commas"),
     ],
 )
@@ -164,6 +200,23 @@ def test_parquet_columns_keep_what_they_hold(tmp_path: Path) -> None:
 def test_row_numbers_that_pandas_stored_are_no_column(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2]}, index=[5, 7]).to_parquet(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"[", b"[]", b"{}", b'{"index_columns": 1}', b'{"index_columns": [[], null, "a"]}']
+)
+def test_only_what_pandas_numbered_is_taken_for_row_numbers(said: bytes, tmp_path: Path) -> None:
+    table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": said} if said else None)
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").columns.tolist() == ["__index_level_0__", "a"]
+    with open_table(tmp_path / "t.parquet") as stored:
+        assert [name for name in stored.rows.columns if name != stored.slot] == ["__index_level_0__", "a"]
+    numbered = table.replace_schema_metadata({b"pandas": json.dumps({"index_columns": ["__index_level_0__"]}).encode()})
+    (tmp_path / "both").mkdir()
+    pa.parquet.write_table(table, tmp_path / "both" / "1.parquet")
+    pa.parquet.write_table(numbered, tmp_path / "both" / "2.parquet")
+    with pytest.raises(TableError, match="differ in column='__index_level_0__'"), open_table(tmp_path / "both"):
+        pass
 
 
 def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:

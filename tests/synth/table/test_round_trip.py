@@ -5,13 +5,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
+from synth.stored import open_table
+from synth.stored.headers import trouble_with
 from synth.table import conform, present, read_table, write_table
+from synth.table.given import from_arrow
+from synth.table.header import read_header
 
 SUFFIXES = [".csv", ".csv.gz", ".parquet"]
 QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -124,6 +131,65 @@ def test_times_of_one_zone_survive_its_clock_changes(values: list, tmp_path: Pat
     made = _assert_survives(pd.DataFrame({"t": series}), schema, tmp_path)
     assert made["t"].dtype == PARIS
     assert made["t"].equals(series)
+
+
+NASTY = (
+    "a\nb", "a\rb", "\r\n", 'a"b', '"a"', '"', "a,b", ",", "\ufeffa", "\ufeff", " a", "a ", " ", "\t", "\u2028", "\x85",
+    "__index_level_0__", "__null_dask_index__", "\U0001f600", "Age", "age", "#", "=1+1", "a;b", "a|b", "\\N", "NULL",
+    "-", "understudy_rows", "filename", "file_row_number", "level_0", "index", "x" * 300, "x" * 140_000,
+)  # fmt: skip
+NAMES = st.lists(st.sampled_from(NASTY) | TEXT, min_size=1, max_size=4, unique=True)
+STORED_REFUSES = ("begin with 'understudy_'", "another but for its case")
+
+
+@settings(QUIET, max_examples=25)
+@given(names=NAMES, data=st.data())
+def test_names_of_columns_survive_wherever_they_are_read_or_no_file_is_written(
+    names: list[str], data: st.DataObject, tmp_path: Path
+) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=len(names), max_size=len(names)))
+    schema = _schema(**{name: KINDS[kind][0] for name, kind in zip(names, kinds, strict=True)})
+    frame = pd.DataFrame({name: KINDS[kind][1] for name, kind in zip(names, kinds, strict=True)})
+    canonical, path = conform(frame, schema), tmp_path / f"t{data.draw(st.sampled_from(SUFFIXES))}"
+    path.unlink(missing_ok=True)
+    if path.suffix != ".parquet" and any({"\n", "\r"} & set(name) or len(name) > 2**17 for name in names):
+        with pytest.raises(TableError, match="no line break and at most 131,072 characters"):
+            write_table(canonical, path, schema)
+        assert not path.exists()
+        return
+    pd.testing.assert_frame_equal(_back(canonical, schema, path), canonical)
+    assert list(read_header(path)) == names
+    try:
+        with open_table(path) as stored:
+            found = stored.place.fetch(stored.rows.select(*names))
+            assert [name for name in stored.rows.columns if name != stored.slot] == names
+    except TableError as refused:
+        assert any(reason in str(refused) for reason in STORED_REFUSES)
+        assert trouble_with(names) is not None
+        return
+    assert trouble_with(names) is None
+    there = pd.DataFrame({name: from_arrow(found.column(place)) for place, name in enumerate(names)})
+    pd.testing.assert_frame_equal(conform(there, schema), canonical)
+
+
+KINDS: dict[str, tuple[dict, list]] = {
+    "whole": ({"kind": "integer", "bounds": [0, 9], "missing": True}, [1, None, 9]),
+    "real": ({"kind": "real", "bounds": [0.0, 1.0]}, [0.5, 0.25, 1.0]),
+    "text": ({"kind": "categorical", "categories": ["x", "y,z"], "missing": True}, ["y,z", None, "x"]),
+}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0", "\ud800"])
+def test_a_name_that_no_reader_takes_whole_is_in_no_schema_and_no_table(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="no NUL character and no half of a surrogate pair"):
+        _schema(**{name: KINDS["whole"][0]})
+    with pytest.raises(TableError, match="has a NUL character or half a surrogate pair in column="):
+        infer_schema(pd.DataFrame({name: [1, 2]}))
+    if "\0" in name:
+        pq.write_table(pa.table({name: [1, 2]}), tmp_path / "t.parquet")
+        for read in (read_table, lambda path: open_table(path).__enter__()):
+            with pytest.raises(TableError, match="has a NUL character"):
+                read(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
