@@ -8,6 +8,8 @@ that had to prove its cells one by one would leave out most values of a small ta
 
 import datetime as dt
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,26 +26,25 @@ numbers reaches over more powers of two than one of dates over decades."""
 PARTS, DECADE_PARTS = (1, 2, 4, 8, 16, 32, 64), (1, 2, 10, 40, 120)
 """Parts that a power of two and a decade may have; those of a decade are halves, years, quarters and months."""
 LEAST_SIGNAL = 40.0
-"""With fewer units, in standard deviations of the noise, every other power of two is left out."""
+"""With fewer units, in standard deviations of the noise, a cell holds two powers of two."""
 ORDINARY = (2.0**-7, 2.0**20)
-"""Magnitudes at which most numbers lie: beyond them a power of two has at most `FEW_PARTS`, and all
-of one sign about `MOST_FAR`, or one each."""
+"""Magnitudes at which most numbers lie: beyond them a power of two has at most `FEW_PARTS`, all of them `MOST_FAR`."""
 FEW_PARTS, MOST_FAR = 4, 250
 ERA = (1900, 2100)
 """Years in which most dates lie: before and after them a century is one cell."""
 PENALTY, ROOT_PENALTY = 1.5, 8.0
 """What a window of m cells must hold, in standard deviations of a cell's noise: the less of `PENALTY` m and
 `ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only."""
-FALSE_NEAR, FALSE_FAR = 1e-2, 1e-4
-"""Probabilities with which noise alone adds numbers of the other sign: no larger ones, and any; or zero."""
+FALSE_NEAR, FALSE_FAR = 1e-3, 1e-6
+"""Probabilities with which noise alone adds to a window: numbers of the other sign that are no larger, and any."""
+FAR_SHARE = 0.05
+"""Numbers apart from the others, or of another sign, are clamped where they are no more than this beside them."""
 NEAR_ZERO = 1 / 8
 """A window of one sign goes on to zero where it reaches below this share of its largest magnitude."""
 ZERO_HELD = 2.0
 """Standard deviations of the noise beyond which the count of zero keeps it in such a window of a lattice."""
-SURE = 3.5
-"""Standard deviations of the noise beyond which a count is none of it, where the scale of a column is chosen."""
-FINE_SHARE = 0.05
-"""A number is resolved geometrically where more of its mass than this lies below the width of an even cell."""
+FINE_CELLS, FINE_SHARE = 2, 0.05
+"""A number is resolved geometrically where more of its mass than this lies within so many even cells of zero."""
 
 
 def public_edges(column: line.LineColumn, signal: float) -> np.ndarray:
@@ -115,7 +116,7 @@ def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> 
     """
     counts = noisy / sigma
     if isinstance(column, DateColumn | DatetimeColumn):
-        window = _best_window(counts, 0, len(counts))
+        window = _joined(_with_others(counts, _best_window(counts, 0, len(counts)), []))
     else:
         window = _window_of_numbers(edges, counts, on_lattice=line.step(column) is not None)
     found = _between(column, float(edges[window.first]), float(edges[window.last + 1]))
@@ -138,6 +139,10 @@ class _Window(NamedTuple):
     first: int
     last: int
     n_cells: int
+
+    def sum(self, counts: np.ndarray) -> float:
+        """What its cells hold."""
+        return float(counts[self.first : self.last + 1].sum())
 
     def surely(self, chance: float) -> bool:
         """Whether noise alone makes as good a window about as rarely as that."""
@@ -164,6 +169,31 @@ def _best_window(counts: np.ndarray, start: int, end: int) -> _Window:
     return best
 
 
+def _with_others(counts: np.ndarray, best: _Window, ends: Sequence[int]) -> list[_Window]:
+    """The best window, and others that surely hold a good part of the numbers, however far they are.
+
+    Args:
+        counts: in standard deviations of their noise, shape (n_cells,).
+        best: the best window.
+        ends: cells at which stretches end, beside those at which the best window does.
+    """
+    kept, more = [], [best]
+    while more:
+        kept += more
+        starts = {window.first for window in kept}
+        cuts = sorted({0, len(counts), *ends, *starts, *(window.last + 1 for window in kept)})
+        beside = [_best_window(counts, *cells) for cells in pairwise(cuts) if cells[0] not in starts]
+        least = FAR_SHARE * best.sum(counts)
+        more = [window for window in beside if window.surely(FALSE_FAR) and window.sum(counts) > least]
+    return kept
+
+
+def _joined(windows: Sequence[_Window]) -> _Window:
+    """From the first cell of any window to the last one."""
+    first, last = min(window.first for window in windows), max(window.last for window in windows)
+    return _Window(sum(window.score for window in windows), first, last, windows[0].n_cells)
+
+
 def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: bool) -> _Window:
     """The best window of one sign and those of the others that surely hold numbers, or that of both signs as one.
 
@@ -173,23 +203,17 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
         on_lattice: whether the cell of zero holds nothing else.
     """
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
-    signs = [cells for cells in ((0, n_below), (n_below, n_not_above), (n_not_above, len(counts))) if cells[0] < cells[1]]
-    windows = [_best_window(counts, *cells) for cells in signs]
-    best = max(windows)
-    reach = max(best.last + 1 - n_not_above, n_below - best.first, 0)
-    kept = [best]
-    for (start, end), window in zip(signs, windows, strict=True):
-        if window is best:
-            continue
-        # Numbers of the other sign that are no larger widen the bounds twice at most: less will do to keep them.
-        start, end = max(start, n_below - reach), min(end, n_not_above + reach)
-        if window.surely(FALSE_FAR):
-            kept.append(window)
-        elif start < n_below or end > n_not_above:
-            kept += [one for one in [_best_window(counts, start, end)] if one.surely(FALSE_NEAR)]
-    score = sum(window.score for window in kept)
-    joint = best._replace(score=score, first=min(one.first for one in kept), last=max(one.last for one in kept))
-    return max([_to_zero(joint, edges, counts, on_lattice=on_lattice), *_folded(counts, n_below, n_not_above)])
+    ends = sorted({0, n_below, n_not_above, len(counts)})
+    best = max(_best_window(counts, start, end) for start, end in pairwise(ends))
+    window = _joined(_with_others(counts, best, ends))
+    # Numbers of the other sign that are no larger widen the bounds twice at most: less will do to keep them.
+    above, below = max(window.last + 1 - n_not_above, 0), max(n_below - window.first, 0)
+    opposite = (n_not_above, n_not_above + below) if above == 0 else (n_below - above, n_below)
+    start, end = max(opposite[0], 0), min(opposite[1], len(counts))
+    if (above == 0 or below == 0) and start < end:
+        other = _best_window(counts, start, end)
+        window = _joined([window, other]) if other.surely(FALSE_NEAR) else window
+    return max([_to_zero(window, edges, counts, on_lattice=on_lattice), *_folded(counts, n_below, n_not_above)])
 
 
 def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]:
@@ -254,8 +278,9 @@ def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window
     width = high / grid.EVEN_CELLS - low / grid.EVEN_CELLS
     if unit is not None and width <= unit:
         return False
-    inside = slice(window.first, window.last + 1)
-    fine = counts[inside][np.diff(edges)[inside] < width]
-    # Either is more than noise: what single cells hold, or what all of them hold together.
-    mass = max(fine[fine > SURE].sum(), fine.sum() - SURE * math.sqrt(len(fine)))
-    return bool(mass > FINE_SHARE * counts[inside].sum() > 0)
+    fine = np.flatnonzero((edges[:-1] >= -FINE_CELLS * width) & (edges[1:] <= FINE_CELLS * width))
+    fine = fine[(fine >= window.first) & (fine <= window.last)]
+    if len(fine) == 0:
+        return False
+    near = _best_window(counts, int(fine[0]), int(fine[-1]) + 1)
+    return near.surely(FALSE_NEAR) and near.sum(counts) > FINE_SHARE * window.sum(counts) > 0
