@@ -23,13 +23,15 @@ SMALLEST = 2.0**-20
 SIGNAL_OF_A_PART, SIGNAL_OF_A_DECADE_PART = 64.0, 24.0
 """Units, in standard deviations of the noise, for which a power of two or a decade gets one more part: a column of
 numbers reaches over more powers of two than one of dates over decades."""
-PARTS, DECADE_PARTS = (1, 2, 4, 8, 16, 32, 64), (1, 2, 10, 40, 120)
-"""Parts that a power of two and a decade may have; those of a decade are halves, years, quarters and months."""
+PARTS, DECADE_PARTS = (1, 2, 4, 8, 16), (1, 2, 10, 40)
+"""Parts that a power of two and a decade may have; those of a decade are halves, years and quarters."""
+MOST_CELLS = 1_000
+"""Cells of a histogram, about: where tables are stored, a query names the edges of all of them."""
 LEAST_SIGNAL = 40.0
 """With fewer units, in standard deviations of the noise, a cell holds two powers of two."""
 ORDINARY = (2.0**-7, 2.0**20)
 """Magnitudes at which most numbers lie: beyond them a power of two has at most `FEW_PARTS`, all of them `MOST_FAR`."""
-FEW_PARTS, MOST_FAR = 4, 250
+FEW_PARTS, MOST_FAR = 2, 100
 ERA = (1900, 2100)
 """Years in which most dates lie: before and after them a century is one cell."""
 PENALTY, ROOT_PENALTY = 1.5, 8.0
@@ -37,8 +39,10 @@ PENALTY, ROOT_PENALTY = 1.5, 8.0
 `ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only."""
 FALSE_NEAR, FALSE_FAR = 1e-3, 1e-6
 """Probabilities with which noise alone adds to a window: numbers of the other sign that are no larger, and any."""
-FAR_SHARE = 0.05
+FAR_SHARE = 0.02
 """Numbers apart from the others, or of another sign, are clamped where they are no more than this beside them."""
+LESSER_SHARE = 0.25
+"""What either sign holds at least of a window that both show together."""
 NEAR_ZERO = 1 / 8
 """A window of one sign goes on to zero where it reaches below this share of its largest magnitude."""
 ZERO_HELD = 2.0
@@ -73,7 +77,7 @@ def _powers(unit: float | None, largest: float, signal: float) -> np.ndarray:
     starts = np.ldexp(base, np.arange(0, n_powers, 1 if signal >= LEAST_SIGNAL else 2))
     ordinary = (starts >= ORDINARY[0]) & (starts < ORDINARY[1])
     far = _finest(PARTS, min(signal / SIGNAL_OF_A_PART, FEW_PARTS, MOST_FAR / len(starts)))
-    room = (grid.MAX_CELLS / 2 - far * len(starts)) / max(ordinary.sum(), 1)
+    room = (MOST_CELLS / 2 - far * len(starts[~ordinary])) / max(ordinary.sum(), 1)
     near = _finest(PARTS, min(signal / SIGNAL_OF_A_PART, room))
     parts = np.where(ordinary, near, far)
     powers = np.concatenate([start * (1 + np.arange(n) / n) for start, n in zip(starts, parts, strict=True)])
@@ -227,9 +231,9 @@ def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]
     n_both = min(n_below, len(counts) - n_not_above)
     if n_both == 0:
         return []
-    both = counts[n_below - n_both : n_below][::-1] + counts[n_not_above : n_not_above + n_both]
-    window = _best_window(both / math.sqrt(2), 0, n_both)
-    if not window.surely(FALSE_NEAR):
+    below, above = counts[n_below - n_both : n_below][::-1], counts[n_not_above : n_not_above + n_both]
+    window = _best_window((below + above) / math.sqrt(2), 0, n_both)
+    if not window.surely(FALSE_NEAR) or min(map(window.sum, (below, above))) < LESSER_SHARE * window.sum(below + above):
         return []
     zero = max(0.0, float(counts[n_below:n_not_above].sum()) - PENALTY)
     score = window.score * math.sqrt(2) - PENALTY + zero
@@ -276,7 +280,7 @@ def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window
     low, high = line.bounds(column)
     unit = line.step(column)
     width = high / grid.EVEN_CELLS - low / grid.EVEN_CELLS
-    if unit is not None and width <= unit:
+    if unit is not None and width <= FINE_CELLS * unit:
         return False
     fine = np.flatnonzero((edges[:-1] >= -FINE_CELLS * width) & (edges[1:] <= FINE_CELLS * width))
     fine = fine[(fine >= window.first) & (fine <= window.last)]

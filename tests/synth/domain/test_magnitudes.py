@@ -74,7 +74,7 @@ def test_cells_are_finer_where_more_units_stand_out_of_the_noise() -> None:
     for column in (WIDE, REAL, CENTS, DAYS, MOMENTS):
         sizes = [len(public_edges(column, signal)) for signal in SIGNALS]
         assert sizes == sorted(sizes)
-        assert sizes[0] < 150 < 2_000 < sizes[-1]
+        assert sizes[0] < 150 < 600 < sizes[-1]
 
 
 @given(column=st.sampled_from(COLUMNS), signal=st.sampled_from(SIGNALS), k=st.integers(1, 5), data=st.data())
@@ -145,7 +145,7 @@ def test_bounds_are_lattice_values_around_what_is_there() -> None:
     assert ends(REAL, [-3.0] * 100 + [90.0] * 100) == (-4.0, 128.0)
     assert ends(IntegerColumn(bounds=(0, 120)), [50] * 50 + [100] * 50) == (32, 120)
     assert ends(DAYS, [dt.date(2011, 3, 28)] * 100) == (dt.date(2010, 1, 1), dt.date(2015, 1, 1))
-    assert ends(DAYS, [dt.date(2011, 3, 28)] * 100, 1e5) == (dt.date(2011, 3, 1), dt.date(2011, 4, 1))
+    assert ends(DAYS, [dt.date(2011, 3, 28)] * 100, 1e5) == (dt.date(2011, 1, 1), dt.date(2011, 4, 1))
     assert ends(MOMENTS, [dt.datetime.max] * 100)[1] == dt.datetime.max
     assert ends(MOMENTS, [dt.datetime.min] * 100)[0] == dt.datetime.min
 
@@ -156,7 +156,7 @@ def test_values_of_one_magnitude_are_found_closely_where_there_are_many(low: flo
     for column in (REAL, CENTS):
         ends = line.bounds(found(column, rng.uniform(low, high, 30_000), 1_500.0, rng))
         assert ends[0] <= low < high <= ends[1]
-        assert ends[1] - ends[0] <= 0.07 * abs(low)
+        assert ends[1] - ends[0] <= 0.13 * abs(low)
 
 
 def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometrically() -> None:
