@@ -28,7 +28,7 @@ from synth.generators.contributions import bound_contributions
 from synth.generators.measured_domain import measure_domain
 from synth.generators.registry import generator
 from synth.generators.training_table import HeldTable
-from synth.schema import Schema
+from synth.schema import Schema, build_schema
 from synth.table import conform
 
 GENERATOR = "mst"
@@ -132,8 +132,6 @@ def dated_visits(n_patients: int = 600) -> tuple[pd.DataFrame, Schema]:
 
 
 def _declared(content: dict[str, Any]) -> Schema:
-    from synth.schema import build_schema
-
     return build_schema({"status": "declared", **content})
 
 
@@ -209,9 +207,9 @@ def _drawn(content: dict[str, Any]) -> Iterator[str]:
     for one in content.get("clamped", ()):
         shares, ratios = np.array(one["clamped"]), np.array(one["ratio"])
         yield (
-            f"{one['table']}, {one['column']}, epsilon {one['epsilon']:g}, {one['how']} x {len(shares)}: more than half "
-            f"clamped in {(shares > 0.5).mean():.3f}, median share clamped {np.median(shares):.3f}; range measured / "
-            f"true: median {np.median(ratios):.2f}, largest {ratios.max():.3g}"
+            f"{one['table']}, {one['column']}, epsilon {one['epsilon']:g}, {one['how']} x {len(shares)}: more than "
+            f"half clamped in {(shares > 0.5).mean():.3f}, median share clamped {np.median(shares):.3f}; range measured "
+            f"/ true: median {np.median(ratios):.2f}, largest {ratios.max():.3g}"
         )
     groups: dict[tuple[str, float, str], list[float]] = {}
     for one in content.get("distances", ()):

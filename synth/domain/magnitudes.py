@@ -20,12 +20,12 @@ from synth.domain import grid, line
 
 SMALLEST = 2.0**-20
 """Reals without a declared precision are told apart from zero down to this."""
-SIGNAL_OF_A_PART, SIGNAL_OF_A_DECADE_PART = 64.0, 24.0
+SIGNAL_OF_A_PART, SIGNAL_OF_A_DECADE_PART = 32.0, 24.0
 """Units, in standard deviations of the noise, for which a power of two or a decade gets one more part: a column of
 numbers reaches over more powers of two than one of dates over decades."""
-PARTS, DECADE_PARTS = (1, 2, 4, 8, 16), (1, 2, 10, 40)
+PARTS, DECADE_PARTS = (1, 2, 4, 8, 16, 32), (1, 2, 10, 40)
 """Parts that a power of two and a decade may have; those of a decade are halves, years and quarters."""
-MOST_CELLS = 1_000
+MOST_CELLS = 2_000
 """Cells of a histogram, about: where tables are stored, a query names the edges of all of them."""
 LEAST_SIGNAL = 40.0
 """With fewer units, in standard deviations of the noise, a cell holds two powers of two."""
@@ -71,7 +71,7 @@ def _finest(known: tuple[int, ...], most: float) -> int:
 
 
 def _powers(unit: float | None, largest: float, signal: float) -> np.ndarray:
-    """Powers of two of either sign up to the largest magnitude, and zero, in even parts that a lattice can tell apart."""
+    """Powers of two of either sign up to the largest magnitude, and zero, in even parts of whole lattice steps."""
     base = SMALLEST if unit is None else unit
     n_powers = math.floor(max(math.log2(max(largest, base)) - math.log2(base), 0.0)) + 1
     starts = np.ldexp(base, np.arange(0, n_powers, 1 if signal >= LEAST_SIGNAL else 2))
@@ -148,9 +148,14 @@ class _Window(NamedTuple):
         """What its cells hold."""
         return float(counts[self.first : self.last + 1].sum())
 
-    def surely(self, chance: float) -> bool:
-        """Whether noise alone makes as good a window about as rarely as that."""
-        return bool(self.score + PENALTY > stats.norm.isf(chance / self.n_cells))
+    def surely(self, counts: np.ndarray, chance: float) -> bool:
+        """Whether noise alone makes as good a window no more often than that: one of as high a score, or as sure a sum.
+
+        The sum is compared with those of all windows that there are, of which a half have other ends.
+        """
+        mean = self.sum(counts) / math.sqrt(self.last + 1 - self.first)
+        high, sure = stats.norm.isf(chance / 2 / self.n_cells), stats.norm.isf(chance / self.n_cells**2)
+        return bool(self.score + PENALTY > high or mean > sure)
 
 
 def _best_window(counts: np.ndarray, start: int, end: int) -> _Window:
@@ -188,7 +193,7 @@ def _with_others(counts: np.ndarray, best: _Window, ends: Sequence[int]) -> list
         cuts = sorted({0, len(counts), *ends, *starts, *(window.last + 1 for window in kept)})
         beside = [_best_window(counts, *cells) for cells in pairwise(cuts) if cells[0] not in starts]
         least = FAR_SHARE * best.sum(counts)
-        more = [window for window in beside if window.surely(FALSE_FAR) and window.sum(counts) > least]
+        more = [window for window in beside if window.surely(counts, FALSE_FAR) and window.sum(counts) > least]
     return kept
 
 
@@ -216,7 +221,7 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
     start, end = max(opposite[0], 0), min(opposite[1], len(counts))
     if (above == 0 or below == 0) and start < end:
         other = _best_window(counts, start, end)
-        window = _joined([window, other]) if other.surely(FALSE_NEAR) else window
+        window = _joined([window, other]) if other.surely(counts, FALSE_NEAR) else window
     return max([_to_zero(window, edges, counts, on_lattice=on_lattice), *_folded(counts, n_below, n_not_above)])
 
 
@@ -232,8 +237,10 @@ def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]
     if n_both == 0:
         return []
     below, above = counts[n_below - n_both : n_below][::-1], counts[n_not_above : n_not_above + n_both]
-    window = _best_window((below + above) / math.sqrt(2), 0, n_both)
-    if not window.surely(FALSE_NEAR) or min(map(window.sum, (below, above))) < LESSER_SHARE * window.sum(below + above):
+    both = (below + above) / math.sqrt(2)
+    window = _best_window(both, 0, n_both)
+    lesser = min(window.sum(below), window.sum(above))
+    if not window.surely(both, FALSE_NEAR) or lesser < LESSER_SHARE * window.sum(below + above):
         return []
     zero = max(0.0, float(counts[n_below:n_not_above].sum()) - PENALTY)
     score = window.score * math.sqrt(2) - PENALTY + zero
@@ -280,11 +287,11 @@ def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window
     low, high = line.bounds(column)
     unit = line.step(column)
     width = high / grid.EVEN_CELLS - low / grid.EVEN_CELLS
-    if unit is not None and width <= FINE_CELLS * unit:
+    if unit is not None and width <= unit:
         return False
     fine = np.flatnonzero((edges[:-1] >= -FINE_CELLS * width) & (edges[1:] <= FINE_CELLS * width))
     fine = fine[(fine >= window.first) & (fine <= window.last)]
     if len(fine) == 0:
         return False
     near = _best_window(counts, int(fine[0]), int(fine[-1]) + 1)
-    return near.surely(FALSE_NEAR) and near.sum(counts) > FINE_SHARE * window.sum(counts) > 0
+    return near.surely(counts, FALSE_NEAR) and near.sum(counts) > FINE_SHARE * window.sum(counts) > 0

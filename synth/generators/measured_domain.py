@@ -1,7 +1,7 @@
 """The domain that nobody declared, measured under the budget: bounds and categories of single columns.
 
-Bounds come from one noisy histogram over magnitudes or the calendar, categories from a stability histogram. What comes out is a schema in which nothing is left to measure; it holds noisy values only, and a private fit goes on
-from there.
+Bounds come from one noisy histogram over magnitudes or the calendar, categories from a stability histogram. What comes
+out is a schema in which nothing is left to measure; it holds noisy values only, and a private fit goes on from there.
 """
 
 from typing import Any

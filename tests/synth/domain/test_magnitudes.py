@@ -74,7 +74,7 @@ def test_cells_are_finer_where_more_units_stand_out_of_the_noise() -> None:
     for column in (WIDE, REAL, CENTS, DAYS, MOMENTS):
         sizes = [len(public_edges(column, signal)) for signal in SIGNALS]
         assert sizes == sorted(sizes)
-        assert sizes[0] < 150 < 600 < sizes[-1]
+        assert sizes[0] < 150 < 800 < sizes[-1]
 
 
 @given(column=st.sampled_from(COLUMNS), signal=st.sampled_from(SIGNALS), k=st.integers(1, 5), data=st.data())
@@ -156,7 +156,7 @@ def test_values_of_one_magnitude_are_found_closely_where_there_are_many(low: flo
     for column in (REAL, CENTS):
         ends = line.bounds(found(column, rng.uniform(low, high, 30_000), 1_500.0, rng))
         assert ends[0] <= low < high <= ends[1]
-        assert ends[1] - ends[0] <= 0.13 * abs(low)
+        assert ends[1] - ends[0] <= 0.1 * abs(low)
 
 
 def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometrically() -> None:
@@ -166,12 +166,12 @@ def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometri
         assert found(WIDE, np.r_[np.zeros(3000), rng.integers(1000, 4000, 1000)], signal, rng).scale == "log"
         assert found(REAL, rng.uniform(0, 100, 4000), signal, rng).scale == "linear"
         # Whole numbers that an even grid tells apart need nothing finer, however they are spread.
-        assert found(WIDE, np.repeat([1.0, 30.0, 200.0], [3000, 500, 400]), signal, rng).scale == "linear"
+        assert found(WIDE, np.repeat([1.0, 30.0, 100.0], [3000, 500, 400]), signal, rng).scale == "linear"
 
 
 def test_a_few_values_beyond_the_noise_move_no_bound() -> None:
     column = found(REAL, np.array([5.0] * 1000 + [1e12] * 3 + [-1e12]), 100.0)
-    assert column.bounds == (4.0, 8.0)
+    assert column.bounds == (4.0, 6.0)
     assert not column.measure
 
 
