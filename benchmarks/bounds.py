@@ -208,7 +208,7 @@ def _drawn(content: dict[str, Any]) -> Iterator[str]:
         shares, ratios = np.array(one["clamped"]), np.array(one["ratio"])
         yield (
             f"{one['table']}, {one['column']}, epsilon {one['epsilon']:g}, {one['how']} x {len(shares)}: more than "
-            f"half clamped in {(shares > 0.5).mean():.3f}, median share clamped {np.median(shares):.3f}; range measured "
+            f"half clamped in {(shares > 0.5).mean():.3f}, median share {np.median(shares):.3f}; measured range "
             f"/ true: median {np.median(ratios):.2f}, largest {ratios.max():.3g}"
         )
     groups: dict[tuple[str, float, str], list[float]] = {}

@@ -34,10 +34,12 @@ ORDINARY = (2.0**-7, 2.0**20)
 FEW_PARTS, MOST_FAR = 2, 100
 ERA = (1900, 2100)
 """Years in which most dates lie: before and after them a century is one cell."""
-PENALTY, ROOT_PENALTY = 1.5, 8.0
+PENALTY, ROOT_PENALTY, OTHER_PENALTY = 1.5, 8.0, 5.0
 """What a window of m cells must hold, in standard deviations of a cell's noise: the less of `PENALTY` m and
-`ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only."""
-FALSE_NEAR, FALSE_FAR = 1e-3, 1e-6
+`ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only. A
+window beside the best one is looked for with `OTHER_PENALTY`, so that it holds all of what is spread, and then tested.
+"""
+FALSE_NEAR, FALSE_FAR = 1e-2, 1e-5
 """Probabilities with which noise alone adds to a window: numbers of the other sign that are no larger, and any."""
 FAR_SHARE = 0.02
 """Numbers apart from the others, or of another sign, are clamped where they are no more than this beside them."""
@@ -158,17 +160,18 @@ class _Window(NamedTuple):
         return bool(self.score + PENALTY > high or mean > sure)
 
 
-def _best_window(counts: np.ndarray, start: int, end: int) -> _Window:
+def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float = ROOT_PENALTY) -> _Window:
     """The window of largest score among the cells from `start` to before `end`, at least one.
 
     Args:
         counts: in standard deviations of their noise, shape (n_cells,).
         start: the first cell.
         end: the one after the last.
+        root_penalty: for the root of the number of its cells.
     """
     before = np.concatenate([[0.0], np.cumsum(counts[start:end])])
     sizes = np.arange(end - start + 1)
-    penalties = np.minimum(PENALTY * sizes, ROOT_PENALTY * np.sqrt(sizes))
+    penalties = np.minimum(PENALTY * sizes, root_penalty * np.sqrt(sizes))
     best = _Window(-np.inf, 0, 0, end - start)
     for size in range(1, end - start + 1):
         sums = before[size:] - before[:-size]
@@ -191,7 +194,7 @@ def _with_others(counts: np.ndarray, best: _Window, ends: Sequence[int]) -> list
         kept += more
         starts = {window.first for window in kept}
         cuts = sorted({0, len(counts), *ends, *starts, *(window.last + 1 for window in kept)})
-        beside = [_best_window(counts, *cells) for cells in pairwise(cuts) if cells[0] not in starts]
+        beside = [_best_window(counts, *cells, OTHER_PENALTY) for cells in pairwise(cuts) if cells[0] not in starts]
         least = FAR_SHARE * best.sum(counts)
         more = [window for window in beside if window.surely(counts, FALSE_FAR) and window.sum(counts) > least]
     return kept
@@ -220,7 +223,7 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
     opposite = (n_not_above, n_not_above + below) if above == 0 else (n_below - above, n_below)
     start, end = max(opposite[0], 0), min(opposite[1], len(counts))
     if (above == 0 or below == 0) and start < end:
-        other = _best_window(counts, start, end)
+        other = _best_window(counts, start, end, OTHER_PENALTY)
         window = _joined([window, other]) if other.surely(counts, FALSE_NEAR) else window
     return max([_to_zero(window, edges, counts, on_lattice=on_lattice), *_folded(counts, n_below, n_not_above)])
 
@@ -293,5 +296,5 @@ def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window
     fine = fine[(fine >= window.first) & (fine <= window.last)]
     if len(fine) == 0:
         return False
-    near = _best_window(counts, int(fine[0]), int(fine[-1]) + 1)
+    near = _best_window(counts, int(fine[0]), int(fine[-1]) + 1, OTHER_PENALTY)
     return near.surely(counts, FALSE_NEAR) and near.sum(counts) > FINE_SHARE * window.sum(counts) > 0

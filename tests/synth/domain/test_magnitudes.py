@@ -169,6 +169,17 @@ def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometri
         assert found(WIDE, np.repeat([1.0, 30.0, 100.0], [3000, 500, 400]), signal, rng).scale == "linear"
 
 
+@pytest.mark.parametrize("signal", [900.0, 3_000.0])
+def test_few_spread_amounts_beside_many_zeros_are_held(signal: float) -> None:
+    rng = np.random.default_rng(0)
+    positions = np.r_[np.zeros(9_300), rng.integers(1_500, 9_000, 700)]
+    ends = [line.bounds(found(WIDE, positions, signal, rng)) for _ in range(20)]
+    assert {low for low, _ in ends} == {0}
+    # Where most values are zero, a window of the others may end too far out: by more than four times in few fits.
+    assert min(high for _, high in ends) > 5_000
+    assert np.quantile([high for _, high in ends], 0.75) < 36_000
+
+
 def test_a_few_values_beyond_the_noise_move_no_bound() -> None:
     column = found(REAL, np.array([5.0] * 1000 + [1e12] * 3 + [-1e12]), 100.0)
     assert column.bounds == (4.0, 6.0)
