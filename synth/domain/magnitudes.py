@@ -27,14 +27,14 @@ PARTS, DECADE_PARTS = (1, 2, 4, 8, 16, 32), (1, 2, 10, 40)
 """Parts that a power of two and a decade may have; those of a decade are halves, years and quarters."""
 MOST_CELLS = 2_000
 """Cells of a histogram, about: where tables are stored, a query names the edges of all of them."""
-LEAST_SIGNAL = 40.0
+LEAST_SIGNAL = 28.0
 """With fewer units, in standard deviations of the noise, a cell holds two powers of two."""
 ORDINARY = (2.0**-7, 2.0**20)
 """Magnitudes at which most numbers lie: beyond them a power of two has at most `FEW_PARTS`, all of them `MOST_FAR`."""
 FEW_PARTS, MOST_FAR = 2, 100
 ERA = (1900, 2100)
 """Years in which most dates lie: before and after them a century is one cell."""
-PENALTY, ROOT_PENALTY, OTHER_PENALTY = 1.5, 8.0, 5.0
+PENALTY, ROOT_PENALTY, OTHER_PENALTY = 1.5, 8.0, 6.0
 """What a window of m cells must hold, in standard deviations of a cell's noise: the less of `PENALTY` m and
 `ROOT_PENALTY` sqrt(m). The first keeps noise beside few cells out; the noise of many grows with their root only. A
 window beside the best one is looked for with `OTHER_PENALTY`, so that it holds all of what is spread, and then tested.

@@ -246,7 +246,8 @@ def test_the_charges_of_1338_rows_are_never_clamped_by_half(
     assert schedule is not None
     noise = InjectedNoise(np.random.default_rng(0))
     charges = frame["charges"].to_numpy()
-    for _ in range(200):
-        column = measure_domain(HeldTable(frame, schema), schema, Budget(schedule, noise)).columns["charges"]
-        assert beyond(column, charges) <= 0.5
-        assert np.ptp(line.bounds(column)) <= 10 * np.ptp(charges)  # type: ignore[arg-type]
+    columns = [
+        measure_domain(HeldTable(frame, schema), schema, Budget(schedule, noise)).columns["charges"] for _ in range(200)
+    ]
+    assert max(beyond(column, charges) for column in columns) <= 0.5
+    assert max(np.ptp(line.bounds(column)) for column in columns) <= 10 * np.ptp(charges)  # type: ignore[arg-type]
