@@ -21,6 +21,7 @@ def test_results_are_drawn_again_without_running_anything(tmp_path: Path, capsys
     assert second == "visits, epsilon 1, measured: mean column distance 0.0200 (0.0100, 0.0200, 0.0300)"
 
 
+@pytest.mark.slow
 def test_bounds_of_a_table_are_measured_and_kept(tmp_path: Path) -> None:
     table, path = tmp_path / "visits.csv", tmp_path / "bounds.json"
     pd.DataFrame({"cost": [round(5 + row / 7, 2) for row in range(200)]}).to_csv(table, index=False)
