@@ -9,7 +9,7 @@ from synth.domain.grid import EVEN_CELLS
 from synth.domain.line import step
 from synth.generators.one_way import RARE
 from synth.generators.outlook import ASSUMED_CATEGORIES, Outlook, Planned, assumed, outlook
-from synth.generators.overhead import DOMAIN_SHARE, MOST_DOMAIN_SHARE
+from synth.generators.overhead import domain_shares
 from synth.schema import Schema
 from understudy.cautions import WEAK_EPSILON
 
@@ -85,7 +85,7 @@ def _of_measured(facts: Facts) -> Iterator[str]:
     measured = facts.schema.measured
     if not measured:
         return
-    share = min(DOMAIN_SHARE * len(measured), MOST_DOMAIN_SHARE)
+    share = sum(domain_shares(facts.schema).values())
     declared = facts.under(assumed(facts.schema))
     yield (
         f"{_listed(measured)}: bounds or categories are to be measured, which takes {share:.0%} of the budget; "

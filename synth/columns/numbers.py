@@ -1,10 +1,11 @@
 """Columns of numbers."""
 
 import itertools
+import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from synth.columns.base import INT64, MeasurableColumn, ordered, whole_numbers_of
 
@@ -50,10 +51,9 @@ class IntegerColumn(NumericColumn):
         return checked
 
 
-class RealColumn(NumericColumn):
-    """Numbers with a fraction; `decimals` is their public precision."""
+class FractionColumn(NumericColumn):
+    """What columns of float64 have."""
 
-    kind: Literal["real"] = "real"
     bounds: tuple[float, float]
     decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; none: all of them.")
 
@@ -64,17 +64,25 @@ class RealColumn(NumericColumn):
 
     _check = field_validator("bounds")(ordered)
 
+    @model_validator(mode="after")
+    def _finite(self) -> Self:
+        low, high = self.bounds
+        steps = 10.0 ** (self.decimals or 0)
+        if not all(math.isfinite(size * steps) for size in (low, high, high - low)):
+            finer = "" if self.decimals is None else f" in steps of decimals={self.decimals}"
+            raise ValueError(
+                f"bounds={[low, high]} are too far apart: float64 holds no such distance{finer}; write narrower ones"
+            )
+        return self
 
-class WeightColumn(NumericColumn):
+
+class RealColumn(FractionColumn):
+    """Numbers with a fraction; `decimals` is their public precision."""
+
+    kind: Literal["real"] = "real"
+
+
+class WeightColumn(FractionColumn):
     """A survey weight: learned like a number, never used as a predictor; `decimals = 0` makes it whole."""
 
     kind: Literal["weight"] = "weight"
-    bounds: tuple[float, float]
-    decimals: int | None = Field(default=None, ge=0, le=17)
-
-    @classmethod
-    def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:
-        """What float64 tells apart to about a tenth."""
-        return WIDEST_REAL
-
-    _check = field_validator("bounds")(ordered)

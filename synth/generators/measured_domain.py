@@ -1,8 +1,7 @@
 """The domain that nobody declared, measured under the budget: bounds and categories of single columns.
 
-Bounds come from two noisy histograms, over magnitudes and then over even cells, categories from a stability histogram.
-What comes out is a schema in which nothing is left to measure; it holds noisy values only, and a private fit goes on
-from there.
+Bounds come from one noisy histogram over magnitudes or the calendar, categories from a stability histogram. What comes
+out is a schema in which nothing is left to measure; it holds noisy values only, and a private fit goes on from there.
 """
 
 from typing import Any
@@ -18,9 +17,6 @@ from synth.table.kinds import holds_whole_numbers
 
 NOTHING_FOUND = "other"
 """The one category of a column of texts in which none reached the threshold; in one of whole numbers it is 0."""
-
-STEPS = ((magnitudes.magnitude_edges, magnitudes.bounded), (magnitudes.even_edges, magnitudes.narrowed))
-"""How bounds are found: cells of the bounds so far, and what their noisy histogram makes of the bounds."""
 
 
 def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
@@ -45,8 +41,7 @@ def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) ->
         known = tuple(named) or (nothing,)
         return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})
     assert isinstance(event, GaussianEvent)
-    for edges_of, bounded in STEPS:
-        edges = edges_of(column)
-        noisy = budget.release(train.place_counts(name, column, edges), event)
-        column = bounded(column, edges, noisy, event.sigma)
-    return column
+    assert schema.n_units is not None
+    edges = magnitudes.public_edges(column, schema.n_units / event.sigma)
+    noisy = budget.release(train.place_counts(name, column, edges), event)
+    return magnitudes.bounded(column, edges, noisy, event.sigma)

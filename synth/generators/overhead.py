@@ -10,10 +10,16 @@ from synth.schema import Schema
 SIZES = "rows per entity"
 SIZES_SHARE = 0.05
 """Share of rho for the histogram of rows per entity."""
-DOMAIN_SHARE, MOST_DOMAIN_SHARE = 0.03, 0.3
-"""Share of rho for each column whose bounds or categories are not declared, and for all of them at most."""
-BOUNDS_STEPS = 2
-"""Histograms for the bounds of one column."""
+BOUNDS_SHARE, FEW_UNITS = 0.25, 400
+"""Share of rho for each column whose bounds are not declared, and the units of one row each for which it is meant.
+
+With more units it falls with the power 2/3 of their number. What they stand out by then still grows, with the power
+2/3, too, and the rest goes to the model."""
+CATEGORIES_SHARE = 0.03
+"""Share of rho for each column whose categories are not declared: less noise names rarer ones at any number of units.
+"""
+MOST_DOMAIN_SHARE = 0.3
+"""Share of rho for the domains of all columns at most."""
 DOMAIN_DELTA_SHARE = 0.02
 """Share of delta for all columns whose categories are not declared."""
 
@@ -27,17 +33,31 @@ def with_overhead(plan: Plan, schema: Schema, delta: float) -> Plan:
         delta: of the guarantee.
     """
     sizes = SIZES_SHARE if schema.entity is not None else 0.0
-    domain = min(DOMAIN_SHARE * len(schema.measured), MOST_DOMAIN_SHARE)
+    domain = sum(domain_shares(schema).values())
 
     def whole(rho: float) -> Sequence[Event]:
         events: list[Event] = []
         if sizes:
             events.append(gaussian_of_rho(SIZES, sizes * rho, count=1, sensitivity=1))
         if domain:
-            events += domain_events(schema, domain * rho, DOMAIN_DELTA_SHARE * delta)
+            events += domain_events(schema, rho, DOMAIN_DELTA_SHARE * delta)
         return [*events, *plan((1 - sizes - domain) * rho)]
 
     return whole
+
+
+def domain_shares(schema: Schema) -> dict[str, float]:
+    """Shares of rho for the columns whose domain is not declared; a function of public facts alone.
+
+    Args:
+        schema: names the columns, the number of units and the rows of one.
+    """
+    n_units = (schema.n_units or FEW_UNITS) / schema.max_rows_per_unit
+    bounds = BOUNDS_SHARE * min(FEW_UNITS / n_units, 1.0) ** (2 / 3)
+    listed = {name: isinstance(schema.columns[name], CategoricalColumn) for name in schema.measured}
+    shares = {name: CATEGORIES_SHARE if categories else bounds for name, categories in listed.items()}
+    scale = min(1.0, MOST_DOMAIN_SHARE / max(sum(shares.values()), MOST_DOMAIN_SHARE))
+    return {name: scale * share for name, share in shares.items()}
 
 
 def domain_event_name(schema: Schema, name: str) -> str:
@@ -47,20 +67,20 @@ def domain_event_name(schema: Schema, name: str) -> str:
 
 
 def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
-    """One event for each column to measure, all at the same cost.
+    """One event for each column to measure, each at its share.
 
     Args:
         schema: names them.
-        rho: for all of them.
+        rho: of the whole plan.
         delta: for all histograms of categories.
     """
-    k, each = schema.max_rows_per_unit, rho / len(schema.measured)
-    listed = [name for name in schema.measured if isinstance(schema.columns[name], CategoricalColumn)]
+    k, shares = schema.max_rows_per_unit, domain_shares(schema)
+    n_listed = sum(isinstance(schema.columns[name], CategoricalColumn) for name in shares)
     events: list[Event] = []
-    for name in schema.measured:
+    for name, share in shares.items():
         what = domain_event_name(schema, name)
-        if name in listed:
-            events.append(StabilityEvent.of_rho(what, each, delta / len(listed), k))
+        if isinstance(schema.columns[name], CategoricalColumn):
+            events.append(StabilityEvent.of_rho(what, share * rho, delta / n_listed, k))
         else:
-            events.append(gaussian_of_rho(what, each, count=BOUNDS_STEPS, sensitivity=k))
+            events.append(gaussian_of_rho(what, share * rho, count=1, sensitivity=k))
     return events

@@ -1,5 +1,6 @@
 """Numbers: whole or with a fraction, their precision, and where their resolution should lie."""
 
+import math
 import re
 from typing import Any, Literal
 
@@ -68,11 +69,16 @@ def propose(about: Facts, values: np.ndarray) -> Column:
         values: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
 
     Raises:
-        TableError: some are infinite.
+        TableError: some are infinite, or too far apart.
     """
     if values.dtype.kind == "f":
         if np.isinf(values).any():
             raise _infinite(about.name)
+        if not math.isfinite(float(values.max()) - float(values.min())):
+            raise TableError(
+                f"column={about.name!r} holds numbers too far apart for float64 to hold their distance; "
+                "set those beyond 8e307 to missing, or leave the column out"
+            )
         if not np.all(values == np.rint(values)) or np.abs(values).max() >= 2.0**63:
             return _real(about, values)
         values = values.astype(np.int64)

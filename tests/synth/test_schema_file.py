@@ -61,7 +61,8 @@ def _kind(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict
 
 COLUMNS = st.one_of(
     _kind("integer", bounds=_pair(st.integers(-(2**63), 2**63 - 1)), scale=st.sampled_from(["linear", "log"])),
-    _kind("real", bounds=_pair(FLOATS), decimals=st.none() | st.integers(0, 17)),
+    _kind("real", bounds=_pair(st.floats(-8e307, 8e307))),
+    _kind("real", bounds=_pair(st.floats(-1e290, 1e290)), decimals=st.integers(0, 17)),
     _kind("categorical", categories=st.lists(LISTED, unique=True, max_size=5), ordered=st.booleans()),
     _kind("categorical", categories=st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=5)),
     _kind("boolean", tokens=st.lists(LISTED, unique=True, min_size=2, max_size=2)),

@@ -154,6 +154,20 @@ def test_a_ledger_that_cannot_pay_is_refused_before_the_table_is_read(
     assert [entry.kind for entry in ledger.history()] == ["opened"]
 
 
+@pytest.mark.parametrize("keys", [{"measure": True}, {"decimals": 2}, {}], ids=["measured", "decimals", "declared"])
+def test_bounds_whose_distance_overflows_are_refused_before_anything_is_charged(
+    workspace: Any, ledger: Ledger, keys: dict[str, Any]
+) -> None:
+    size = 1e307 if "decimals" in keys else 1.7e308
+    columns = {**COLUMNS, "income": {"kind": "real", "bounds": [-size, size], **keys}}
+    workspace.write_schema(dataset="patients", columns=columns)
+    write_job(workspace, {"mst": {"epsilon": 1.0}})
+    refusal(run(workspace), "columns.income: bounds=", "too far apart")
+    refusal(fit(workspace, "--ledger", workspace.folder / "ledger.db"), "columns.income: bounds=", "too far apart")
+    assert [entry.kind for entry in ledger.history()] == ["opened"]
+    assert not hidden(workspace)
+
+
 def test_a_total_that_is_too_small_is_refused_before_the_table_is_read(workspace: Any, ledger: Ledger) -> None:
     hide_rows(workspace)
     write_job(workspace, {"mst": {"epsilon": 4.0}})

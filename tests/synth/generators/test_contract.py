@@ -289,10 +289,9 @@ def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
     assert found["income"].categories == ("<=50K", ">50K")  # type: ignore[union-attr]
     assert set(found["job"].categories) == {"007", "NA", "clerk", "None"}  # type: ignore[union-attr]
     assert found["level"].categories == (1, 2, 7)  # type: ignore[union-attr]
-    if found["age"].bounds != (16, 127):  # type: ignore[union-attr]
-        # Noise alone puts an end further out in one fit of a hundred, and twice in a row in one of ten thousand.
-        found = fitted(private, many, loose, epsilon=3.0).schema.columns
-    assert found["age"].bounds == (16, 127)  # type: ignore[union-attr]
+    low, high = found["age"].bounds  # type: ignore[union-attr]
+    assert low <= 20
+    assert 85 <= high <= 255
     assert violations(model.sample(300, seed=0), loose) == []
 
 
