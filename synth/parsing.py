@@ -61,8 +61,8 @@ def plain_json(content: bytes | str) -> Any:
         content: UTF-8, where it is bytes.
 
     Raises:
-        NotPlain: a key stands twice in one object, a number is none or too large, a text holds half a surrogate pair, or it
-            is nested too deep.
+        NotPlain: a key stands twice in one object, a number is none or too large, a text holds half a surrogate pair,
+            or it is nested too deep.
         ValueError: it is not JSON, or not UTF-8.
 
     >>> plain_json('{"a": [1, 2.5, null]}')
