@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evaluate.catalog import CATALOG
+from evaluate.figures import check_figures
 from evaluate.result import SCHEMA_VERSION, Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from synth.dp.statement import PrivacyStatement
 from synth.parsing import NotPlain, plain_json
@@ -127,6 +128,7 @@ def _unique(what: str, keys: Iterable[Hashable]) -> None:
 
 
 def _check(candidate: Candidate) -> None:
+    check_figures(candidate.figures)
     _unique("an estimate", ((one.measure, one.subject) for one in candidate.estimates))
     failed = {(one.measure, one.subject) for one in candidate.failures}
     for one in candidate.estimates:

@@ -277,7 +277,8 @@ def test_what_is_said_of_missing_values_goes_before_what_is_seen() -> None:
 
 _FILES = [
     ("[]", "no JSON object"), ("{", "no JSON"), (None, "cannot be read"), ("[" * 99_999, "nested too deep"),
-    ('{"columns": {"a": {}, "a": {}}}', "a key stands twice"), ('{"columns": {"\\ud800": {}}}', "half a surrogate pair"),
+    ('{"columns": {"a": {}, "a": {}}}', "a key stands twice"),
+    ('{"columns": {"\\ud800": {}}}', "half a surrogate pair"),
 ]  # fmt: skip
 
 
