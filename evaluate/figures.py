@@ -1,7 +1,7 @@
-"""Figures of an evaluation, and what each has to hold to be drawn.
+"""Figures and public facts of an evaluation, and what each has to hold to be shown.
 
-What attacks drew is read entry by entry and may lack any of them; the figures here are drawn as a whole. One that cannot
-be drawn is damage of the file, and is found when the file is read: no report of it is begun.
+What attacks drew is read entry by entry and may lack any of them; the figures here are drawn as a whole. One that
+cannot be drawn is damage of the file, and is found when the file is read: no report of it is begun.
 """
 
 from collections.abc import Mapping
@@ -144,7 +144,7 @@ class GroupModels(Drawn):
         boosting: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
 
     class Level(Drawn):
-        """Differences between groups, in predictions and in errors, for models trained on synthetic and on real rows."""
+        """Differences between groups, in predictions and in errors, of models trained on synthetic and real rows."""
 
         model: str
         parity_tstr: Number
@@ -223,6 +223,29 @@ class Validity(Drawn):
     columns: list[Column]
 
 
+class Rows(Drawn):
+    """How many real rows there are."""
+
+    train_rows: Count | None = None
+    holdout_rows: Count | None = None
+
+
+class Declared(Drawn):
+    """What is shown of the schema."""
+
+    class Column(Drawn):
+        """One column, of whatever kind."""
+
+        kind: str = ""
+        drop: bool = False
+        categories: list[Any] | None = None
+        bounds: Annotated[list[Any], Field(min_length=2, max_length=2)] | None = None
+
+    columns: dict[str, Column] = {}
+    sensitive: list[str] = []
+    quasi_identifiers: list[str] = []
+
+
 _SHAPES: Mapping[str, Any] = {
     "columns": list[ColumnShares],
     "associations": Associations,
@@ -248,6 +271,16 @@ def check_figures(figures: Mapping[str, Any]) -> None:
         ValidationError: one cannot; the location in it begins with the figure's name.
     """
     _reader().validate_python({name: figure for name, figure in figures.items() if name in _SHAPES})
+
+
+def check_facts(real: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Refuse facts about the real table and its schema that cannot be shown.
+
+    Raises:
+        ValidationError: one cannot; the location in it is that in either.
+    """
+    Rows.model_validate(dict(real))
+    Declared.model_validate(dict(schema))
 
 
 @cache

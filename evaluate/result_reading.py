@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evaluate.catalog import CATALOG
-from evaluate.figures import check_figures
+from evaluate.figures import check_facts, check_figures
 from evaluate.result import SCHEMA_VERSION, Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from synth.dp.statement import PrivacyStatement
 from synth.parsing import NotPlain, plain_json
@@ -112,6 +112,7 @@ def _consistent(evaluation: Evaluation) -> Evaluation:
     versions = evaluation.provenance.get("versions", {})
     if not isinstance(versions, Mapping) or not all(isinstance(one, str) for one in versions.values()):
         raise _DamagedError("its versions are no texts by name")
+    check_facts(evaluation.real, evaluation.schema)
     return evaluation
 
 
