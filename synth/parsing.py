@@ -123,7 +123,7 @@ def _check(content: Any) -> None:
     level, depth = [("", content)], 0
     while level:
         depth += 1
-        if depth > DEEPEST + 1:
+        if depth > DEEPEST and any(isinstance(one, dict | list) for _, one in level):
             raise NotPlain(_TOO_DEEP)
         level = [below for key, one in level for below in _below(key, one)]
 

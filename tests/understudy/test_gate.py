@@ -2,6 +2,9 @@
 
 import json
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -311,3 +314,87 @@ def test_a_file_of_waivers_that_is_not_there_is_told_in_good_grammar(desk: Desk)
     assert "there are no waivers at path=" in ran.stderr
     ran = desk.workspace.run("gate", desk.folder / "evaluation.json", "--policy", "publc")
     assert "policy='publc' is no file and does not ship; did you mean 'public'?" in ran.stderr
+
+
+CASES = {"PASS": (QUIET, 0), "FAIL": (LEAKY, 1), "INCONCLUSIVE": (UNSURE, 3), "bad input": (None, 2)}
+FULL = ("stdout", "stderr")
+
+
+def ended(desk: Desk, case: str, *arguments: str) -> list[str]:
+    """The arguments of a gate that ends as the case says."""
+    found, _ = CASES[case]
+    (desk.folder / "evaluation.json").write_text("{}" if found is None else evaluation(found).to_json())
+    policy = ("--policy", str(desk.folder / "house.toml"))
+    return ["gate", str(desk.folder / "evaluation.json"), *policy, *arguments]
+
+
+def exit_code(arguments: list[str]) -> int:
+    """Of the command line on the streams of this process, as they are."""
+    from understudy.cli import app
+
+    with pytest.raises(SystemExit) as left:
+        app(arguments)
+    return int(str(left.value.code))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("full", [("stdout",), ("stderr",), FULL], ids=" and ".join)
+@pytest.mark.parametrize("form", ["", "--json", "--quiet"])
+def test_a_verdict_that_cannot_be_said_is_an_error_and_never_another_verdict(
+    desk: Desk, case: str, full: tuple[str, ...], form: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Exit code 1 says FAIL: nothing but a FAIL that was said may end in it."""
+    says = {"": ("stdout",), "--json": FULL, "--quiet": ()}[form]
+    needed = ("stderr",) if case == "bad input" else says
+    arguments = ended(desk, case, *([form] if form else []))
+    with Path("/dev/full").open("w") as one, Path("/dev/full").open("w") as other:
+        for name, stream in zip(full, (one, other), strict=False):
+            monkeypatch.setattr(sys, name, stream)
+        code = exit_code(arguments)
+    assert code == (2 if set(full) & set(needed) else CASES[case][1])
+    said = capsys.readouterr()
+    if full == ("stdout",) and "stdout" in needed:
+        assert "standard output cannot be written (No space left on device)" in said.err.splitlines()[-1]
+    if full == ("stderr",) and form == "--json" and case != "bad input":
+        assert json.loads(said.out)["exit_code"] == 2
+        assert "standard error" in json.loads(said.out)["error"]
+
+
+@pytest.mark.parametrize("what", ["--help", "--version", "alerts", "generators"])
+def test_what_is_printed_onto_a_full_disk_ends_in_2(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert exit_code([what]) == 2
+
+
+ENTRY = f"exec {sys.executable} -c 'from understudy.cli import main; main()'"
+
+
+def process(arguments: list[str], streams: str) -> subprocess.CompletedProcess[str]:
+    """The command line as a process of its own, on streams that its shell opens or closes."""
+    command = f"{ENTRY} {shlex.join(arguments)} {streams}"
+    return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+
+def test_a_pass_on_closed_descriptors_is_no_pass_and_no_fail(desk: Desk) -> None:
+    assert process(ended(desk, "PASS"), ">&- 2>&-").returncode == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("streams", [">&-", "2>&-", ">/dev/full", "2>/dev/full"])
+@pytest.mark.parametrize("form", ["", "--json", "--quiet"])
+def test_every_exit_code_on_every_stream_that_cannot_be_written(desk: Desk, case: str, streams: str, form: str) -> None:
+    lost = "stderr" if streams.startswith("2") else "stdout"
+    says = {"": ("stdout",), "--json": FULL, "--quiet": ()}[form]
+    needed = ("stderr",) if case == "bad input" else says
+    ran = process(ended(desk, case, *([form] if form else [])), streams)
+    assert ran.returncode == (2 if lost in needed else CASES[case][1]), ran
+
+
+@pytest.mark.slow
+def test_a_reader_that_went_away_is_no_verdict(desk: Desk) -> None:
+    for arguments in (ended(desk, "PASS"), ["--help"]):
+        shell = f"({ENTRY} {shlex.join(arguments)}; echo $? >&2) | true"
+        ran = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, check=False)
+        assert ran.stderr.split()[-1] == "141"

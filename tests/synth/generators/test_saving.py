@@ -86,8 +86,8 @@ def test_a_description_damaged_anywhere_gives_a_sample_or_one_sentence(
 ) -> None:
     content, arrays = contents(saved(name))
     assert refusal(written(tmp_path / "m", content, arrays)) is None
-    said = [refusal(written(tmp_path / "m", damaged(content, seed), arrays)) for seed in range(60)]
-    assert sum(one is not None for one in said) > 20
+    said = [refusal(written(tmp_path / "m", damaged(content, seed), arrays)) for seed in range(40)]
+    assert sum(one is not None for one in said) > 12
 
 
 ARRAY_DAMAGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -168,8 +168,8 @@ def test_a_file_that_is_too_large_is_refused_unread(saved: Callable[[str], Path]
 
 
 def test_cliques_that_would_make_a_giant_are_refused_before_it_is_made(tmp_path: Path) -> None:
-    """Pairs in a grid: each table is small, and a clique that closes their loops has 10 to the 13 cells and more."""
-    side, n_codes = 12, 10
+    """Pairs in a grid: each table is small, and a clique that closes their loops has five billion cells and more."""
+    side, n_codes = 9, 10
     names = [f"c{i}" for i in range(side * side)]
     columns = {name: {"kind": "integer", "bounds": [1, n_codes]} for name in names}
     schema = build_schema({"status": "declared", "n_units": 900, "columns": columns})
@@ -177,7 +177,9 @@ def test_cliques_that_would_make_a_giant_are_refused_before_it_is_made(tmp_path:
     registry.generator("independent").fit(frame, schema).save(tmp_path / "whole")
     content, _ = contents(tmp_path / "whole")
     size = dict(content["distribution"]["domain"])
-    grid = [(i, i + 1) for i in range(side * side) if (i + 1) % side] + [(i, i + side) for i in range(side * side - side)]
+    grid = [(i, i + 1) for i in range(side * side) if (i + 1) % side] + [
+        (i, i + side) for i in range(side * side - side)
+    ]
     cliques = [[names[a], names[b]] for a, b in grid]
     content["distribution"]["cliques"] = cliques
     arrays = {f"potential.{i}": np.zeros((size[a], size[b])) for i, (a, b) in enumerate(cliques)}
