@@ -44,7 +44,7 @@ class Console:
     quiet: bool = False
     json: bool = False
     debug: bool = False
-    unsaid: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    unsaid: "dict[_Stream, str]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def say(self, text: str) -> None:
         """A line of the result."""

@@ -60,7 +60,8 @@ def test_what_is_nested_too_deep_is_refused(depth: int) -> None:
 
 def test_what_json_forbids_or_no_file_can_hold_is_refused() -> None:
     for text, words in (
-        ('{"a": NaN}', "a: NaN"), ('[-Infinity]', "-Infinity"), ('{"a": 1, "a": 2}', "twice"), ('["\\ud800"]', "surrogate"),
+        ('{"a": NaN}', "a: NaN"), ("[-Infinity]", "-Infinity"), ('{"a": 1, "a": 2}', "twice"),
+        ('["\\ud800"]', "surrogate"),
     ):  # fmt: skip
         with pytest.raises(NotPlain, match=words):
             plain_json(text)

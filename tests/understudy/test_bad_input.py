@@ -256,7 +256,7 @@ def test_a_job_that_cannot_be_used_is_refused(workspace: Any, case: str) -> None
 
 
 HUGE = {
-    "digits": "9" * 5000, "more digits than a float has": "9" * 400, "hexadecimal": f"0x{'f' * 5000}", "a float": "1e999",
+    "digits": "9" * 5000, "more than a float has": "9" * 400, "hexadecimal": f"0x{'f' * 5000}", "a float": "1e999",
     "nested": f"{'[' * 5000}{']' * 5000}", "nested less": f"{'[' * 200}{']' * 200}",
 }  # fmt: skip
 """Values that the parser of TOML, or whatever comes after it, breaks on."""

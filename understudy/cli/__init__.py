@@ -86,7 +86,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _hold_descriptors() -> None:
+def hold_descriptors() -> None:
     """Keep the place of a standard stream that was closed before this process began.
 
     The next file that is opened would take its number, and what other code writes to that number would go into the
@@ -100,7 +100,7 @@ def _hold_descriptors() -> None:
 
 def main() -> None:
     """The command `understudy`."""
-    _hold_descriptors()
+    hold_descriptors()
     signal.signal(signal.SIGTERM, _terminate)
     # Threads that wait by spinning make torch many times slower on a machine that has other work too.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
