@@ -6,7 +6,6 @@ nothing that its other parts contradict.
 """
 
 import json
-import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
@@ -15,13 +14,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evaluate.catalog import CATALOG
+from evaluate.figures import check_facts, check_figures
 from evaluate.result import SCHEMA_VERSION, Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from synth.dp.statement import PrivacyStatement
+from synth.parsing import NotPlain, plain_json
 
 LATER = ("audit", "expected", "n_rejected_rows")
 """Keys of a candidate that older files of this version lack."""
-LONGEST_INTEGER = 300
-"""Digits; a longer integer fits no float."""
 ROUNDING = 1e-9
 """By how much a number may lie beyond its own interval."""
 
@@ -33,13 +32,11 @@ def evaluation_from(text: str) -> Evaluation:
         EvaluationError: the text is not an evaluation, a damaged one, or another version's.
     """
     try:
-        content = json.loads(
-            text, object_pairs_hook=_once, parse_constant=_refused, parse_int=_integer, parse_float=_number
-        )
+        content = plain_json(text)
         version = content.pop("schema_version")
-    except _DamagedError as damage:
+    except NotPlain as damage:
         raise _damaged(str(damage)) from None
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+    except (ValueError, KeyError, AttributeError, TypeError):
         raise EvaluationError("this is not an evaluation; pass a file that `understudy evaluate` wrote") from None
     if type(version) is not int or version != SCHEMA_VERSION:
         raise EvaluationError(
@@ -76,30 +73,6 @@ def _damaged(why: str) -> EvaluationError:
 
 def _is_older(version: object) -> bool:
     return type(version) is int and version < SCHEMA_VERSION
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise _DamagedError("a key stands twice in one object")
-    return made
-
-
-def _refused(constant: str) -> None:
-    raise _DamagedError(f"{constant} is no number of an evaluation")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > LONGEST_INTEGER:
-        raise _DamagedError("a number is too large")
-    return int(digits)
-
-
-def _number(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise _DamagedError("a number is too large")
-    return value
 
 
 @cache
@@ -139,6 +112,7 @@ def _consistent(evaluation: Evaluation) -> Evaluation:
     versions = evaluation.provenance.get("versions", {})
     if not isinstance(versions, Mapping) or not all(isinstance(one, str) for one in versions.values()):
         raise _DamagedError("its versions are no texts by name")
+    check_facts(evaluation.real, evaluation.schema)
     return evaluation
 
 
@@ -155,6 +129,7 @@ def _unique(what: str, keys: Iterable[Hashable]) -> None:
 
 
 def _check(candidate: Candidate) -> None:
+    check_figures(candidate.figures)
     _unique("an estimate", ((one.measure, one.subject) for one in candidate.estimates))
     failed = {(one.measure, one.subject) for one in candidate.failures}
     for one in candidate.estimates:

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
 from synth.given_file import GivenFile, be, read_given
+from synth.parsing import NotPlain, plain_toml
+from synth.url import without_addresses
 
 _REMEDIES: Mapping[str, str] = {
     **dict.fromkeys(("less_than", "less_than_equal"), "choose a smaller number"),
@@ -63,11 +65,11 @@ def parse_toml(given: GivenFile, what: str, error: type[BadInput]) -> dict[str, 
     try:
         # As files of text are read: TOML itself takes no lone carriage return.
         text = given.content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-        return tomllib.loads(text)
+        return plain_toml(text)
     except UnicodeDecodeError:
         raise error(f"{none}, which is UTF-8 text: {place}; save it as UTF-8") from None
-    except RecursionError:
-        raise error(f"{none}: {place}: lists or tables are nested too deep; write fewer") from None
+    except NotPlain as fault:
+        raise error(f"the {what} cannot be used: {place}: {fault}; correct it there") from None
     except tomllib.TOMLDecodeError as fault:
         message = str(fault)
         raise error(f"{none}: {place}: {message[:1].lower()}{message[1:]}; correct it there") from None
@@ -125,7 +127,7 @@ def _unknown_tag(where: str, context: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = without_addresses(repr(value))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

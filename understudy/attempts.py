@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
+from synth.parsing import plain_json
 from understudy.provenance import key_path
 
 if TYPE_CHECKING:
     from synth.schema import Schema
 
 FILE_VARIABLE = "UNDERSTUDY_ATTEMPTS_FILE"
+_LINE = {"table": str, "attempt": str, "tables": int, "at": str}
 PATIENCE_S = 10.0
 """How long another process that counts is waited for."""
 
@@ -108,13 +110,13 @@ def _added(path: Path, line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines; one that a crash cut off counts for nothing."""
+    """The whole lines; one that a crash cut off, or that is damaged, counts for nothing."""
     if not path.exists():
         return
     for text in path.read_bytes().split(b"\n"):
         try:
-            line = json.loads(text)
+            line = plain_json(text)
         except ValueError:
             continue
-        if isinstance(line, dict) and {"table", "attempt", "tables", "at"} <= line.keys():
+        if isinstance(line, dict) and all(type(line.get(key)) is kind for key, kind in _LINE.items()):
             yield line

@@ -1,15 +1,20 @@
 """The one place that prints: results on standard output, everything else on standard error.
 
-Nothing below this module prints, and nothing here is given a cell value of a real table.
+Nothing below this module prints, and nothing here is given a cell value of a real table. What cannot be written, on a
+full disk or a closed descriptor, ends no work: it is remembered, and the command then ends in 2, whatever its verdict.
 """
 
+import io
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from understudy.exit_codes import BAD_INPUT, DONE, FAILED, INCONCLUSIVE
 
 if TYPE_CHECKING:
     import rich.console
@@ -17,6 +22,12 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str, float | None], None]
 """A `synth.generators.base.Progress`; spelled here so that help needs no libraries."""
+
+
+_Stream = Literal["stdout", "stderr"]
+_STREAMS: Mapping[_Stream, str] = {"stdout": "standard output", "stderr": "standard error"}
+_ANSWERS = (DONE, FAILED, INCONCLUSIVE)
+"""Exit codes of a command that did what it was asked to."""
 
 
 @dataclass(frozen=True)
@@ -27,21 +38,23 @@ class Console:
         quiet: nothing but errors (and the JSON, where it is asked for).
         json: one JSON object on standard output; what people read goes to standard error.
         debug: a traceback for internal errors; it may hold values of the table.
+        unsaid: of each stream that could not be written, why; grows while the command is at work.
     """
 
     quiet: bool = False
     json: bool = False
     debug: bool = False
+    unsaid: "dict[_Stream, str]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def say(self, text: str) -> None:
         """A line of the result."""
         if not self.quiet:
-            _plain(sys.stderr if self.json else sys.stdout, text)
+            self._line("stderr" if self.json else "stdout", text)
 
     def note(self, text: str) -> None:
         """A line beside the result."""
         if not self.quiet:
-            _plain(sys.stderr, text)
+            self._line("stderr", text)
 
     def warn(self, text: str) -> None:
         """One sentence that somebody should know; nothing stops for it."""
@@ -49,10 +62,22 @@ class Console:
 
     def error(self, text: str, code: int) -> int:
         """The one sentence of an error; the exit code is returned."""
-        _plain(sys.stderr, f"Error: {text}" if text.endswith("?") else f"Error: {text.rstrip('.')}.")
-        if self.json:
-            self.result({"error": text, "exit_code": code})
+        try:
+            self._line("stderr", f"Error: {text}" if text.endswith("?") else f"Error: {text.rstrip('.')}.")
+            if self.json:
+                self._line("stdout", _json({"error": text, "exit_code": code}))
+        except BrokenPipeError:
+            pass  # nobody reads on, and the exit code says it
         return code
+
+    def file(self, text: str) -> None:
+        """A text that goes into a file: on standard output as it is, where no JSON is asked for."""
+        if not self.json:
+            self._write("stdout", text)
+
+    def trace(self, text: str) -> None:
+        """A traceback, as it is."""
+        self._write("stderr", text)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[str | list[str]]]) -> None:
         """A table of texts; a list is a cell of several lines."""
@@ -62,7 +87,9 @@ class Console:
         from rich.table import Table
         from rich.text import Text
 
-        printer = _rich(sys.stderr if self.json else sys.stdout)
+        name: _Stream = "stderr" if self.json else "stdout"
+        page = io.StringIO()  # rich ends the process itself where it finds a closed pipe, with the exit code of FAIL
+        printer = _rich(page, force_terminal=getattr(sys, name).isatty())
         cells = [[_cell(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) + 2 for column in zip(headings, *cells, strict=True)]
         if not printer.is_terminal:  # in a file no line is too long, and nothing may be cut off
@@ -74,11 +101,55 @@ class Console:
         for row in cells:
             table.add_row(*(Text(cell, style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
         printer.print(table)
+        self._write(name, page.getvalue())
 
     def result(self, content: Mapping[str, Any]) -> None:
         """The result for machines; printed only where JSON is asked for, and once."""
-        if self.json:
-            _plain(sys.stdout, _escaped(json.dumps(content, ensure_ascii=False, allow_nan=False)))
+        if not self.json:
+            return
+        if self.unsaid and content.get("exit_code", DONE) in _ANSWERS:
+            content = {**content, "exit_code": BAD_INPUT, "error": self._loss}
+        self._line("stdout", _json(content))
+
+    def ending(self, code: int) -> int:
+        """The exit code with which to leave: a verdict counts only where all that was to be said of it could be."""
+        for name in _STREAMS:
+            self._write(name, "")
+        if not self.unsaid or code not in _ANSWERS:
+            return code
+        if "stderr" not in self.unsaid or not (self.json or self.quiet):
+            other: _Stream = "stdout" if "stderr" in self.unsaid else "stderr"
+            self._line(other, f"Error: {self._loss}.")
+        return BAD_INPUT
+
+    @property
+    def _loss(self) -> str:
+        """What could not be said."""
+        lost = " and ".join(f"{_STREAMS[name]} cannot be written ({why})" for name, why in self.unsaid.items())
+        return f"{lost}, so that what was to be said there is lost; name a place that takes it, or pass --quiet"
+
+    def _line(self, name: "_Stream", text: str) -> None:
+        self._write(name, f"{printable(text)}\n")
+
+    def _write(self, name: "_Stream", text: str) -> None:
+        """Write a text at once; what cannot be written is remembered, and never tried again."""
+        stream: TextIO = getattr(sys, name)
+        if name in self.unsaid:
+            return
+        try:
+            if text:  # a full disk refuses to take nothing, too
+                stream.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            _drop(stream)
+            raise
+        except OSError as error:
+            self.lose(name, error)
+
+    def lose(self, name: "_Stream", error: OSError) -> None:
+        """Remember that a stream cannot be written, and why."""
+        self.unsaid[name] = error.strerror or type(error).__name__
+        _drop(getattr(sys, name))
 
     @contextmanager
     def stage(self, label: str) -> Iterator[Tell]:
@@ -109,22 +180,25 @@ def _cell(lines: str | list[str]) -> str:
     return printable(lines) if isinstance(lines, str) else "\n".join(map(printable, lines))
 
 
-def _plain(stream: TextIO, text: str) -> None:
-    stream.write(f"{printable(text)}\n")
-    stream.flush()
+def _drop(stream: TextIO) -> None:
+    """Let what is still buffered for a stream go nowhere; at its end Python would try again, and fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
-def _escaped(text: str) -> str:
-    """JSON that means the same, with what is not printable written as JSON escapes."""
+def _json(content: Mapping[str, Any]) -> str:
+    """JSON on one line, with what is not printable written as JSON escapes."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
-def _rich(stream: TextIO) -> "rich.console.Console":
+def _rich(stream: TextIO, *, force_terminal: bool | None = None) -> "rich.console.Console":
     from rich.console import Console as RichConsole
 
-    return RichConsole(file=stream, markup=False, highlight=False, emoji=False)
+    return RichConsole(file=stream, markup=False, highlight=False, emoji=False, force_terminal=force_terminal)
 
 
 def _bars() -> "rich.progress.Progress":

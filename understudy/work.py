@@ -28,7 +28,7 @@ from typing import Any
 from filelock import FileLock
 
 from synth.dp.journal import Journal
-from synth.errors import JobError
+from synth.errors import JobError, OutputError
 from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
 from understudy.provenance import now
 
@@ -265,7 +265,13 @@ class Work:
 
     def _read(self, name: str, otherwise: Any) -> Any:
         path = self.folder / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
+        try:
+            return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
+        except (ValueError, RecursionError):
+            raise OutputError(
+                f"the unfinished work is damaged: path={str(path)!r}; remove its folder and start anew (what was drawn "
+                "stays spent)"
+            ) from None
 
     def _write(self, name: str, content: Any) -> None:
         with whole_file(self.folder / name) as beside:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import grid, line
+from synth.domain import grid, line, plain
 from synth.domain.alias import Aliases, aliases
 from synth.schema import Schema
 
@@ -248,14 +248,42 @@ class Discretizer:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
-        """A discretizer from plain data and the schema it was made under."""
+        """A discretizer from plain data and the schema it was made under.
+
+        Raises:
+            ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
+        """
+        plain.require_columns(content, schema.modeled)
         made = []
         for name in schema.modeled:
             part = content[name]
-            edges = None if part["edges"] is None else np.array(part["edges"], dtype=np.float64)
-            group, mass = np.array(part["group"], dtype=np.int64), np.array(part["mass"], dtype=np.float64)
-            made.append(Attribute(name, schema.columns[name], edges, group, mass))  # type: ignore[arg-type]
+            edges = None if part["edges"] is None else plain.reals(part, "edges")
+            group, mass = plain.whole_numbers(part, "group"), plain.reals(part, "mass")
+            attribute = Attribute(name, schema.columns[name], edges, group, mass)  # type: ignore[arg-type]
+            _require_sound(attribute)
+            made.append(attribute)
         return cls(tuple(made))
+
+
+def _require_sound(attribute: Attribute) -> None:
+    """Refuse an attribute of which cells, codes and masses do not fit each other or the column's kind."""
+    column, edges, group, mass = attribute.column, attribute.edges, attribute.group, attribute.mass
+    has_categories = isinstance(column, CategoricalColumn | BooleanColumn)
+    if has_categories != (edges is None):
+        raise ValueError("a column has edges where it has a line, and only there")
+    n_cells = len(categories(column)) if edges is None else len(edges) - 1
+    if edges is not None and (n_cells < 1 or not (np.diff(edges) > 0).all()):
+        raise ValueError("edges are not strictly ascending")
+    if edges is not None and not grid.within(edges, column):  # type: ignore[arg-type]
+        raise ValueError("edges lie beyond the column's bounds")
+    if len(group) != n_cells + 2 or len(mass) != len(group) or (mass < 0).any() or not np.isfinite(mass.sum()):
+        raise ValueError("codes or masses are not of the column's cells")
+    last = group[MISSING]
+    if group.min() < 0 or group.max() != last or group[OTHER] != last - 1 or last >= len(group):
+        raise ValueError("the last two codes are not other and missing")
+    held = np.bincount(group)
+    if (held == 0).any() or held[last] != 1:
+        raise ValueError("a code has no cell, or missing shares its own")
 
 
 def _attribute(name: str, column: Any, edges: np.ndarray | None) -> Attribute:

@@ -73,6 +73,18 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
     return np.asarray(distinct[np.searchsorted(up_to, ranks, side="right")])
 
 
+def within(edges: np.ndarray, column: line.LineColumn) -> bool:
+    """Whether cells are none but between the column's bounds, as far as a grid goes around them.
+
+    Args:
+        edges: ascending, shape (n_cells + 1,).
+        column: gives bounds and precision.
+    """
+    low, high = line.bounds(column)
+    around = _close(np.zeros(0), low, high, line.step(column))
+    return bool(around[0] <= edges[0] and edges[-1] <= around[-1])
+
+
 def _declared(column: line.LineColumn) -> np.ndarray:
     return np.array([line.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
 

@@ -1,6 +1,5 @@
 """What a run left behind says of its budget: the events, which anyone can price again, and the claim."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from synth.dp.events import Event
 from synth.dp.plan_line import Delta, Epsilon, Line, Words, number, schedule_of
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, nearest
+from synth.parsing import NotPlain, plain_json
 from synth.validation import sentence
 
 
@@ -130,10 +130,12 @@ def _event(record: _Record) -> Event:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = plain_json(path.read_bytes())
     except OSError as refusal:
         raise BudgetError(f"the books cannot be read: {refusal.strerror}; check the name") from None
-    except (ValueError, RecursionError):
+    except NotPlain as fault:
+        raise BudgetError(f"the file is damaged: {fault}; pass one that a run wrote") from None
+    except ValueError:
         content = None
     if not isinstance(content, dict):
         raise BudgetError("the file is not JSON that a run wrote; pass an evaluation.json, a model's folder or a plan")

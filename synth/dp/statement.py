@@ -148,7 +148,7 @@ def is_claim(name: str, value: object) -> bool:
     """Whether a privacy loss is one that a fit with noise can claim.
 
     Args:
-        name: "epsilon", which lies above 0, or "delta", which lies in [0, 1).
+        name: "epsilon", which lies above 0, or "delta", which lies in [0, 1) and is 0 or may be divided by.
         value: as a file holds it.
 
     >>> is_claim("epsilon", 0.5), is_claim("epsilon", 0), is_claim("epsilon", True), is_claim("delta", 0.0)
@@ -156,4 +156,4 @@ def is_claim(name: str, value: object) -> bool:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return 0 < value <= LARGEST if name == "epsilon" else 0 <= value < 1
+    return 0 < value <= LARGEST if name == "epsilon" else value == 0 or 1 / LARGEST <= value < 1

@@ -14,11 +14,15 @@ from synth.errors import ModelError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.conditions import Conditions
 from synth.generators.lawful import draw_lawful
-from synth.generators.saving import save_model
+from synth.generators.saving import default_rows_of, entity_shares_of, save_model
+from synth.generators.search import CELLS_A_MB
 from synth.marginals import MarkovRandomField, sample
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+
+LARGEST_MB = 4096.0
+"""What the tables of a model may take at most, whatever its parameters say."""
 
 
 @dataclass(frozen=True)
@@ -111,18 +115,33 @@ class MarginalModel:
             ModelError: a part is missing or contradicts another; nothing was loaded.
         """
         try:
-            shares, parameters = content["entity_shares"], content.get("parameters")
-            if not isinstance(parameters, dict | None):
-                raise TypeError
+            parameters = content.get("parameters")
+            discretizer = Discretizer.from_plain(content["discretizer"], schema)
+            distribution = MarkovRandomField.from_arrays(content["distribution"], arrays)
+            if list(distribution.domain.items()) != list(discretizer.sizes.items()):
+                raise ValueError("the distribution is not over the codes of the discretizer")
+            if distribution.tree.n_cells > _most_cells(parameters, distribution):
+                raise ValueError("the cliques make a larger model than any fit does")
             return cls(
                 name=content["generator"],
                 schema=schema,
                 statement=statement,
-                default_rows=int(content["default_rows"]),
-                discretizer=Discretizer.from_plain(content["discretizer"], schema),
-                distribution=MarkovRandomField.from_arrays(content["distribution"], arrays),
-                entity_shares=None if shares is None else tuple(shares),
+                default_rows=default_rows_of(content),
+                discretizer=discretizer,
+                distribution=distribution,
+                entity_shares=entity_shares_of(content, schema),
                 parameters=parameters,
             )
-        except (KeyError, ValueError, TypeError, IndexError) as error:
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            if isinstance(error, ModelError):
+                raise
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def _most_cells(parameters: Mapping[str, Any] | None, distribution: MarkovRandomField) -> float:
+    """Cells that a fit by these parameters gives its junction tree at most, beside what its tables have themselves."""
+    if not isinstance(parameters, dict | None):
+        raise TypeError("parameters are a mapping")
+    named = (parameters or {}).get("max_model_mb", LARGEST_MB)
+    held = sum(factor.log_values.size for factor in distribution.potentials)
+    return held + sum(distribution.domain.values()) + min(float(named), LARGEST_MB) * CELLS_A_MB

@@ -13,7 +13,7 @@ from synth.errors import MissingExtra, ModelError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.conditions import Conditions
 from synth.generators.lawful import draw_lawful
-from synth.generators.saving import save_model
+from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -136,32 +136,22 @@ class NeuralModel:
         from synth.neural.weights import from_arrays
 
         try:
-            shares, parameters, described = content["entity_shares"], content["parameters"], content["encoding"]
+            parameters, described = content["parameters"], content["encoding"]
             if not isinstance(parameters, dict):
                 raise TypeError
-            _require_shares(shares, schema)
             encoding = ENCODINGS[described["kind"]].from_plain(described["columns"], schema)
             return cls(
                 name=content["generator"],
                 schema=schema,
                 statement=statement,
-                default_rows=rows_wanted(None, int(content["default_rows"])),
+                default_rows=default_rows_of(content),
                 encoding=encoding,
                 network=from_arrays(arrays, encoding.layout),
-                entity_shares=None if shares is None else tuple(shares),
+                entity_shares=entity_shares_of(content, schema),
                 parameters=parameters,
             )
-        except (KeyError, ValueError, TypeError, IndexError) as error:
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
-
-
-def _require_shares(shares: Any, schema: Schema) -> None:
-    """Refuse shares of entities by their rows that are none."""
-    if shares is None:
-        return
-    sizes = np.array(shares, dtype=np.float64)
-    if schema.entity is None or sizes.ndim != 1 or not (np.isfinite(sizes).all() and sizes.min() >= 0 < sizes.sum()):
-        raise ValueError("shares of entities are not below zero, and there are entities")
 
 
 def require_torch() -> None:

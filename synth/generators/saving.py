@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from synth.domain import plain
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, SchemaError
 from synth.output import whole_folder
+from synth.parsing import NotPlain, plain_json
 from synth.schema import Schema, build_schema
 
 FORMAT = 1
 DESCRIPTION, ARRAYS = "model.json", "arrays.safetensors"
+MOST_BYTES = {DESCRIPTION: 2**28, ARRAYS: 2**32 + 2**26}
+"""Of the two files: a larger one is refused before it is read. Tables of a distribution may have 4,096 MB."""
+MOST_ROWS = 10**10
+"""Rows that a model gives unless told, at most."""
 
 
 def save_model(
@@ -30,7 +36,8 @@ def save_model(
         statement: what it promises.
 
     Raises:
-        ModelError: its noise was injected, so that its statement is void; nothing was written.
+        ModelError: its noise was injected, so that its statement is void, or it is too large to be loaded; nothing was
+            written.
     """
     from safetensors.numpy import save
 
@@ -42,9 +49,16 @@ def save_model(
         "schema": schema.model_dump(mode="json"),
         "statement": None if statement is None else statement.to_dict(),
     }
+    files = {
+        DESCRIPTION: json.dumps(described, indent=1, allow_nan=False).encode("utf-8"),
+        ARRAYS: save({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
+    }
+    for name, whole in files.items():
+        if len(whole) > MOST_BYTES[name]:
+            raise ModelError(f"the model is too large to be saved: {name} has {len(whole)} bytes; fit a smaller one")
     with whole_folder(path) as folder:
-        (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, allow_nan=False), encoding="utf-8")
-        (folder / ARRAYS).write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        for name, whole in files.items():
+            (folder / name).write_bytes(whole)
 
 
 def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Schema, PrivacyStatement | None]:
@@ -60,17 +74,48 @@ def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Sch
         raise ModelError(
             f"a model is a folder with {DESCRIPTION} and {ARRAYS}: {str(path)!r} is none; name a saved model"
         )
+    for name, most in MOST_BYTES.items():
+        if (path / name).stat().st_size > most:
+            raise ModelError(f"the model in {str(path)!r} is damaged ({name} is too large); fit it again")
     try:
-        content = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
+        content = plain_json((path / DESCRIPTION).read_bytes())
         if content["format"] != FORMAT:
             raise ModelError(
-                f"this version loads models of format={FORMAT}, not {content['format']!r}; upgrade understudy"
+                f"this version loads models of format={FORMAT}, not {str(content['format'])[:20]!r}; upgrade understudy"
             )
         schema = build_schema(content.pop("schema"))
+        if schema.measured:
+            raise ValueError("a model knows the domain of each column")
         stated = content.pop("statement")
         statement = None if stated is None else PrivacyStatement.from_dict(stated)
         return content, load_file(path / ARRAYS), schema, statement
-    except (ValueError, KeyError, TypeError, SafetensorError, OSError) as error:
+    except NotPlain as fault:
+        raise ModelError(f"the model in {str(path)!r} is damaged ({fault}); fit it again") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, SafetensorError, OSError) as error:
         if isinstance(error, ModelError | SchemaError):
             raise
         raise ModelError(f"the model in {str(path)!r} is damaged ({type(error).__name__}); fit it again") from None
+
+
+def default_rows_of(content: Mapping[str, Any]) -> int:
+    """How many rows a model gives unless told.
+
+    Raises:
+        ValueError, KeyError: the content does not say.
+    """
+    return plain.count(content, "default_rows", MOST_ROWS)
+
+
+def entity_shares_of(content: Mapping[str, Any], schema: Schema) -> tuple[float, ...] | None:
+    """The share of entities with 1, 2, ..., k rows; none where the unit is a row.
+
+    Raises:
+        ValueError, KeyError: the content holds no such shares, or the schema names no entity.
+    """
+    if content["entity_shares"] is None:
+        return None
+    shares = plain.reals(content, "entity_shares")
+    fits = len(shares) > 0 and shares.min() >= 0 and 0 < shares.sum() < np.inf
+    if schema.entity is None or not fits:
+        raise ValueError("shares of entities are not below zero, and there are entities")
+    return tuple(shares.tolist())

@@ -14,6 +14,9 @@ from synth.marginals.elimination import eliminate
 from synth.marginals.factor import Array, Clique, Factor, shape_of
 from synth.marginals.junction_tree import JunctionTree, junction_tree
 
+HIGHEST = 1e12
+"""Of a potential that is read: no estimation goes so far, and sums of larger ones lose what the others say."""
+
 
 @dataclass(frozen=True, eq=False)
 class MarkovRandomField:
@@ -94,14 +97,26 @@ class MarkovRandomField:
             ModelError: the description cannot be read, or the arrays do not fit it; no model was made.
         """
         try:
-            domain = {str(name): int(size) for name, size in description["domain"]}
+            domain = dict(description["domain"])
+            if any(type(size) is not int for size in domain.values()) or len(domain) < len(description["domain"]):
+                raise ValueError("a domain has a number of codes for each attribute")
             cliques = [tuple(clique) for clique in description["cliques"]]
             tables = [np.asarray(arrays[f"potential.{i}"], dtype=np.float64) for i in range(len(cliques))]
             shaped = [table.reshape(shape_of(domain, clique)) for clique, table in zip(cliques, tables, strict=True)]
+            if any(not _is_height(table) for table in tables):
+                raise ValueError("a potential has a height that can be added to others, and rules out not every cell")
             factors = [Factor(clique, table) for clique, table in zip(cliques, shaped, strict=True)]
+            if arrays.keys() != {f"potential.{i}" for i in range(len(cliques))}:
+                raise ValueError("there is one array for each clique")
             return cls(domain, factors, float(description["total"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"a model's arrays fit its description ({type(error).__name__}); fit it again") from None
+
+
+def _is_height(table: Array) -> bool:
+    """Whether the logarithms of a table are none but -inf and numbers whose sums are finite, and not all -inf."""
+    heights = np.abs(table[~np.isneginf(table)])
+    return heights.size > 0 and bool((heights < HIGHEST).all())
 
 
 def _check_fits(factor: Factor, domain: Mapping[str, int]) -> None:

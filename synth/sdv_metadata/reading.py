@@ -1,6 +1,5 @@
 """A schema from SDV's metadata, filled in from a table where the metadata says nothing."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,12 @@ import pandas as pd
 
 from synth.constraints import Unique
 from synth.errors import SchemaError, nearest
+from synth.parsing import NotPlain, plain_json
 from synth.schema import Schema, build_schema
 from synth.sdv_metadata.columns import BECOMES_BOOLEAN, Translation, translated
 from synth.sdv_metadata.filling import filled, names_units
 from synth.sdv_metadata.names import READ_SPECS, TABLE_KEYS, VERSION, shown
-from synth.sdv_metadata.shapes import can_be_written, only_once, require_objects, require_shapes
+from synth.sdv_metadata.shapes import require_objects, require_shapes
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,17 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     """
     place = f"path={str(path)!r}"
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8-sig"), object_pairs_hook=only_once)
+        content = plain_json(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as refusal:
         raise SchemaError(
             f"the metadata cannot be read: {place} ({refusal.strerror}); pass a JSON file that SDV saved"
         ) from None
-    except (ValueError, RecursionError):
-        raise SchemaError(
-            f"the metadata is no JSON, or an object in it has a key twice: {place}; pass a file that SDV saved"
-        ) from None
+    except NotPlain as fault:
+        raise SchemaError(f"the metadata cannot be used: {place}: {fault}; pass a file that SDV saved") from None
+    except ValueError:
+        raise SchemaError(f"the metadata is no JSON: {place}; pass a file that SDV saved") from None
     if not isinstance(content, dict):
         raise SchemaError(f"the metadata is no JSON object: {place}; pass a file that SDV saved")
-    if not can_be_written(content):
-        raise SchemaError(f"the metadata holds half a surrogate pair: {place}; pass a file that SDV saved")
     return content
 
 

@@ -1,31 +1,9 @@
 """Whether SDV's metadata has the shapes that it must have, before anything is read out of it."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from synth.errors import SchemaError
-
-
-def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a JSON file, none of whose keys stands there twice.
-
-    Raises:
-        ValueError: one does, and all but the last of its values would be lost.
-    """
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("an object has one key twice")
-    return made
-
-
-def can_be_written(content: Any) -> bool:
-    """Whether all texts are whole characters: JSON may hold halves of a surrogate pair, which no file can."""
-    try:
-        json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def require_shapes(said: Mapping[str, Any]) -> None:

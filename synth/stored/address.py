@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult
 
 from synth.errors import TableError
+from synth.url import ESCAPES, MARKS, lacks_scheme, split
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
 FILES = ("duckdb", "sqlite")
@@ -12,8 +13,6 @@ FILES = ("duckdb", "sqlite")
 FORMS = (
     'a stored table is named by a file or folder of .parquet or .csv files, or like "postgresql://host/database#table"'
 )
-_MARKS = "@?&;="
-"""What ends a part of an address or begins a parameter: behind it, a part that is shown may hold a password."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,17 @@ def parsed(text: str) -> Address:
         raise TableError(f"the stored table has no name; {FORMS}")
     if "://" in text:
         return _of_database(text)
+    if lacks_scheme(text) and not Path(text).exists():
+        raise TableError(f"the address of the stored table has no scheme; {FORMS}")
     return _of_files(Path(text))
 
 
 def _of_database(text: str) -> Address:
-    parts = _split(text)
+    parts = split(text, is_file=_names_file(text))
     if parts is None:
         raise TableError(
-            f"the address of the stored table cannot be read; {FORMS}, and characters of a user or a password that are "
-            "none of letters, digits, '-', '.', '_' and '~' are written like %23 for '#'; parameters stand behind a "
-            "'?' before the '#', and a table whose name holds one of @?&;= is read through a view"
+            f"the address of the stored table cannot be read; {FORMS}, and {ESCAPES}; parameters stand behind a '?' "
+            f"before the '#', and a table whose name holds one of {MARKS} is read through a view"
         )
     if not parts.fragment:
         raise TableError(f"the address of a database lacks the table's name; {FORMS}")
@@ -76,16 +76,10 @@ def _check_file(parts: SplitResult) -> None:
         raise TableError(f"there is no database at path={parts.path!r}; check the name")
 
 
-def _split(text: str) -> SplitResult | None:
-    """The parts of a URL; none where it is none, or where what looks like a part may hold some of a password."""
-    try:
-        parts = urlsplit(text)
-        sound = parts.port is None or parts.port > 0
-    except ValueError:  # its message quotes a part
-        return None
-    is_there = parts.scheme in FILES and Path(parts.path).is_file()
-    shown = unquote((parts.hostname or "") + parts.fragment + ("" if is_there else parts.path))
-    return parts if sound and "@" not in parts.query and not any(mark in shown for mark in _MARKS) else None
+def _names_file(text: str) -> bool:
+    """Whether it is the address of a database that is a file, and that file is there."""
+    scheme, _, rest = text.partition("#")[0].partition("://")
+    return scheme in FILES and rest.startswith("/") and Path(rest.partition("?")[0]).is_file()
 
 
 def _of_files(path: Path) -> Address:

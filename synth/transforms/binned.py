@@ -13,9 +13,7 @@ import numpy as np
 import pandas as pd
 
 from synth.domain import Discretizer
-from synth.domain.discretizer import MISSING, OTHER, Attribute, categories
 from synth.schema import Schema
-from synth.transforms import plain
 from synth.transforms.columns import Columns, columns_of
 from synth.transforms.encoding import Match, place_of
 from synth.transforms.layout import Encoded, Layout, Span
@@ -88,33 +86,4 @@ class BinnedEncoding:
         Raises:
             ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
         """
-        plain.require_columns(content, schema.modeled)
-        for name in schema.modeled:
-            part = content[name]
-            plain.whole_numbers(part, "group")
-            plain.reals(part, "mass")
-            if part["edges"] is not None:
-                plain.reals(part, "edges")
-        discretizer = Discretizer.from_plain(content, schema)
-        for attribute in discretizer.attributes:
-            _require_sound(attribute)
-        return cls(discretizer)
-
-
-def _require_sound(attribute: Attribute) -> None:
-    """Refuse an attribute of which cells, codes and masses do not fit each other or the column's kind."""
-    column, edges, group, mass = attribute.column, attribute.edges, attribute.group, attribute.mass
-    has_categories = column.kind in ("categorical", "boolean")
-    if has_categories != (edges is None):
-        raise ValueError("a column has edges where it has a line, and only there")
-    n_cells = len(categories(column)) if edges is None else len(edges) - 1
-    if edges is not None and (n_cells < 1 or not (np.diff(edges) > 0).all()):
-        raise ValueError("edges are not strictly ascending")
-    if len(group) != n_cells + 2 or len(mass) != len(group) or (mass < 0).any():
-        raise ValueError("codes or masses are not of the column's cells")
-    last = group[MISSING]
-    if group.min() < 0 or group.max() != last or group[OTHER] != last - 1:
-        raise ValueError("the last two codes are not other and missing")
-    held = np.bincount(group)
-    if (held == 0).any() or held[last] != 1:
-        raise ValueError("a code has no cell, or missing shares its own")
+        return cls(Discretizer.from_plain(content, schema))

@@ -10,10 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.columns import RealColumn, WeightColumn
-from synth.domain import Discretizer, line
+from synth.domain import Discretizer, line, plain
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
-from synth.transforms import plain
 from synth.transforms.categories import Categories
 from synth.transforms.columns import Columns, columns_of
 from synth.transforms.encoding import Match, place_of

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.transforms import plain
+from synth.domain import plain
 from synth.transforms.atoms import find_atoms
 from synth.transforms.bells import LEAST_DEVIATION, fit_bells
 from synth.transforms.columns import Array, Values

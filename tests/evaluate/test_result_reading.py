@@ -10,7 +10,9 @@ import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.result_reading import evaluation_from
+from reports.html import render_html
 from synth.dp.statement import EventRecord, PrivacyStatement
+from tests.damaging import damaged
 
 AUC, PAIRS = "privacy.membership.auc", "pairs.tvd.excess"
 STATEMENT = PrivacyStatement(
@@ -152,3 +154,89 @@ def test_a_large_evaluation_is_read_at_once() -> None:
     began = time.process_time()
     evaluation_from(text)
     assert time.process_time() - began < 0.5 * max(1.0, len(text) / 5e6)
+
+
+def drawn() -> dict[str, Any]:
+    """Each figure that is drawn as a whole."""
+    losses = {"gap": 0.1, "low": 0.0, "high": 0.2}
+    scores = {"model": "linear", "tstr": 0.7, "trtr": 0.8, "fresh": 0.8, "matched": 0.8, "floor": None, **losses}
+    levels = {"model": "linear", "parity_tstr": 0.1, "parity_trtr": 0.1, "odds_tstr": 0.1, "odds_trtr": 0.1}
+    clique = {"columns": ["a", "b"], "tvd": 0.1, "reference": 0.1, "floor": 0.2}
+    law = {
+        "rule": "a <= b", "n": 90, "n_broken": 1, "n_unreadable": 0, "reference": 1.0, "floor": 0.5,
+        "shapes": [{"shape": "9", "n": 1}],
+    }  # fmt: skip
+    shares = {
+        "labels": ["0", "1", "other", "missing"],
+        "train": [0.5, 0.4, 0.0, 0.1],
+        "synthetic": [0.5, 0.5, 0.0, 0.0],
+    }
+    return {
+        "columns": [
+            {"column": "a", "kind": "integer", "edges": [0.0, 1.0, 2.0], "tvd": 0.1, **shares},
+            {"column": "b", "kind": "categorical", "edges": None, "tvd": 0.1, **shares},
+        ],
+        "associations": {"columns": ["a", "b"], "train": [[None, 0.5], [0.5, None]], "synthetic": [[1, 0.4], [0.4, 1]]},
+        "pairs": {"columns": ["a", "b"], "tvd": [[0.0]], "worst": [clique]},
+        "triples": {"worst": [clique], "n_triples": 1, "share": 1.0},
+        "utility": {"target": "b", "task": "binary", "metric": "roc_auc", "models": [scores]},
+        "importance": [{"model": "linear", "columns": [{"column": "a", "real": 0.1, "synthetic": 0.2}]}],
+        "fairness_columns": [
+            {"column": "b", "groups": [{"group": "x", "real": 0.5, "synthetic": 0.5, "few": False, "excess": 0.1}]}
+        ],
+        "fairness_models": [
+            {"column": "b", "groups": [{"group": "x", "n": 9, "few": False, "linear": losses}], "levels": [levels]}
+        ],
+        "distance": {
+            "quantiles": [0.0, 0.5, 1.0], "dcr": {"synthetic": [0, 1.5, 2], "holdout": [0, 1.5, 2]},
+            "nndr": {"synthetic": [0, 0.5, 1], "holdout": [0, 0.5, 1]},
+        },
+        "membership": {"fpr": [0.0, 0.1, 1.0], "tpr": [0.0, 0.2, 1.0], "auc": 0.5, "n_members": 90, "n_controls": 90},
+        "vulnerable": [{"group": "b: x", "n": 9, "auc": [0.5, 0.4, 0.6]}],
+        "validity": {"constraints": [law], "columns": [{"column": "a", "n": 9, "n_broken": 1, "note": "is odd"}]},
+    }  # fmt: skip
+
+
+SCHEMA = {"status": "declared", "columns": {"a": {"kind": "integer", "bounds": [0, 9]}, "b": {"categories": ["x"]}}}
+
+
+def read_and_shown(content: dict[str, Any]) -> str:
+    """The report of an evaluation, or why it is refused."""
+    try:
+        return render_html(evaluation_from(json.dumps(content)))
+    except EvaluationError as error:
+        assert "\n" not in str(error)
+        return str(error)
+
+
+def test_figures_that_are_damaged_anywhere_are_drawn_or_refused_in_one_sentence() -> None:
+    content = json.loads(made().to_json())
+    first(content)["figures"], content["schema"] = drawn(), SCHEMA
+    assert read_and_shown(content).startswith("<!doctype html>")
+    said = []
+    for seed in range(200):
+        first(content)["figures"] = damaged(drawn(), seed)
+        said.append(read_and_shown(content))
+    assert sum(one.startswith("the evaluation is damaged") for one in said) > 60
+
+
+@pytest.mark.parametrize("name", [name for name in drawn() if name != "vulnerable"])
+@pytest.mark.parametrize("value", [1, "x", [1], {"a": 1}, [{}], None], ids=str)
+def test_a_figure_of_another_form_is_refused_by_its_name(name: str, value: Any) -> None:
+    content = json.loads(made().to_json())
+    first(content)["figures"] = {**drawn(), name: value}
+    if name in ("pairs", "triples") and value == {"a": 1}:
+        return  # it lists nothing, and nothing is drawn
+    assert f"({name}" in read_and_shown(content)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"real": {"train_rows": [1]}}, {"schema": {"columns": [1]}}, {"schema": {"columns": {"a": 1}}},
+        {"schema": {"columns": {"a": {"bounds": [1]}}}}, {"schema": {"sensitive": 1}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_facts_that_cannot_be_shown_are_refused(changes: dict[str, Any]) -> None:
+    assert "damaged" in read_and_shown({**json.loads(made().to_json()), **changes})

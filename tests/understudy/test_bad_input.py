@@ -255,6 +255,73 @@ def test_a_job_that_cannot_be_used_is_refused(workspace: Any, case: str) -> None
     run_refused(workspace, saying)
 
 
+HUGE = {
+    "digits": "9" * 5000, "more than a float has": "9" * 400, "hexadecimal": f"0x{'f' * 5000}", "a float": "1e999",
+    "nested": f"{'[' * 5000}{']' * 5000}", "nested less": f"{'[' * 200}{']' * 200}",
+}  # fmt: skip
+"""Values that the parser of TOML, or whatever comes after it, breaks on."""
+
+
+@pytest.mark.parametrize("value", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize("name", ["job.toml", "schema.toml", "policy.toml", "waivers.toml"])
+def test_a_value_that_python_cannot_hold_is_refused_in_every_file(workspace: Any, name: str, value: str) -> None:
+    folder = workspace.folder
+    for given in ("policy", "waivers"):
+        (folder / f"{given}.toml").write_text("")
+    workspace.write_job(policy="policy.toml", waivers="waivers.toml")
+    path = folder / name
+    path.write_text(f"seed = {value}\n{path.read_text()}")
+    if name in ("policy.toml", "waivers.toml"):
+        (folder / "policy.toml").write_text((folder / "policy.toml").read_text() or "policy = 1\n")
+        given = ("gate", folder / "evaluation.json", f"--{'policy' if name == 'policy.toml' else 'waivers'}", path)
+        (folder / "evaluation.json").write_text("{}")
+        refused(workspace, *given, saying="cannot be used")
+    else:
+        run_refused(workspace, "cannot be used")
+
+
+@pytest.mark.parametrize("value", HUGE.values(), ids=HUGE)
+def test_a_value_that_python_cannot_hold_is_refused_on_the_command_line(workspace: Any, value: str) -> None:
+    folder = workspace.folder
+    message = refused(
+        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst",
+        "--set", f"n_bins={value}", "--out", folder / "model", saying="cannot be used",
+    )  # fmt: skip
+    assert len(message) < 250
+
+
+JSON_FILES: dict[str, tuple[str, ...]] = {
+    "gate": ("gate", "it.json"), "report": ("report", "it.json", "--out", "r.html"), "account": ("account", "it.json"),
+    "card": ("card", "it.json", "--candidate", "m", "--out", "card"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "1e999", "[" * 99_999, "[" * 300 + "]" * 300, "NaN", '"\\ud800"'])
+@pytest.mark.parametrize("command", JSON_FILES)
+def test_a_value_that_python_cannot_hold_is_refused_in_what_a_run_wrote(
+    workspace: Any, command: str, value: str
+) -> None:
+    (workspace.folder / "it.json").write_text(f'{{"schema_version": 2, "candidates": {value}}}')
+    paths = [workspace.folder / word if "." in word or word == "card" else word for word in JSON_FILES[command][1:]]
+    refused(workspace, command, *paths, saying="damaged")
+
+
+@pytest.mark.parametrize("odd", ["p@ss", "p@1:2/ss", "p/s@s", "p?s@s", "p#s@s"])
+def test_no_part_of_a_password_is_shown_in_any_error(workspace: Any, odd: str) -> None:
+    folder, address = workspace.folder, f"postgresql://zebrafish:zebrafish{odd}zebrafish@nowhere.invalid/zebrafish"
+    for arguments in (
+        ("ledger", "show", "--ledger", address),
+        ("ledger", "show", address),
+        ("schema", "check", f"{address}#t", "--schema", folder / "schema.toml"),
+        (address,),
+    ):
+        refused(workspace, *arguments, "--debug")
+    (folder / "job.toml").write_text((folder / "job.toml").read_text() + f'\n[more]\nx = "{address}"\n')
+    for content in (f'ledger = "{address}"', f'split = "{address}"', f'table = ["{address}"]'):
+        (folder / "job.toml").write_text(content)
+        run_refused(workspace)
+
+
 def test_a_job_that_is_not_toml_is_refused(workspace: Any) -> None:
     (workspace.folder / "job.toml").write_text("seed = = 3")
     run_refused(workspace, "not TOML")

@@ -1,7 +1,11 @@
 """`understudy gate`: a verdict from the evaluation's file alone, with waivers, for people and for CI."""
 
 import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -17,6 +21,7 @@ from evaluate.result import Candidate, Estimate, Evaluation, Failure, SelfTest
 from evaluate.result_reading import evaluation_from
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
+from understudy.cli import hold_descriptors
 from understudy.offered import read_policy
 from understudy.verdicts import check_waivers, verdicts_on
 
@@ -311,3 +316,90 @@ def test_a_file_of_waivers_that_is_not_there_is_told_in_good_grammar(desk: Desk)
     assert "there are no waivers at path=" in ran.stderr
     ran = desk.workspace.run("gate", desk.folder / "evaluation.json", "--policy", "publc")
     assert "policy='publc' is no file and does not ship; did you mean 'public'?" in ran.stderr
+
+
+CASES = {"PASS": (QUIET, 0), "FAIL": (LEAKY, 1), "INCONCLUSIVE": (UNSURE, 3), "bad input": (None, 2)}
+FULL = ("stdout", "stderr")
+
+
+def ended(desk: Desk, case: str, *arguments: str) -> list[str]:
+    """The arguments of a gate that ends as the case says."""
+    found, _ = CASES[case]
+    (desk.folder / "evaluation.json").write_text("{}" if found is None else evaluation(found).to_json())
+    policy = ("--policy", str(desk.folder / "house.toml"))
+    return ["gate", str(desk.folder / "evaluation.json"), *policy, *arguments]
+
+
+def exit_code(arguments: list[str]) -> int:
+    """Of the command line on the streams of this process, as they are."""
+    from understudy.cli import app
+
+    with pytest.raises(SystemExit) as left:
+        app(arguments)
+    return int(str(left.value.code))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("full", [("stdout",), ("stderr",), FULL], ids=" and ".join)
+@pytest.mark.parametrize("form", ["", "--json", "--quiet"])
+def test_a_verdict_that_cannot_be_said_is_an_error_and_never_another_verdict(
+    desk: Desk, case: str, full: tuple[str, ...], form: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Exit code 1 says FAIL: nothing but a FAIL that was said may end in it."""
+    says = {"": ("stdout",), "--json": FULL, "--quiet": ()}[form]
+    needed = ("stderr",) if case == "bad input" else says
+    arguments = ended(desk, case, *([form] if form else []))
+    with Path("/dev/full").open("w") as one, Path("/dev/full").open("w") as other:
+        for name, stream in zip(full, (one, other), strict=False):
+            monkeypatch.setattr(sys, name, stream)
+        code = exit_code(arguments)
+    assert code == (2 if set(full) & set(needed) else CASES[case][1])
+    said = capsys.readouterr()
+    if full == ("stdout",) and "stdout" in needed:
+        assert "standard output cannot be written (No space left on device)" in said.err.splitlines()[-1]
+    if full == ("stderr",) and form == "--json" and case != "bad input":
+        assert json.loads(said.out)["exit_code"] == 2
+        assert "standard error" in json.loads(said.out)["error"]
+
+
+@pytest.mark.parametrize("what", ["--help", "--version", "alerts", "generators"])
+def test_what_is_printed_onto_a_full_disk_ends_in_2(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert exit_code([what]) == 2
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_a_stream_that_was_closed_before_is_one_that_cannot_be_written(
+    desk: Desk, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ended(desk, "PASS", "--json")
+    monkeypatch.setattr(sys, name, None)
+    hold_descriptors()
+    try:
+        assert exit_code(arguments) == 2
+    finally:
+        os.close(getattr(sys, name).fileno())
+
+
+ENTRY = f"{sys.executable} -c 'from understudy.cli import main; main()'"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("streams", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_every_exit_code_of_a_process_whose_streams_are_closed(desk: Desk, case: str, streams: str, form: str) -> None:
+    lost = {"stderr" if one.startswith("2") else "stdout" for one in streams.split()}
+    needed = {"stderr"} if case == "bad input" else set(FULL if form else ("stdout",))
+    command = f"exec {ENTRY} {shlex.join(ended(desk, case, *form.split()))} {streams}"
+    ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert ran.returncode == (2 if lost & needed else CASES[case][1]), ran
+
+
+@pytest.mark.slow
+def test_a_reader_that_went_away_is_no_verdict(desk: Desk) -> None:
+    for arguments in (ended(desk, "PASS"), ["--help"]):
+        shell = f"({ENTRY} {shlex.join(arguments)}; echo $? >&2) | true"
+        ran = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, check=False)
+        assert ran.stderr.split()[-1] == "141"

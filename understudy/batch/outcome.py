@@ -1,12 +1,12 @@
 """What one job of a batch came to, read from how its process ended and from what it left."""
 
-import json
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from synth.parsing import plain_json
 from understudy.batch.listing import BatchJob
 from understudy.batch.reasons import reason_of
 from understudy.bundle.manifest import MANIFEST
@@ -146,7 +146,7 @@ def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
 def read_content(path: Path) -> dict[str, Any] | None:
     """What a JSON file holds; none where it is not there, or is not what a run writes."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = plain_json(path.read_bytes())
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None

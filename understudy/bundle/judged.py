@@ -1,9 +1,9 @@
 """What the sealed file of verdicts says: of the table to release inside, and of what would leave."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from synth.parsing import plain_json
 from understudy.bundle.errors import BundleError
 from understudy.bundle.folder import read_plain
 
@@ -24,8 +24,8 @@ def verdict_content(folder: Path) -> dict[str, Any]:
         BundleError: it cannot be read, or holds something else.
     """
     try:
-        content = json.loads(read_plain(folder / VERDICT, LIMIT_BYTES).decode("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = plain_json(read_plain(folder / VERDICT, LIMIT_BYTES))
+    except (OSError, ValueError):
         raise damaged() from None
     if not isinstance(content, dict):
         raise damaged()

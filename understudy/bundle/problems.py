@@ -104,6 +104,27 @@ def public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
         yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
 
 
+def withdrawal_problems(
+    opened: Opened[Withdrawal], sealed_by: str | None, demand: Demand
+) -> Iterator[Problem]:  # fmt: skip
+    """A withdrawal in the folder that does not count: it is not as it was sealed, and nobody says that it is withdrawn.
+
+    Args:
+        opened: the withdrawal as it was found.
+        sealed_by: fingerprint of the key that the manifest names.
+        demand: what must hold.
+    """
+    found = opened.document
+    if found is None or opened.problems or demand.believes(opened.signer, sealed_by):
+        return
+    yield Problem(
+        "unsigned" if found.signer is None else "another key",
+        (WITHDRAWAL,),
+        f"{WITHDRAWAL} is {found.signed_by}, which is neither the key of {MANIFEST} nor one that was named, so that it "
+        "is not believed; ask whoever sealed the bundle, and remove it where they did not withdraw it",
+    )
+
+
 def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
     """That it was withdrawn, or that its last day is over."""
     if withdrawal is not None:

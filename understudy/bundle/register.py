@@ -28,8 +28,8 @@ class Entry(Frozen):
     signature: Signature | None = None
 
 
-def read_register(path: Path) -> Mapping[str, Withdrawal]:
-    """The withdrawals of a register by the digest of the manifest; of two of one bundle, the first.
+def read_register(path: Path) -> Mapping[str, tuple[Withdrawal, ...]]:
+    """The withdrawals of a register by the digest of the manifest, in their order: anybody may have signed them.
 
     Raises:
         BundleError: it is not there, cannot be read, or a line is not whole: it is not believed in part.
@@ -46,10 +46,11 @@ def read_register(path: Path) -> Mapping[str, Withdrawal]:
         raise BundleError(f"the register cannot be read: path={str(path)!r}{why}") from None
     if content and not content.endswith(b"\n"):
         raise BundleError(f"the register breaks off in its last line: path={str(path)!r}; fetch it again")
-    found: dict[str, Withdrawal] = {}
+    found: dict[str, tuple[Withdrawal, ...]] = {}
     for number, line in enumerate(content.splitlines(), start=1):
         entry = _entry(line, f"path={str(path)!r}, line={number}")
-        found.setdefault(entry.withdrawal.manifest_sha256, entry.withdrawal)
+        sha256 = entry.withdrawal.manifest_sha256
+        found[sha256] = (*found.get(sha256, ()), entry.withdrawal)
     return found
 
 
@@ -68,7 +69,7 @@ def check_register(path: Path) -> None:
 
 
 def add_to_register(path: Path, entries: Sequence[Entry]) -> None:
-    """Add withdrawals to a register, made where there is none; what it holds already is not added again.
+    """Add withdrawals to a register, made where there is none; what it holds by the same key is not added again.
 
     Raises:
         BundleError: the register is damaged; nothing was added.
@@ -77,10 +78,14 @@ def add_to_register(path: Path, entries: Sequence[Entry]) -> None:
     with os.fdopen(handle, "ab") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)  # two who withdraw at once must not write into each other's lines
         known = read_register(path)
-        lines = [_line(entry) for entry in entries if entry.withdrawal.manifest_sha256 not in known]
+        lines = [_line(entry) for entry in entries if not _is_held(entry.withdrawal, known)]
         file.write(b"".join(lines))
         file.flush()
         os.fsync(file.fileno())
+
+
+def _is_held(withdrawal: Withdrawal, known: Mapping[str, tuple[Withdrawal, ...]]) -> bool:
+    return any(one.signer == withdrawal.signer for one in known.get(withdrawal.manifest_sha256, ()))
 
 
 def _line(entry: Entry) -> bytes:

@@ -17,6 +17,7 @@ from understudy.bundle.problems import (
     key_problems,
     public_problems,
     sign_off_problems,
+    withdrawal_problems,
 )
 from understudy.bundle.sign_off import SignOff
 from understudy.bundle.withdrawal import Withdrawal
@@ -41,7 +42,7 @@ class Verification:
         problems: everything that speaks against relying on it; empty where nothing does.
         notes: what this cannot say, one sentence each.
         sign_off: of this manifest; none where there is none, or it cannot be understood.
-        withdrawal: from the folder or from the register; none where there is none.
+        withdrawal: from the folder or from the register; none where there is none that counts.
         public: of the public bundle in it; none where there is none.
     """
 
@@ -104,7 +105,8 @@ def verify(folder: Path, demand: Demand) -> Verification:
     public = _nested(folder, manifest, demand)
     sign_off = _later(folder, SIGN_OFF, SignOff, opened.sha256)
     withdrawn = _later(folder, WITHDRAWAL, Withdrawal, opened.sha256)
-    withdrawal = withdrawn.document or (demand.register or {}).get(opened.sha256)
+    sealed_by, listed = manifest.signer, (demand.register or {}).get(opened.sha256, ())
+    withdrawal = _believed(withdrawn, listed, sealed_by, demand)
     problems = (
         *opened.problems,
         *key_problems(opened, MANIFEST, demand.keys),
@@ -113,6 +115,7 @@ def verify(folder: Path, demand: Demand) -> Verification:
         *sign_off_problems(sign_off, manifest, opened.sha256, demand),
         *public_problems(folder, sign_off),
         *withdrawn.problems,
+        *withdrawal_problems(withdrawn, sealed_by, demand),
         *end_problems(manifest, withdrawal, demand),
     )
     if public is not None:
@@ -122,7 +125,12 @@ def verify(folder: Path, demand: Demand) -> Verification:
         sha256=opened.sha256,
         signer=opened.signer,
         problems=tuple(dict.fromkeys(problems)),
-        notes=(*_notes(opened, demand), *_sign_off_notes(sign_off, demand), *_clock_notes(manifest, demand)),
+        notes=(
+            *_notes(opened, demand),
+            *_withdrawal_notes(withdrawal, listed, sealed_by, demand),
+            *_sign_off_notes(sign_off, demand),
+            *_clock_notes(manifest, demand),
+        ),
         sign_off=sign_off.document,
         withdrawal=withdrawal,
         public=public,
@@ -152,6 +160,33 @@ def _later(folder: Path, name: str, model: type[_L], sha256: str) -> Opened[_L]:
         return opened
     other = Problem("not fit", (name,), f"{name} is of another bundle: it names another manifest")
     return Opened(None, opened.sha256, (*opened.problems, other))
+
+
+def _believed(
+    withdrawn: Opened[Withdrawal], listed: tuple[Withdrawal, ...], sealed_by: str | None, demand: Demand
+) -> Withdrawal | None:
+    """The withdrawal that counts, of the folder or of the register, which was checked when it was read."""
+    if withdrawn.document is not None and demand.believes(withdrawn.signer, sealed_by):
+        return withdrawn.document
+    return next((one for one in listed if demand.believes(one.signer, sealed_by)), None)
+
+
+def _withdrawal_notes(
+    withdrawal: Withdrawal | None, listed: tuple[Withdrawal, ...], sealed_by: str | None, demand: Demand
+) -> Iterator[str]:
+    """Who is believed, where that is not the key of the bundle."""
+    if withdrawal is not None and withdrawal.signer != sealed_by and not demand.keys:
+        yield (
+            f"the withdrawal is {withdrawal.signed_by}, which is not the key of {MANIFEST}, and no key was named, so "
+            "that any withdrawal is believed; pass --public-key, so that only those count who may withdraw it"
+        )
+    for one in listed:
+        if not demand.believes(one.signer, sealed_by):
+            yield (
+                f"a withdrawal in the register is {one.signed_by}, which is neither the key of {MANIFEST} nor one that "
+                f"was named, so that it is not believed: {one.sentence}; ask whoever sealed the bundle, or name that "
+                "key with --sign-off-key, too"
+            )
 
 
 def _notes(opened: Opened[Manifest], demand: Demand) -> Iterator[str]:

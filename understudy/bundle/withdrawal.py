@@ -21,3 +21,8 @@ class Withdrawal(Later):
     def sentence(self) -> str:
         """Who withdrew it, when and why."""
         return f"withdrawn at {self.withdrawn_at} by {self.by.name!r}, {self.by.role!r}: {self.reason!r}"
+
+    @property
+    def signed_by(self) -> str:
+        """Whose key signed it, in words."""
+        return "not signed" if self.signer is None else f"signed by {self.signer}"

@@ -46,9 +46,10 @@ class Recall:
 def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdrawal, ...]:
     """Withdraw a bundle, and the public bundle that was sealed with it, for good.
 
-    What was withdrawn already is only added to the register. Other changes to a bundle are no obstacle: whatever came
-    of it is not to be relied on. A public bundle that was moved away is withdrawn by the digest of its manifest, which
-    the outer one names.
+    What was withdrawn already by the same key, or by the key that sealed it, is only added to the register. A
+    withdrawal by another key is replaced, since anybody may have written it. Other changes to a bundle are no obstacle:
+    whatever came of it is not to be relied on. A public bundle that was moved away is withdrawn by the digest of its
+    manifest, which the outer one names.
 
     Args:
         folder: a bundle.
@@ -67,16 +68,23 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
     register = asked.register
     if register is not None:
         check_register(register)
-    places = _withdrawable(folder, asked.manifest_sha256)
-    before = {sha256: _withdrawal(place, sha256) for sha256, place in places.items()}
+    mine = None if signer is None else signer.fingerprint
+    sealed_by, places = _withdrawable(folder, asked.manifest_sha256)
+
+    def stands(one: Withdrawal | None) -> bool:
+        """Whether whoever would believe the new withdrawal believes this one."""
+        return one is not None and (mine is None or sealed_by is None or one.signer in (mine, sealed_by))
+
+    found = {sha256: _withdrawal(place, sha256) for sha256, place in places.items()}
+    before = {sha256: one if stands(one) else None for sha256, one in found.items()}
     known = {} if register is None or not register.exists() else read_register(register)
     written = all(before[sha256] is not None for sha256, place in places.items() if place is not None)
-    if written and (register is None or places.keys() <= known.keys()):
-        mine = before[next(iter(places))]
-        assert mine is not None
-        raise BundleError(f"it is withdrawn already and for good: {mine.sentence}; nothing is left to do")
+    if written and (register is None or all(any(map(stands, known.get(sha256, ()))) for sha256 in places)):
+        earlier = before[next(iter(places))]
+        assert earlier is not None
+        raise BundleError(f"it is withdrawn already and for good: {earlier.sentence}; nothing is left to do")
     made = Withdrawal(
-        signer=None if signer is None else signer.fingerprint,
+        signer=mine,
         manifest_sha256=next(iter(places)),
         withdrawn_at=moment(datetime.now(UTC)),
         by=asked.by,
@@ -94,8 +102,24 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
     return tuple(entry.withdrawal for entry in reversed(entries))
 
 
-def _withdrawable(folder: Path, expected: str | None) -> dict[str, Path | None]:
-    """The digests of the manifests of the bundle and of the public one in it, each with its folder; none: it is gone.
+def doubt(folder: Path, withdrawal: Withdrawal) -> str | None:
+    """Who will not believe a withdrawal of a bundle, in a sentence; none where everybody does who can."""
+    manifest = open_document(folder, MANIFEST, Manifest).document
+    sealed_by = None if manifest is None else manifest.signer
+    if withdrawal.signer is None:
+        return "the withdrawal is not signed, so that whoever names a key to `verify` does not believe it; pass --key"
+    if sealed_by is None or withdrawal.signer == sealed_by:
+        return None
+    return (
+        f"the withdrawal is signed by another key than {MANIFEST}, so that whoever names that one alone does not "
+        "believe it; withdraw it with that key, or have those who verify name this one, too (--sign-off-key)"
+    )
+
+
+def _withdrawable(folder: Path, expected: str | None) -> tuple[str | None, dict[str, Path | None]]:
+    """Who sealed the bundle, and the digests of the manifests of it and of the public one in it, with their folders.
+
+    A folder of none is gone.
 
     The manifest must be as it was sealed. That what lies beside it was lost is no obstacle, as long as one of digest
     and signature, or whoever noted the digest elsewhere, says so.
@@ -114,7 +138,7 @@ def _withdrawable(folder: Path, expected: str | None) -> dict[str, Path | None]:
         public = folder / PUBLIC
         there = public.is_dir() and not public.is_symlink()
         places[opened.document.files[f"{PUBLIC}/{MANIFEST}"].sha256] = public if there else None
-    return places
+    return opened.document.signer, places
 
 
 def _is_told(opened: Opened[Manifest], touched: set[str]) -> bool:

@@ -86,8 +86,21 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+def hold_descriptors() -> None:
+    """Keep the place of a standard stream that was closed before this process began.
+
+    The next file that is opened would take its number, and what other code writes to that number would go into the
+    file. Nothing can be written to what is opened in its place, and whoever tries is told.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free
+            setattr(sys, name, os.fdopen(handle, mode, encoding="utf-8", errors="backslashreplace", closefd=False))
+
+
 def main() -> None:
     """The command `understudy`."""
+    hold_descriptors()
     signal.signal(signal.SIGTERM, _terminate)
     # Threads that wait by spinning make torch many times slower on a machine that has other work too.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -48,7 +48,8 @@ SignOffKeys = Annotated[
     list[Path] | None,
     typer.Option(
         "--sign-off-key",
-        help="One of these must have signed the sign-off, where there is one; none: one that may sign the manifest.",
+        help="One of these must have signed the sign-off, where there is one, and may withdraw the bundle; none: one "
+        "that may sign the manifest.",
         show_default=False,
     ),
 ]
@@ -140,7 +141,7 @@ def withdraw(  # noqa: PLR0913 - options of the command line
     ] = None,
 ) -> int:
     """Withdraw a bundle, and the public bundle in it, for good. A register tells those who hold a copy."""
-    from understudy.bundle.withdrawing import Recall
+    from understudy.bundle.withdrawing import Recall, doubt
     from understudy.bundle.withdrawing import withdraw as take_back
 
     console = console_of(ctx)
@@ -151,8 +152,8 @@ def withdraw(  # noqa: PLR0913 - options of the command line
     console.say(f"Withdrawn for good: {bundle}")
     if register is None:
         console.warn("copies of it do not know: publish a register, and add it there with --register")
-    if made[0].signer is None:
-        console.warn("the withdrawal is not signed, so that anybody could have written it; pass --key")
+    if (unbelieved := doubt(bundle, made[0])) is not None:
+        console.warn(unbelieved)
     said = [withdrawal.model_dump(mode="json") for withdrawal in made]
     console.result({"bundle": str(bundle), "withdrawals": said, "exit_code": DONE})
     return DONE

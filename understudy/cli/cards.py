@@ -63,7 +63,6 @@ def alerts(ctx: typer.Context) -> int:
 
     console = console_of(ctx)
     rules = resources.files("reports").joinpath("alerts", "understudy.rules.yml").read_text(encoding="utf-8")
-    if not console.json:
-        typer.echo(rules, nl=False)
+    console.file(rules)
     console.result({"rules": rules})
     return 0

@@ -66,11 +66,19 @@ def console_of(ctx: typer.Context) -> Console:
 def scalar(text: str) -> Any:
     """The value of a `key=value` option, read as TOML where it is that, else as text.
 
+    Raises:
+        BadParameter: it is a number that is too large, or is nested too deep.
+
     >>> scalar("3"), scalar("true"), scalar("auto")
     (3, True, 'auto')
     """
+    from synth.parsing import NotPlain, plain_toml
+
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return plain_toml(f"value = {text}")["value"]
+    except NotPlain as fault:
+        shown = text if len(text) <= 60 else f"{text[:57]}..."
+        raise typer.BadParameter(f"the value {shown!r} cannot be used: {fault}; write another") from None
     except tomllib.TOMLDecodeError:
         return text
 

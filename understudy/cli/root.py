@@ -1,7 +1,6 @@
 """What holds for every command: options that stand anywhere, exit codes, and errors as one sentence."""
 
 import importlib.util
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typer.core import TyperGroup
 
 from synth.errors import BadInput, MissingExtra
 from understudy.console import Console
-from understudy.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERNAL_ERROR, INTERRUPTED, TERMINATED
+from understudy.exit_codes import BAD_INPUT, CLOSED_PIPE, DONE, FAILED, INTERNAL_ERROR, INTERRUPTED, TERMINATED
 
 _FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json": "json", "--debug": "debug"}
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -44,7 +43,18 @@ class Root(TyperGroup):
             code = self._misused(error, console)
         except typer.Abort:
             code = INTERRUPTED
-        sys.exit(code if isinstance(code, int) else 0)
+        except OSError as error:  # of help and version, which the library of the command line prints
+            console.lose("stdout", error)
+            code = DONE
+        except SystemExit as ended:
+            if ended.code != FAILED:
+                raise
+            code = CLOSED_PIPE  # so that library ends on a closed pipe, and here 1 is a verdict
+        try:
+            code = console.ending(code if isinstance(code, int) else DONE)
+        except BrokenPipeError:
+            code = CLOSED_PIPE
+        sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
         """The chosen command's exit code, whatever happens in it."""
@@ -62,9 +72,7 @@ class Root(TyperGroup):
             if error.code != TERMINATED:
                 raise
             return console.error(f"terminated; {_left(error)}", TERMINATED)
-        except BrokenPipeError:
-            # What reads our output has gone; whatever is still buffered for it has nowhere to go.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # what reads our output has gone
             return CLOSED_PIPE
         except Exception as error:  # noqa: BLE001 - the outermost place: it must not be taken for a verdict
             return _broke(error, console)
@@ -75,7 +83,9 @@ class Root(TyperGroup):
             typer.echo(error.format_message())
             return BAD_INPUT
         where = f" (see `{error.ctx.command_path} --help`)" if getattr(error, "ctx", None) is not None else ""
-        message = error.format_message().rstrip(".")
+        from synth.url import without_addresses
+
+        message = without_addresses(error.format_message()).rstrip(".")
         return console.error(f"{message[:1].lower()}{message[1:]}{where}", BAD_INPUT)
 
 
@@ -117,7 +127,7 @@ def _left(error: BaseException) -> str:
 def _broke(error: Exception, console: Console) -> int:
     """An internal error: its kind, never its message, which may quote a value of the table."""
     if console.debug:
-        traceback.print_exception(error)
+        console.trace("".join(traceback.format_exception(error)))
     if isinstance(error, OSError) and error.strerror is not None:
         name = f" {error.filename!r}" if error.filename is not None else ""
         refusal = f"the system refused{name}: {error.strerror}; choose another place or ask for access"

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.pool import NullPool
 
 from synth.errors import LedgerError, MissingExtra
+from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 
 PATIENCE_S = 60.0
 """How long a job waits for others to let go of the ledger."""
@@ -94,19 +94,26 @@ def parsed(text: str, patience_s: float = PATIENCE_S) -> Address:
     if not text.strip() or "\0" in text:
         raise LedgerError(f"the ledger has no name; {FORMS}")
     if "://" not in text:
-        if re.search(r":.*@", text):  # more likely credentials than a file: not to be shown
+        if lacks_scheme(text):
             raise LedgerError(f"the ledger's address has no scheme; {FORMS}")
         return _file(text, patience_s)
     scheme = text.partition("://")[0].lower()
     if scheme in ("sqlite", "sqlite+pysqlite"):
-        return _file(_parts(text).database or "", patience_s, bool(_parts(text).query))
+        url = _parts(text)
+        return _file(url.database or "", patience_s, has_more=bool(url.query or url.host or url.username))
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
-        raise LedgerError(f"a ledger cannot lie in {scheme[:20]!r}; {FORMS}")
+        where = repr(scheme[:20]) if SCHEME.fullmatch(scheme) else "a place of this name"
+        raise LedgerError(f"a ledger cannot lie in {where}; {FORMS}")
+    if split(text) is None:
+        raise LedgerError(
+            f"the ledger's address cannot be read; {FORMS}, where {ESCAPES}, and no database whose name holds one of "
+            f"{MARKS} is taken"
+        )
     return Address(_parts("postgresql" + text[len(scheme) :]).set(drivername="postgresql+psycopg"), patience_s)
 
 
-def _file(path: str, patience_s: float, has_query: bool = False) -> Address:
-    if has_query or not path or path.startswith((":memory:", "file:")):
+def _file(path: str, patience_s: float, has_more: bool = False) -> Address:
+    if has_more or not path or path.startswith((":memory:", "file:")):
         raise LedgerError(f"a ledger outlives its process: it needs a plain file; {FORMS}")
     return Address(URL.create("sqlite", database=path), patience_s)
 

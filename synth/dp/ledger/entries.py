@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from synth.dp.curve import RdpCurve
+from synth.parsing import plain_json
 
 FORMAT = "understudy-ledger/1"
 """Hashed with every entry: a change to what the columns mean is another format."""
@@ -71,7 +72,7 @@ class Entry:
         Raises:
             ValueError: it is not the canonical JSON of an object.
         """
-        content = json.loads(self.body)
+        content = plain_json(self.body)
         if not isinstance(content, dict) or canonical(content) != self.body:
             raise ValueError("the body is not canonical")
         return content

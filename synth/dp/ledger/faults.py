@@ -51,6 +51,8 @@ def told(address: Address) -> Iterator[None]:
         yield
     except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
         reason = _reason(error)
+    except UnicodeDecodeError:  # SQLite's own message quotes names and statements of a damaged file
+        reason = _SQLITE[sqlite3.SQLITE_CORRUPT]
     if reason:
         raise LedgerError(f"the ledger at {address.shown!r} cannot be used: {reason}") from None
 

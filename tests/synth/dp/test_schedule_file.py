@@ -232,9 +232,9 @@ def test_damaged_statements_are_refused_in_one_sentence(tmp_path: Path, content:
 
 def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "evaluation.json"
-    for text in ("{", "[" * 100_000):
+    for text, words in (("{", "not JSON that a run wrote"), ("[" * 100_000, "nested too deep")):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(BudgetError, match="not JSON that a run wrote"):
+        with pytest.raises(BudgetError, match=words):
             read_schedule(path)
     with pytest.raises(BudgetError, match="cannot be read"):
         read_schedule(tmp_path / "none.json")

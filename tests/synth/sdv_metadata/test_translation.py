@@ -276,8 +276,9 @@ def test_what_is_said_of_missing_values_goes_before_what_is_seen() -> None:
 
 
 _FILES = [
-    ("[]", "no JSON object"), ("{", "no JSON"), (None, "cannot be read"), ("[" * 99_999, "no JSON"),
-    ('{"columns": {"a": {}, "a": {}}}', "a key twice"), ('{"columns": {"\\ud800": {}}}', "half a surrogate pair"),
+    ("[]", "no JSON object"), ("{", "no JSON"), (None, "cannot be read"), ("[" * 99_999, "nested too deep"),
+    ('{"columns": {"a": {}, "a": {}}}', "a key stands twice"),
+    ('{"columns": {"\\ud800": {}}}', "half a surrogate pair"),
 ]  # fmt: skip
 
 

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from synth.errors import MissingExtra, TableError
 from synth.stored import open_table
+from synth.stored.address import parsed
 from tests.synth.postgres import PASSWORD, Server
 
 USER, SECRET, PARAMETER = "annaquagga", "zebrafish77", "okapi99"
@@ -70,6 +73,19 @@ def refused(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str])
 def test_what_cannot_be_opened_tells_no_secret(refused: Refused, address: str) -> None:
     said = refused(address)
     assert [secret for secret in (USER, SECRET, PARAMETER) if secret in _without_source(said)] == []
+
+
+@given(st.text("ab1@:/?#&=;[]%. \\", max_size=6), st.sampled_from(["postgresql", "mysql", "duckdb", "nonsense"]))
+@example("@", "postgresql")
+def test_no_part_of_a_password_is_shown_whatever_is_in_it(odd: str, scheme: str) -> None:
+    address = f"{scheme}://ann:zebra{odd}fish@db.example/clinic#visits"
+    for given_address in (address, address.replace("://", ":/"), address.partition("://")[2]):
+        try:
+            said = parsed(given_address).shown
+        except TableError as error:
+            said = str(error)
+        assert "zebra" not in said, (said, odd)
+        assert "fish" not in said, (said, odd)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from understudy.bundle.register import read_register
 from understudy.bundle.sealing import seal
 from understudy.bundle.sign_off import Person
 from understudy.bundle.verification import Demand, verify
-from understudy.bundle.withdrawing import Recall
+from understudy.bundle.withdrawing import Recall, doubt
 from understudy.bundle.withdrawing import withdraw as take_back
 
 NOW = date(2026, 11, 22)
@@ -213,6 +213,63 @@ def test_a_withdrawn_bundle_does_not_verify_nor_does_the_public_one_in_it(signed
     assert kinds(signed_bundle / "public") == {"withdrawn"}
     with pytest.raises(BundleError, match="withdrawn already"):
         withdraw(signed_bundle, LIND, "again", signer, None)
+
+
+STRANGER = Person(name="M. Allory", role="nobody")
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_withdrawal_in_the_folder_by_nobody_who_was_named_withdraws_nothing_and_does_not_verify(
+    is_signed: bool, signed_bundle: Path, signer: Signer, other_key: Path
+) -> None:
+    stranger = load_signer(other_key, {}) if is_signed else None
+    withdraw(signed_bundle, STRANGER, "planted", stranger, None)
+    named = {"keys": frozenset({signer.fingerprint})}
+    found = verify(signed_bundle, demand(**named))
+    assert found.withdrawal is None
+    assert {problem.kind for problem in found.problems} == {"another key" if is_signed else "unsigned"}
+    assert all("not believed" in problem.sentence for problem in found.problems)
+    assert kinds(signed_bundle) == {"withdrawn"}  # no key was named: nobody can say who may withdraw it
+    assert ("any withdrawal is believed" in " ".join(verify(signed_bundle, demand()).notes)) is True
+    if stranger is not None:  # the verifier may name who withdraws beside who seals
+        assert kinds(signed_bundle, **named, sign_off_keys=frozenset({stranger.fingerprint})) == {"withdrawn"}
+    withdraw(signed_bundle, LIND, "misdeclared", signer, None)
+    assert kinds(signed_bundle, **named) == {"withdrawn"}
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_line_of_a_register_by_another_key_is_noted_and_hides_no_withdrawal_by_the_right_one(
+    is_signed: bool, signed_bundle: Path, signer: Signer, other_key: Path, tmp_path: Path
+) -> None:
+    copy, register = Path(shutil.copytree(signed_bundle, tmp_path / "copy")), tmp_path / "withdrawn.jsonl"
+    planted = Path(shutil.copytree(signed_bundle, tmp_path / "planted"))
+    withdraw(planted, STRANGER, "planted", load_signer(other_key, {}) if is_signed else None, register)
+    named = {"keys": frozenset({signer.fingerprint})}
+    found = verify(copy, demand(**named, register=read_register(register)))
+    assert found.is_sound
+    assert found.withdrawal is None
+    (note,) = (one for one in found.notes if "not believed" in one)
+    assert "'planted'" in note
+    assert kinds(copy, register=read_register(register)) == {"withdrawn"}  # no key was named
+    withdraw(signed_bundle, LIND, "misdeclared", signer, register)
+    assert len(register.read_text().splitlines()) == 4
+    found = verify(copy, demand(**named, register=read_register(register)))
+    assert {problem.kind for problem in found.problems} == {"withdrawn"}
+    assert found.withdrawal is not None
+    assert found.withdrawal.reason == "misdeclared"
+
+
+def test_whoever_withdraws_is_told_who_will_not_believe_it(
+    signed_bundle: Path, unsigned_bundle: Path, signer: Signer, other_key: Path
+) -> None:
+    (unsigned,) = withdraw(signed_bundle, LIND, "misdeclared", None, None)[:1]
+    assert "--key" in str(doubt(signed_bundle, unsigned))
+    (other,) = withdraw(signed_bundle, LIND, "misdeclared", load_signer(other_key, {}), None)[:1]
+    assert "--sign-off-key" in str(doubt(signed_bundle, other))
+    (right,) = withdraw(signed_bundle, LIND, "misdeclared", signer, None)[:1]
+    assert doubt(signed_bundle, right) is None
+    (of_unsigned,) = withdraw(unsigned_bundle, LIND, "misdeclared", signer, None)[:1]
+    assert doubt(unsigned_bundle, of_unsigned) is None
 
 
 def test_a_register_tells_of_copies_from_before(signed_bundle: Path, signer: Signer, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from synth.dp.ledger import Ledger, Request, open_ledger
 from synth.dp.ledger.address import parsed
@@ -79,6 +81,27 @@ def test_every_spelling_of_a_server_names_it(server: Server, scheme: str) -> Non
 def test_what_names_no_ledger_is_refused(url: str) -> None:
     with refused("a ledger"):
         open_ledger(url)
+
+
+MARKED = st.text("ab1@:/?#&=;[]%. \\", max_size=6).map(lambda odd: f"zebra{odd}fish")
+
+
+@given(MARKED, st.sampled_from(["", ":5433", ":port"]), st.sampled_from(["", "?a=b", "?password=zebra@fish"]))
+@example("zebra@fish", "", "")
+@example("zebra@a:1/fish", "", "")
+def test_no_part_of_a_password_is_shown_whatever_is_in_it(password: str, port: str, query: str) -> None:
+    for scheme in ("postgresql", "postgres", "mysql", "sqlite", "nonsense"):
+        for rest in (f"ann:{password}@db.example{port}/books{query}", f"db.example/books?password={password}"):
+            try:
+                said = parsed(f"{scheme}://{rest}").shown
+            except LedgerError as error:
+                said = str(error)
+            assert "zebra" not in said, (said, password)
+            assert "fish" not in said, (said, password)
+
+
+def test_a_password_with_escapes_reaches_the_server_as_it_is() -> None:
+    assert parsed("postgresql://ann:p%40ss%2F@db.example/books").url.password == "p@ss/"
 
 
 def test_secrets_in_an_address_are_not_shown() -> None:

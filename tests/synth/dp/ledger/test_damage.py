@@ -243,3 +243,37 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path, ask: Ask) -> None:
 
 def test_the_first_entry_is_linked_to_nothing(full: Ledger) -> None:
     assert full.history()[0].previous == GENESIS
+
+
+@pytest.mark.parametrize("odd", [b"\xff", b"\xc3\x28", b"\x80"])
+def test_a_file_with_bytes_that_are_no_text_is_refused_or_named(tmp_path: Path, ask: Ask, odd: bytes) -> None:
+    """In entries they are damage, in SQLite's own part of the file they come back in messages that nobody can read."""
+    path = tmp_path / "ledger.db"
+    ledger = open_ledger(path)
+    ledger.open("adult", unit="row", epsilon=3.0, n_units=1000)
+    ledger.reserve([ask("a")])
+    content, ends = path.read_bytes(), []
+    starts = [
+        at
+        for word in (b"CREATE TABLE", b"understudy_ledger", b"BEFORE", b"adult", b'"curve"')
+        for at in _all(content, word)
+    ]
+    for at in starts:
+        path.write_bytes(content[: at + 3] + odd + content[at + 3 + len(odd) :])
+        found = open_ledger(path)
+        try:
+            ends.append(bool(found.verify()))
+            found.history()
+        except LedgerError as error:
+            assert "\n" not in str(error)
+            ends.append(True)
+    assert len(ends) > 10
+    assert sum(ends) >= len(ends) / 2
+
+
+def _all(content: bytes, word: bytes) -> list[int]:
+    found, at = [], content.find(word)
+    while at >= 0:
+        found.append(at)
+        at = content.find(word, at + 1)
+    return found

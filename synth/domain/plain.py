@@ -37,6 +37,18 @@ def flag(content: Mapping[str, Any], key: str) -> bool:
     return value
 
 
+def count(content: Mapping[str, Any], key: str, most: int) -> int:
+    """The whole number from one to `most` under a key.
+
+    Raises:
+        ValueError, KeyError: there is none; nothing was made of it.
+    """
+    value = content[key]
+    if type(value) is not int or not 1 <= value <= most:
+        raise ValueError(f"{key} is no whole number from 1 to {most}")
+    return value
+
+
 def require_columns(content: Mapping[str, Any], columns: tuple[str, ...]) -> None:
     """Refuse plain data that is not of exactly these columns.
 

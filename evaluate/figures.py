@@ -1,0 +1,291 @@
+"""Figures and public facts of an evaluation, and what each has to hold to be shown.
+
+What attacks drew is read entry by entry and may lack any of them; the figures here are drawn as a whole. One that
+cannot be drawn is damage of the file, and is found when the file is read: no report of it is begun.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+LARGEST = 1e15
+"""No number in a picture is larger."""
+_SLACK = 1e-6
+"""By how much a share may lie beyond its range, for rounding."""
+
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=-_SLACK, le=1 + _SLACK, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=int(LARGEST))]
+Matrix = list[list[Number | None]]
+
+
+class Drawn(BaseModel):
+    """A part of a figure; keys that no picture needs may stand beside those that it does."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class ColumnShares(Drawn):
+    """One column: the share of each label, real and synthetic; the last two labels are `other` and `missing`."""
+
+    column: str
+    kind: str
+    labels: Annotated[list[str], Field(min_length=2)]
+    edges: list[Number] | None = None
+    train: list[Share]
+    synthetic: list[Share]
+    tvd: Share
+
+    @model_validator(mode="after")
+    def _alike(self) -> Self:
+        if not len(self.labels) == len(self.train) == len(self.synthetic):
+            raise ValueError("there is a share for each label")
+        return self
+
+
+class Associations(Drawn):
+    """Associations of all pairs of columns, real and synthetic."""
+
+    columns: list[str]
+    train: Matrix
+    synthetic: Matrix
+
+    @model_validator(mode="after")
+    def _square(self) -> Self:
+        n = len(self.columns)
+        if any(len(matrix) != n or any(len(row) != n for row in matrix) for matrix in (self.train, self.synthetic)):
+            raise ValueError("there is an association for each pair of columns")
+        return self
+
+
+class Clique(Drawn):
+    """Columns together, with their total variation and its landmarks."""
+
+    columns: list[str]
+    tvd: Number
+    reference: Number | None = None
+    floor: Number | None = None
+
+
+class Cliques(Drawn):
+    """The pairs or triples that are furthest off."""
+
+    worst: list[Clique] = []
+
+
+class Scores(Drawn):
+    """Scores of one model, by what it was trained on; none of what was not trained."""
+
+    model: str
+    tstr: Number
+    trtr: Number
+    gap: Number
+    low: Number
+    high: Number
+    fresh: Number | None = None
+    floor: Number | None = None
+
+
+class Utility(Drawn):
+    """Scores of all models that predict the target."""
+
+    target: str
+    metric: str
+    models: list[Scores]
+
+
+class Importance(Drawn):
+    """What a model's score loses with each column."""
+
+    class Loss(Drawn):
+        """Of one column, for models trained on real and on synthetic rows."""
+
+        column: str
+        real: Number
+        synthetic: Number
+
+    model: str
+    columns: list[Loss]
+
+
+class GroupShares(Drawn):
+    """The groups of a sensitive column, with their shares and how far their columns are off beyond noise."""
+
+    class Group(Drawn):
+        """One group; none of what too few rows say nothing of."""
+
+        group: str
+        real: Number = 0.0
+        synthetic: Number = 0.0
+        excess: Number = 0.0
+
+    column: str
+    groups: list[Group]
+
+
+class GroupModels(Drawn):
+    """The groups of a sensitive column, with what models lose in each, and by how much groups differ."""
+
+    class Loss(Drawn):
+        """What one model loses, with its interval."""
+
+        gap: Number
+        low: Number
+        high: Number
+
+    class Group(Drawn):
+        """One group; none of a model that too few rows test."""
+
+        group: str
+        few: bool
+        linear: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
+        boosting: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
+
+    class Level(Drawn):
+        """Differences between groups, in predictions and in errors, of models trained on synthetic and real rows."""
+
+        model: str
+        parity_tstr: Number
+        parity_trtr: Number
+        odds_tstr: Number
+        odds_trtr: Number
+
+    column: str
+    groups: list[Group]
+    levels: list[Level]
+
+
+class Distances(Drawn):
+    """Quantiles of distances to the nearest training row."""
+
+    class Pair(Drawn):
+        """Of synthetic rows, and of held-out ones."""
+
+        synthetic: list[Number]
+        holdout: list[Number]
+
+    quantiles: Annotated[list[Share], Field(min_length=1)]
+    dcr: Pair
+    nndr: Pair
+
+    @model_validator(mode="after")
+    def _alike(self) -> Self:
+        sides = (side for pair in (self.dcr, self.nndr) for side in (pair.synthetic, pair.holdout))
+        if any(len(side) != len(self.quantiles) for side in sides):
+            raise ValueError("there is a distance for each quantile")
+        return self
+
+
+class Membership(Drawn):
+    """True and false alarms of the membership attack."""
+
+    fpr: list[Share]
+    tpr: list[Share]
+    auc: Share
+    n_members: Count = 0
+    n_controls: Count = 0
+
+    @model_validator(mode="after")
+    def _alike(self) -> Self:
+        if len(self.fpr) != len(self.tpr):
+            raise ValueError("there is a rate of true alarms for each of false ones")
+        return self
+
+
+class Validity(Drawn):
+    """Constraints with how many rows break each, and columns that break a rule."""
+
+    class Law(Drawn):
+        """One constraint, with the share of fresh real and of shuffled rows that keep it."""
+
+        class Shape(Drawn):
+            """What some of the rows that break it look like."""
+
+            shape: str
+            n: Count
+
+        rule: str
+        n: Annotated[Count, Field(ge=1)]
+        n_broken: Count
+        reference: Number | None
+        floor: Number | None
+        shapes: list[Shape]
+
+    class Column(Drawn):
+        """One column that breaks a rule."""
+
+        column: str
+        note: str
+
+    constraints: list[Law]
+    columns: list[Column]
+
+
+class Rows(Drawn):
+    """How many real rows there are."""
+
+    train_rows: Count | None = None
+    holdout_rows: Count | None = None
+
+
+class Declared(Drawn):
+    """What is shown of the schema."""
+
+    class Column(Drawn):
+        """One column, of whatever kind."""
+
+        kind: str = ""
+        drop: bool = False
+        categories: list[Any] | None = None
+        bounds: Annotated[list[Any], Field(min_length=2, max_length=2)] | None = None
+
+    columns: dict[str, Column] = {}
+    sensitive: list[str] = []
+    quasi_identifiers: list[str] = []
+
+
+_SHAPES: Mapping[str, Any] = {
+    "columns": list[ColumnShares],
+    "associations": Associations,
+    "pairs": Cliques,
+    "triples": Cliques,
+    "utility": Utility,
+    "importance": list[Importance],
+    "fairness_columns": list[GroupShares],
+    "fairness_models": list[GroupModels],
+    "distance": Distances,
+    "membership": Membership,
+    "validity": Validity,
+}
+
+
+def check_figures(figures: Mapping[str, Any]) -> None:
+    """Refuse figures that cannot be drawn.
+
+    Args:
+        figures: of a candidate, by name; plain data.
+
+    Raises:
+        ValidationError: one cannot; the location in it begins with the figure's name.
+    """
+    _reader().validate_python({name: figure for name, figure in figures.items() if name in _SHAPES})
+
+
+def check_facts(real: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Refuse facts about the real table and its schema that cannot be shown.
+
+    Raises:
+        ValidationError: one cannot; the location in it is that in either.
+    """
+    Rows.model_validate(dict(real))
+    Declared.model_validate(dict(schema))
+
+
+@cache
+def _reader() -> TypeAdapter[Any]:
+    from pydantic import create_model
+
+    fields: dict[str, Any] = {name: (shape, Field(default=None)) for name, shape in _SHAPES.items()}
+    return TypeAdapter(create_model("Figures", __base__=Drawn, **fields))

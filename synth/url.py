@@ -1,0 +1,62 @@
+"""Addresses of databases: what of them may be shown, told apart from what may hold some of a password.
+
+A password may hold any character, and somebody who does not know that some have to be escaped writes them as they are.
+Then the parts that a parser finds are not the parts that were meant, and what it calls the server is the end of a
+password. So an address is read only where there is one way to read it, and else refused without a word of it.
+"""
+
+import re
+from urllib.parse import SplitResult, unquote, urlsplit
+
+ESCAPES = (
+    "characters of a user or a password that are none of letters, digits, '-', '.', '_' and '~' are written like %40 "
+    "for '@'"
+)
+"""What there is to do about an address that can be read in two ways."""
+MARKS = "@?&;="
+"""What ends a part of an address or begins a parameter: behind it, a part that is shown may hold a password."""
+SCHEME = re.compile("[a-z][a-z0-9+.-]*", re.ASCII | re.IGNORECASE)
+_CREDENTIALS = re.compile(":.*@", re.DOTALL)
+
+
+def split(text: str, *, is_file: bool = False) -> SplitResult | None:
+    """The parts of an address; none where it is none, or where a part that is shown may hold some of a password.
+
+    Args:
+        text: like `scheme://user:password@host:port/path?query#fragment`.
+        is_file: the path is that of a file that is there, so that no part of it is a password's.
+
+    >>> split("postgresql://ann:secret@db.example/clinic").hostname
+    'db.example'
+    >>> split("postgresql://ann:sec@ret@db.example/clinic") is None
+    True
+    """
+    scheme, mark, _ = text.partition("://")
+    try:
+        parts = urlsplit(text)
+        sound = parts.port is None or parts.port > 0
+    except ValueError:  # its message quotes a part
+        return None
+    if not (sound and mark and SCHEME.fullmatch(scheme)) or parts.netloc.count("@") > 1 or "@" in parts.query:
+        return None
+    shown = unquote((parts.hostname or "") + parts.fragment + ("" if is_file else parts.path))
+    return None if any(mark in shown for mark in MARKS) else parts
+
+
+def lacks_scheme(text: str) -> bool:
+    """Whether a text without a scheme is more likely credentials and a server than a file: it is not to be shown.
+
+    >>> lacks_scheme("ann:secret@db.example/clinic"), lacks_scheme("books.db")
+    (True, False)
+    """
+    return "://" not in text and _CREDENTIALS.search(text) is not None
+
+
+def without_addresses(text: str) -> str:
+    """A text in which no address is shown but its scheme: nobody can say where one that was mistyped ends.
+
+    >>> without_addresses("no such option: postgresql://ann:secret@db.example/clinic")
+    'no such option: postgresql://...'
+    """
+    before, mark, _ = text.partition("://")
+    return f"{before}{mark}..." if mark else text

@@ -1,0 +1,199 @@
+"""A saved model may hold anything: it gives a sample, or is refused in one sentence, before it takes much memory."""
+
+import json
+import os
+import resource
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file, save
+
+from synth.errors import BadInput, ModelError
+from synth.generators import registry
+from synth.generators.saving import ARRAYS, DESCRIPTION, MOST_BYTES
+from synth.schema import build_schema
+from tests.damaging import damaged
+
+SCHEMA: dict[str, Any] = {
+    "status": "declared", "n_units": 300, "entity": "who", "max_rows_per_unit": 3,
+    "columns": {
+        "who": {"kind": "identifier", "template": "####"},
+        "age": {"kind": "integer", "bounds": [18, 40]},
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-02-01"]},
+        "town": {"kind": "categorical", "categories": ["North", "South"], "missing": True},
+        "ill": {"kind": "boolean"},
+    },
+}  # fmt: skip
+PARAMETERS = {"aim": {"rounds": 3, "n_draws": 500}, "ctgan": {"steps": 3}, "tvae": {"steps": 3}}
+NAMES = ["independent", "mst", "aim"]
+NEURAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("ctgan", "tvae")]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a saved model, fitted once."""
+    rng, n = np.random.default_rng(0), 300
+    frame = pd.DataFrame({
+        "who": np.array([f"{one:04d}" for one in rng.integers(0, 150, n)], dtype=object),
+        "age": pd.array(rng.integers(18, 41, n), dtype="Int64"),
+        "day": pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 30, n), "D")).dt.date,
+        "town": rng.choice(np.array(["North", "South"], dtype=object), n),
+        "ill": pd.array(rng.random(n) < 0.3, dtype="boolean"),
+    })  # fmt: skip
+    folder, found = tmp_path_factory.mktemp("models"), {}
+
+    def of(name: str) -> Path:
+        if name not in found:
+            made = registry.generator(name, epsilon=2.0, **PARAMETERS.get(name, {}))
+            made.fit(frame, build_schema(SCHEMA), seed=0).save(folder / name)
+            found[name] = folder / name
+        return found[name]
+
+    return of
+
+
+def contents(folder: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    return json.loads((folder / DESCRIPTION).read_text()), load_file(folder / ARRAYS)
+
+
+def written(folder: Path, content: Any, arrays: dict[str, np.ndarray]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / DESCRIPTION).write_text(content if isinstance(content, str) else json.dumps(content))
+    (folder / ARRAYS).write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+    return folder
+
+
+def refusal(folder: Path) -> str | None:
+    """Why a model gives no sample, in one sentence; none where it gives one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of numbers that overflow, as the command line does
+            assert len(registry.load_model(folder).sample(40, seed=1)) == 40
+    except BadInput as error:
+        assert "\n" not in str(error)
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", [*NAMES, *NEURAL])
+def test_a_description_damaged_anywhere_gives_a_sample_or_one_sentence(
+    saved: Callable[[str], Path], name: str, tmp_path: Path
+) -> None:
+    content, arrays = contents(saved(name))
+    assert refusal(written(tmp_path / "m", content, arrays)) is None
+    said = [refusal(written(tmp_path / "m", damaged(content, seed), arrays)) for seed in range(40)]
+    assert sum(one is not None for one in said) > 12
+
+
+ARRAY_DAMAGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "not a number": lambda a: np.full_like(a, np.nan),
+    "infinite": lambda a: np.full_like(a, np.inf),
+    "nothing possible": lambda a: np.full_like(a, -np.inf),
+    "too high to be added to": lambda a: np.full_like(a, 1e308),
+    "another shape": lambda a: a.reshape(-1)[:-1],
+    "empty": lambda a: np.zeros(0),
+}
+
+
+@pytest.mark.parametrize("case", ARRAY_DAMAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_arrays_are_refused(saved: Callable[[str], Path], name: str, case: str, tmp_path: Path) -> None:
+    content, arrays = contents(saved(name))
+    first = sorted(arrays)[0]
+    changed = {**arrays, first: ARRAY_DAMAGES[case](arrays[first])}
+    assert "fit it again" in str(refusal(written(tmp_path / "m", content, changed)))
+
+
+def test_arrays_that_are_missing_or_too_many_are_refused(saved: Callable[[str], Path], tmp_path: Path) -> None:
+    content, arrays = contents(saved("mst"))
+    assert refusal(written(tmp_path / "m", content, {})) is not None
+    assert refusal(written(tmp_path / "m", content, {**arrays, "more": np.zeros(3)})) is not None
+
+
+CONTRADICTIONS: dict[str, Callable[[Any], object]] = {
+    "a code out of range": lambda c: c["discretizer"]["age"]["group"].__setitem__(0, 10**6),
+    "a code below zero": lambda c: c["discretizer"]["age"]["group"].__setitem__(0, -1),
+    "a negative mass": lambda c: c["discretizer"]["age"]["mass"].__setitem__(0, -1.0),
+    "a mass that is none": lambda c: c["discretizer"]["age"]["mass"].__setitem__(0, float("nan")),
+    "a mass too few": lambda c: c["discretizer"]["age"]["mass"].pop(),
+    "edges that descend": lambda c: c["discretizer"]["age"]["edges"].reverse(),
+    "edges beyond the bounds": lambda c: c["discretizer"]["age"]["edges"].__setitem__(-1, 10**9),
+    "edges of categories": lambda c: c["discretizer"]["town"].update(edges=[0.0, 1.0, 2.0]),
+    "a column that is not there": lambda c: c["discretizer"].pop("age"),
+    "a column too many": lambda c: c["discretizer"].update(more=c["discretizer"]["age"]),
+    "a clique of no column": lambda c: c["distribution"]["cliques"].__setitem__(0, ["none"]),
+    "a clique too many": lambda c: c["distribution"]["cliques"].append(["age"]),
+    "sizes of another domain": lambda c: c["distribution"]["domain"][0].__setitem__(1, 10**12),
+    "a total below zero": lambda c: c["distribution"].update(total=-1.0),
+    "rows beyond all": lambda c: c.update(default_rows=10**15),
+    "rows that are no number": lambda c: c.update(default_rows="many"),
+    "shares below zero": lambda c: c.update(entity_shares=[1.0, -0.5, 0.5]),
+    "shares that are nested": lambda c: c.update(entity_shares=[[1.0]]),
+    "a domain to measure": lambda c: c["schema"]["columns"].update(age={"kind": "integer", "measure": True}),
+    "parameters that are none": lambda c: c.update(parameters=[1]),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_description_that_contradicts_itself_is_refused(
+    saved: Callable[[str], Path], case: str, tmp_path: Path
+) -> None:
+    content, arrays = contents(saved("mst"))
+    CONTRADICTIONS[case](content)
+    assert refusal(written(tmp_path / "m", content, arrays)) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 10**5, '{"format": ' + "9" * 5000 + "}", '{"format": 1e999}', '{"format": NaN}', "\ufeff{}", "{", ""]
+)
+def test_a_description_that_no_parser_should_be_given_is_refused(
+    saved: Callable[[str], Path], text: str, tmp_path: Path
+) -> None:
+    _, arrays = contents(saved("independent"))
+    assert "damaged" in str(refusal(written(tmp_path / "m", text, arrays)))
+
+
+@pytest.mark.parametrize("name", [DESCRIPTION, ARRAYS])
+def test_a_file_that_is_too_large_is_refused_unread(saved: Callable[[str], Path], name: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "m", *contents(saved("independent")))
+    os.truncate(folder / name, MOST_BYTES[name] + 1)  # it takes no place on the disk
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert f"{name} is too large" in str(refusal(folder))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def test_cliques_that_would_make_a_giant_are_refused_before_it_is_made(tmp_path: Path) -> None:
+    """Pairs in a grid: each table is small, and a clique that closes their loops has five billion cells and more."""
+    side, n_codes = 9, 10
+    names = [f"c{i}" for i in range(side * side)]
+    columns = {name: {"kind": "integer", "bounds": [1, n_codes]} for name in names}
+    schema = build_schema({"status": "declared", "n_units": 900, "columns": columns})
+    frame = pd.DataFrame({name: pd.array([1, 2] * 10, dtype="Int64") for name in names})
+    registry.generator("independent").fit(frame, schema).save(tmp_path / "whole")
+    content, _ = contents(tmp_path / "whole")
+    size = dict(content["distribution"]["domain"])
+    grid = [(i, i + 1) for i in range(side * side) if (i + 1) % side] + [
+        (i, i + side) for i in range(side * side - side)
+    ]
+    cliques = [[names[a], names[b]] for a, b in grid]
+    content["distribution"]["cliques"] = cliques
+    arrays = {f"potential.{i}": np.zeros((size[a], size[b])) for i, (a, b) in enumerate(cliques)}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "damaged" in str(refusal(written(tmp_path / "m", content, arrays)))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def test_a_model_too_large_to_be_loaded_is_not_saved(
+    saved: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MOST_BYTES, DESCRIPTION, 10**6)
+    model = registry.load_model(saved("independent"))
+    monkeypatch.setitem(MOST_BYTES, DESCRIPTION, 100)
+    with pytest.raises(ModelError, match="too large to be saved"):
+        model.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
