@@ -46,7 +46,7 @@ def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Any) -> Non
     assert private.audit["delta"] == private.statement["delta"]  # type: ignore[index]
     assert private.seconds["privacy.audit"] > 0
     assert outcomes["independent"][MEASURE] == "PASS"
-    assert "Audit of the measurement log: lower bound" in report
+    assert "Audit of the measurement log: no fault found; lower bound" in report
     assert "proves nothing beyond that no flaw of this kind was found" in report
     assert "not audited" not in report
     assert "The audit speaks against" not in report

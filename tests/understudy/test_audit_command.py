@@ -37,7 +37,7 @@ def table(workspace: Any) -> "Path":
 
 def test_a_true_claim_is_within_and_its_audit_is_written(workspace: Any, schema: "Path") -> None:
     out = workspace.folder / "audit.json"
-    ran = workspace.run(*CLAIM, "--schema", schema, "--out", out, "--confidence", 0.95, "--time-limit-s", 1, "--json")
+    ran = workspace.run(*CLAIM, "--schema", schema, "--out", out, "--confidence", 0.95, "--time-limit-s", 4, "--json")
     assert ran.exit_code == 0
     assert ran.json == json.loads(out.read_text())
     assert ran.json["verdict"] == WITHIN
