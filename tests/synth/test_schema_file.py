@@ -83,7 +83,7 @@ COLUMNS = st.one_of(
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(columns=st.dictionaries(NAMES, COLUMNS, min_size=1, max_size=5))
+@given(columns=st.dictionaries(LISTED, COLUMNS, min_size=1, max_size=5))
 def test_a_schema_is_read_as_it_was_written(columns: dict, tmp_path: Path) -> None:
     schema = build_schema({"status": "inferred", "columns": columns})
     write_schema(schema, tmp_path / "s.toml")
