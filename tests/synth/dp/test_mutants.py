@@ -618,12 +618,12 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ),
     (
         "a threshold that forgets its own delta",
-        (StabilityEvent, "delta", property(lambda self: 0.0)),
+        (StabilityEvent, "own_delta", lambda self, group=1: 0.0),
         what_reached_the_sampler_costs_what_is_claimed,
     ),
     (
         "a delta that is not taken off",
-        (StabilityEvent, "delta", property(lambda self: 0.0)),
+        (StabilityEvent, "own_delta", lambda self, group=1: 0.0),
         a_histograms_own_delta_is_paid_from_the_whole,
     ),
     (
