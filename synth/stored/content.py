@@ -82,8 +82,11 @@ def with_row_names(table: "StoredTable", schema: Schema) -> ir.Table:
     parts = _kept_parts(table, schema)
     read = table.place.apart(table.rows.select(*schema.kept, **parts))
     texts = read.select(*schema.kept, **{NAME: _joined([_spelled(read[name]) for name in parts])})
-    turn = ibis.row_number().over(group_by=texts[NAME])
-    return texts.mutate(**{NAME: md5(texts[NAME]) + ":" + turn.cast("string")})
+    digest = md5(texts[NAME])
+    # By the digest as well as by the text: a collation may take texts for one another, and somebody may find two texts
+    # of one digest.
+    turn = ibis.row_number().over(group_by=[digest, texts[NAME]])
+    return texts.mutate(**{NAME: digest + ":" + turn.cast("string")})
 
 
 def _kept_parts(table: "StoredTable", schema: Schema) -> dict[str, Any]:
