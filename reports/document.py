@@ -45,8 +45,8 @@ NOTICE = "Internal: this report reads real data and is outside the privacy guara
 class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
-    `claims` are none where no statement can be read; `protection` is none without an undisputed guarantee; `audit` is
-    none where none ran; `expectations` are empty where nothing was expected from public facts.
+    `claims` are `None` where no statement can be read; `protection` is `None` without an undisputed guarantee; `audit` is
+    `None` where none ran; `expectations` are empty where nothing was expected from public facts.
     """
 
     index: int

@@ -67,7 +67,7 @@ class PublicFacts:
         statement: of the table; none: **no formal guarantee**.
         unverified: whether the statement is that of a model, and nobody saw the table come from it.
         claims: of its fit alone, of all that counts with it, and of all that its run drew; none without a statement.
-        protection: what the claim comes to, computed from stated events alone; none where no guarantee holds that
+        protection: of the claim, computed from stated events alone; `None` where no guarantee holds that
             nobody disputes.
         ledger: where the ledger stood after all that the run drew; none outside a ledger.
         publication: released numbers; none where there are none.
@@ -127,7 +127,7 @@ class PublicFacts:
 
     @property
     def together(self) -> Claim | None:
-        """What the table and all that counts with it come to; none where that is the table alone."""
+        """The sum of the table and all that counts with it; `None` where that is the table alone."""
         return None if self.claims is None or self.claims.counted == self.claims.alone else self.claims.counted
 
 

@@ -78,7 +78,7 @@ class Making:
         out: the file or folder that will appear.
         place: where it is made, in a hidden folder beside; nothing is there yet.
         call: what the command was asked for.
-        told: what an earlier start of the same command made, where it was killed before it could say so; else none.
+        told: what an earlier start of the same command made, where it was killed before it could say so; else `None`.
     """
 
     out: Path
@@ -87,7 +87,7 @@ class Making:
     told: Mapping[str, Any] | None
 
     @property
-    def found(self) -> str:
+    def notice(self) -> str:
         """A sentence that says that nothing was made anew."""
         return f"the output is whole: an earlier start of this command was cut short once {str(self.out)!r} was there"
 
@@ -185,7 +185,7 @@ def hidden_beside(out: Path, ending: str) -> Path:
 
 
 def _told(made: Making) -> Mapping[str, Any] | None:
-    """What the same call told of the output that it made whole; none where it made none."""
+    """What the same call told of the output that it made whole; `None` where it made none."""
     path = made.place.parent.parent / _CALL
     if not path.exists() or not (made.place.exists() or is_taken(made.out)):
         return None
