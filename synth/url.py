@@ -20,7 +20,7 @@ _CREDENTIALS = re.compile(":.*@", re.DOTALL)
 
 
 def split(text: str, *, is_file: bool = False) -> SplitResult | None:
-    """The parts of an address; `None` where the text is no address, or where a part that is shown may hold some of a password.
+    """The parts of an address; `None` where the text is no address, or a shown part may hold some of a password.
 
     Args:
         text: like `scheme://user:password@host:port/path?query#fragment`.

@@ -9,7 +9,7 @@ import pandas as pd
 
 from evaluate.privacy.audit.black_box import BlackBox, Trials, black_box, paired
 from evaluate.privacy.audit.black_box_worlds import Worlds
-from evaluate.privacy.audit.result import EXCEEDS, LEAST_STRENGTH, TOO_WEAK, NO_FAULT, Audit
+from evaluate.privacy.audit.result import EXCEEDS, LEAST_STRENGTH, NO_FAULT, TOO_WEAK, Audit
 from evaluate.privacy.refits import Budgets
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, NO_FAULT, Audit, AuditError
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError
 from evaluate.result import Candidate
 from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note, on_stand_in
 from reports.limits import AUDIT_FAILED, NOT_AUDITED, audit_failed

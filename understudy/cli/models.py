@@ -117,7 +117,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.generators.registry import generator
     from synth.output import making
     from synth.schema_file import read_schema
-    from understudy.fitting import earlier_fit, carry_out, plan_fit
+    from understudy.fitting import carry_out, earlier_fit, plan_fit
     from understudy.funds import release_line, releases
     from understudy.real_table import find_table
 

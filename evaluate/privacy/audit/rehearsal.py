@@ -122,7 +122,9 @@ class Script:
 
     def _next(self, values: np.ndarray, scale: float) -> np.ndarray | int:
         if self._now is None:
-            raise AuditError("a draw must be paid for by an event of the schedule, and one came without; nothing is known")
+            raise AuditError(
+                "a draw must be paid for by an event of the schedule, and one came without; nothing is known"
+            )
         event, labels = self._now
         published = self._published(event, labels, values, scale)
         self.draws.append(Draw(event, values.ravel().astype(float), float(scale), labels, published))

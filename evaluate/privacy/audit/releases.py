@@ -62,9 +62,7 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
     return check, {draw.event.what for draw in with_unit.draws}
 
 
-def audit_domain(
-    generator: PrivateGenerator, schema: Schema, claimed: Schedule
-) -> tuple[AuditCheck, set[str]] | None:
+def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule) -> tuple[AuditCheck, set[str]] | None:
     """The check of bounds and categories that a schema leaves to be measured, and their events; `None` where none are.
 
     Args:

@@ -12,7 +12,7 @@ import pytest
 from evaluate.privacy.audit.conclusions import of_counts, of_steps
 from evaluate.privacy.audit.counts import CountTrials
 from evaluate.privacy.audit.power import Residuals, Signal
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, NO_FAULT, Audit, AuditError, AuditPart
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError, AuditPart
 from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
 from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
 from evaluate.privacy.audit.white_box import audit

@@ -14,7 +14,7 @@ from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import gaussian_epsilon
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.privacy.audit.counts import guesses, measurement_log
-from evaluate.privacy.audit.result import EXCEEDS, OUTSIDE, TOO_WEAK, NO_FAULT, Audit, AuditError
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError
 from evaluate.privacy.audit.stand_in import N_CANARIES, MeasurementLog, Release, StandIn
 from evaluate.privacy.audit.white_box import audit
 from synth.domain import Discretizer
