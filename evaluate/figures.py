@@ -21,13 +21,13 @@ Count = Annotated[int, Field(ge=0, le=int(LARGEST))]
 Matrix = list[list[Number | None]]
 
 
-class Drawn(BaseModel):
+class FigurePart(BaseModel):
     """A part of a figure; keys that no picture needs may stand beside those that it does."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class ColumnShares(Drawn):
+class ColumnShares(FigurePart):
     """One column: the share of each label, real and synthetic; the last two labels are `other` and `missing`."""
 
     column: str
@@ -45,7 +45,7 @@ class ColumnShares(Drawn):
         return self
 
 
-class Associations(Drawn):
+class Associations(FigurePart):
     """Associations of all pairs of columns, real and synthetic."""
 
     columns: list[str]
@@ -60,7 +60,7 @@ class Associations(Drawn):
         return self
 
 
-class Clique(Drawn):
+class Clique(FigurePart):
     """Columns together, with their total variation and its landmarks."""
 
     columns: list[str]
@@ -69,14 +69,14 @@ class Clique(Drawn):
     floor: Number | None = None
 
 
-class Cliques(Drawn):
+class Cliques(FigurePart):
     """The pairs or triples that are furthest off."""
 
     worst: list[Clique] = []
 
 
-class Scores(Drawn):
-    """Scores of one model, by what it was trained on; none of what was not trained."""
+class ModelScores(FigurePart):
+    """Scores of one model, by what it was trained on; `None` of what was not trained."""
 
     model: str
     tstr: Number
@@ -88,18 +88,18 @@ class Scores(Drawn):
     floor: Number | None = None
 
 
-class Utility(Drawn):
+class Utility(FigurePart):
     """Scores of all models that predict the target."""
 
     target: str
     metric: str
-    models: list[Scores]
+    models: list[ModelScores]
 
 
-class Importance(Drawn):
-    """What a model's score loses with each column."""
+class Importance(FigurePart):
+    """Loss of a model's score by column."""
 
-    class Loss(Drawn):
+    class Loss(FigurePart):
         """Of one column, for models trained on real and on synthetic rows."""
 
         column: str
@@ -110,11 +110,11 @@ class Importance(Drawn):
     columns: list[Loss]
 
 
-class GroupShares(Drawn):
+class GroupShares(FigurePart):
     """The groups of a sensitive column, with their shares and how far their columns are off beyond noise."""
 
-    class Group(Drawn):
-        """One group; none of what too few rows say nothing of."""
+    class Group(FigurePart):
+        """One group; `None` of what too few rows say nothing of."""
 
         group: str
         real: Number = 0.0
@@ -125,25 +125,25 @@ class GroupShares(Drawn):
     groups: list[Group]
 
 
-class GroupModels(Drawn):
+class GroupModels(FigurePart):
     """The groups of a sensitive column, with what models lose in each, and by how much groups differ."""
 
-    class Loss(Drawn):
-        """What one model loses, with its interval."""
+    class Loss(FigurePart):
+        """The loss of one model, with its interval."""
 
         gap: Number
         low: Number
         high: Number
 
-    class Group(Drawn):
-        """One group; none of a model that too few rows test."""
+    class Group(FigurePart):
+        """One group; `None` of a model that too few rows test."""
 
         group: str
         few: bool
         linear: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
         boosting: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
 
-    class Level(Drawn):
+    class Level(FigurePart):
         """Differences between groups, in predictions and in errors, of models trained on synthetic and real rows."""
 
         model: str
@@ -157,10 +157,10 @@ class GroupModels(Drawn):
     levels: list[Level]
 
 
-class Distances(Drawn):
+class Distances(FigurePart):
     """Quantiles of distances to the nearest training row."""
 
-    class Pair(Drawn):
+    class Pair(FigurePart):
         """Of synthetic rows, and of held-out ones."""
 
         synthetic: list[Number]
@@ -178,7 +178,7 @@ class Distances(Drawn):
         return self
 
 
-class Membership(Drawn):
+class Membership(FigurePart):
     """True and false alarms of the membership attack."""
 
     fpr: list[Share]
@@ -194,14 +194,14 @@ class Membership(Drawn):
         return self
 
 
-class Validity(Drawn):
+class Validity(FigurePart):
     """Constraints with how many rows break each, and columns that break a rule."""
 
-    class Law(Drawn):
+    class Law(FigurePart):
         """One constraint, with the share of fresh real and of shuffled rows that keep it."""
 
-        class Shape(Drawn):
-            """What some of the rows that break it look like."""
+        class Shape(FigurePart):
+            """A masked shape of rows that break the constraint."""
 
             shape: str
             n: Count
@@ -213,7 +213,7 @@ class Validity(Drawn):
         floor: Number | None
         shapes: list[Shape]
 
-    class Column(Drawn):
+    class Column(FigurePart):
         """One column that breaks a rule."""
 
         column: str
@@ -223,17 +223,17 @@ class Validity(Drawn):
     columns: list[Column]
 
 
-class Rows(Drawn):
-    """How many real rows there are."""
+class RealSizes(FigurePart):
+    """Numbers of real rows."""
 
     train_rows: Count | None = None
     holdout_rows: Count | None = None
 
 
-class Declared(Drawn):
-    """What is shown of the schema."""
+class ShownSchema(FigurePart):
+    """The part of the schema that is shown."""
 
-    class Column(Drawn):
+    class Column(FigurePart):
         """One column, of whatever kind."""
 
         kind: str = ""
@@ -279,8 +279,8 @@ def check_facts(real: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     Raises:
         ValidationError: one cannot; the location in it is that in either.
     """
-    Rows.model_validate(dict(real))
-    Declared.model_validate(dict(schema))
+    RealSizes.model_validate(dict(real))
+    ShownSchema.model_validate(dict(schema))
 
 
 @cache
@@ -288,4 +288,4 @@ def _reader() -> TypeAdapter[Any]:
     from pydantic import create_model
 
     fields: dict[str, Any] = {name: (shape, Field(default=None)) for name, shape in _SHAPES.items()}
-    return TypeAdapter(create_model("Figures", __base__=Drawn, **fields))
+    return TypeAdapter(create_model("Figures", __base__=FigurePart, **fields))

@@ -87,7 +87,7 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
 
 
 def power_in_words(found: Audit) -> str:
-    """What an audit could have shown, by the mechanism where it is weakest; empty where it does not say."""
+    """The power of an audit, by the mechanism where it is weakest; empty where it does not say."""
     if found.weakest is None:
         return ""
     return f"Where it is weakest, it would have shown {_shows(found.weakest)}."
@@ -99,14 +99,14 @@ def checks_in_words(found: Audit) -> tuple[str, ...]:
 
 
 def scope_in_words(found: Audit) -> str:
-    """What an audit did not look at; empty where it does not say."""
+    """The scope that an audit leaves out; empty where it does not say."""
     if not found.not_covered:
         return ""
     return f"It does not look at: {'; '.join(plain(what, LONGEST) for what in found.not_covered[:MOST_EVENTS])}."
 
 
 def half_of(half: float) -> str:
-    """What an audit would have shown, in short.
+    """The power of an audit, in short.
 
     >>> half_of(0.97)
     'would have shown half the noise in 9 of 10 such audits'
@@ -196,7 +196,7 @@ def _evidence(found: Audit | AuditPart) -> str:
 
 
 def alone(found: Audit | AuditPart) -> str:
-    """What an attack could have shown by itself, as a further sentence; empty where it does not say."""
+    """The power of an attack by itself, as a further sentence; empty where it does not say."""
     return "" if found.power is None else f" By itself this attack would have shown {_shows(found.power)}."
 
 

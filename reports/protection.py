@@ -1,4 +1,4 @@
-"""What a claim comes to for whoever looks at a release: what a test of "in or out" can find, and what protects groups.
+"""The protection that a claim gives: limits on any test of "in or out", and epsilon of groups.
 
 Both follow from the events of all that counts with a table, which its statements list: nothing is read off any row.
 Where these events are not known, or do not come to the claim, epsilon and delta alone say less.
@@ -20,13 +20,13 @@ from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
-"""How far a claim of several releases may lie from what their events come to, as a share of it."""
+"""The share by which a claim of several releases may differ from what their events come to."""
 _NUMBERS = {2: "two", 5: "five", 10: "ten"}
 
 
 @dataclass(frozen=True)
 class Protection:
-    """What a claim comes to.
+    """The protection of a claim.
 
     Attributes:
         epsilon: of the claim.
@@ -43,7 +43,7 @@ class Protection:
 
     @property
     def by_events(self) -> bool:
-        """Whether the events decide, and not epsilon and delta alone."""
+        """True if the events decide, not epsilon and delta alone."""
         return bool(self.groups)
 
     @property
@@ -57,7 +57,7 @@ class Protection:
         return tuple((rate, self.limit.detections(rate)) for rate in FALSE_ALARMS)
 
     def tests(self, unit: str, seen: str = "this table") -> Iterator[str]:
-        """What any test can find, as sentences.
+        """Sentences on the most that any test finds.
 
         >>> protection = Protection(1.0, 1e-6, TradeOff.of_claim(1.0, 1e-6))
         >>> next(protection.tests("row")).partition(" that are not")[0]
@@ -74,7 +74,7 @@ class Protection:
         )
 
     def definition(self, unit: str, seen: str) -> Iterator[str]:
-        """What epsilon and delta say, as sentences."""
+        """Sentences on epsilon and delta."""
         one = named(unit)
         rest = one_in(self.delta) if 0 < self.delta < 0.1 else loss(self.delta)
         if self.epsilon > math.log(1e6):
@@ -87,7 +87,7 @@ class Protection:
         yield "Delta is a part of that limit. It is not the chance that the factor is exceeded, which may be larger."
 
     def together(self, unit: str) -> str:
-        """What protects several units, as a sentence."""
+        """A sentence on several units together."""
         ones = named(unit, 2)
         if not self.groups:
             return f"Several {ones} together are protected less: their epsilon grows faster than their number."
@@ -112,7 +112,7 @@ def named(unit: str, n: int = 1) -> str:
 
 
 def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Protection:
-    """What all that counts with a table comes to; of the evaluation, nothing that was read off real rows is used.
+    """The protection of all that counts with a table; nothing read off real rows is used.
 
     Args:
         evaluation: says what was drawn beside the table.
@@ -127,14 +127,14 @@ def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) 
 
 
 def standing_protection(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> Protection | None:
-    """The same where a guarantee holds; none where it is void, disputed, unverified or not there."""
+    """The same where a guarantee holds; `None` where it is void, disputed, unverified or not there."""
     if claims is None or not claims.counted.private or claims.counted.disputed or not made_here(evaluation):
         return None
     return protection_of(evaluation, candidate, claims)
 
 
 def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> tuple[Mapping[str, Any], ...]:
-    """The statements whose events make up a claim; none where no accountant composed them."""
+    """The statements whose events make up a claim; empty where no accountant composed them."""
     numbers = mapping(evaluation.provenance.get("public_report"))
     if claim.of == "fit":
         return (mapping(candidate.statement),)
@@ -148,7 +148,7 @@ def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> t
 
 
 def _schedule(statements: tuple[Mapping[str, Any], ...], claim: Claim) -> Schedule | None:
-    """The events of all statements as one schedule at the claim's delta; none where they do not come to the claim."""
+    """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim."""
     try:
         events = tuple(event for stated in statements for event in stated_schedule("", stated).events)
         schedule = Schedule(events, claim.delta)

@@ -64,17 +64,17 @@ class PublicFacts:
         n_rows: of the synthetic table.
         columns: of the synthetic table, each with the distribution it has there.
         generator: name and parameters, as the job gives them.
-        statement: of the table; none: **no formal guarantee**.
+        statement: of the table; `None`: **no formal guarantee**.
         unverified: whether the statement is that of a model, and nobody saw the table come from it.
-        claims: of its fit alone, of all that counts with it, and of all that its run drew; none without a statement.
-        protection: what the claim comes to, computed from stated events alone; none where no guarantee holds that
+        claims: of its fit alone, of all that counts with it, and of all that its run drew; `None` without a statement.
+        protection: of the claim, computed from stated events alone; `None` where no guarantee holds that
             nobody disputes.
-        ledger: where the ledger stood after all that the run drew; none outside a ledger.
-        publication: released numbers; none where there are none.
-        audit: of the mechanism, on a public stand-in; none where none ran.
-        valid: the share of synthetic rows that keep the declared schema; none without a declared schema.
-        schema: what is declared; none where nothing is.
-        attempts: evaluations that were run under the declared name of the dataset, this one included; none where
+        ledger: where the ledger stood after all that the run drew; `None` outside a ledger.
+        publication: released numbers; `None` where there are none.
+        audit: of the mechanism, on a public stand-in; `None` where none ran.
+        valid: the share of synthetic rows that keep the declared schema; `None` without a declared schema.
+        schema: what is declared; `None` where nothing is.
+        attempts: evaluations that were run under the declared name of the dataset, this one included; `None` where
             nobody counted. Never those of the very same rows: two such counts tell whether a row changed in between.
         version: of this program.
     """
@@ -120,14 +120,14 @@ class PublicFacts:
 
     @property
     def claim(self) -> tuple[float, float] | None:
-        """Epsilon and delta of all that is published; none without a guarantee, or without a claim that can be read."""
+        """Epsilon and delta of all that is published; `None` without a guarantee or a claim that can be read."""
         if self.claims is None or not self.guaranteed:
             return None
         return self.claims.counted.epsilon, self.claims.counted.delta
 
     @property
     def together(self) -> Claim | None:
-        """What the table and all that counts with it come to; none where that is the table alone."""
+        """The sum of the table and all that counts with it; `None` where that is the table alone."""
         return None if self.claims is None or self.claims.counted == self.claims.alone else self.claims.counted
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         handle, beside = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     os.close(handle)
     temporary = Path(beside)
     try:
@@ -59,7 +59,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
@@ -78,7 +78,7 @@ class Making:
         out: the file or folder that will appear.
         place: where it is made, in a hidden folder beside; nothing is there yet.
         call: what the command was asked for.
-        told: what an earlier start of the same command made, where it was killed before it could say so; else none.
+        told: what an earlier start of the same command made, where it was killed before it could say so; else `None`.
     """
 
     out: Path
@@ -87,7 +87,7 @@ class Making:
     told: Mapping[str, Any] | None
 
     @property
-    def found(self) -> str:
+    def notice(self) -> str:
         """A sentence that says that nothing was made anew."""
         return f"the output is whole: an earlier start of this command was cut short once {str(self.out)!r} was there"
 
@@ -106,7 +106,7 @@ class Making:
                 beside.write_text(json.dumps({"call": self.call, "told": told}), encoding="utf-8")
             self.appear()
         except OSError as error:
-            raise _unwritable(self.out, error) from None
+            raise unwritable(self.out, error) from None
 
     def appear(self) -> None:
         """Give what was made its name."""
@@ -150,28 +150,45 @@ def making(out: Path, call: Mapping[str, Any], *, is_file: bool = False, force: 
 
 
 @contextmanager
+def sole(folder: Path, busy: str, refused: Callable[[OSError], OutputError]) -> Iterator[None]:
+    """This process has a hidden folder to itself, as long as the block lasts; it is made where it is not there.
+
+    Args:
+        folder: holds the lock.
+        busy: the error's sentence where another process has it.
+        refused: the error where it cannot be made.
+
+    Raises:
+        OutputError: another process has it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = FileLock(folder / _LOCK)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise OutputError(busy) from None
+    except OSError as error:
+        raise refused(error) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
 def _alone(hidden: Path, out: Path) -> Iterator[None]:
     """This process has a hidden folder to itself; it goes when the block ends, unless it tells of an output.
 
     Raises:
         OutputError: another process has it, or it cannot be made.
     """
-    try:
-        hidden.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(hidden / _LOCK)
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise OutputError(
-            f"another process is writing {str(out)!r}; wait for it to end, or name another output"
-        ) from None
-    except OSError as error:
-        raise _unwritable(out, error) from None
-    try:
-        yield
-    finally:
-        if not (hidden / _CALL).exists():
-            shutil.rmtree(hidden, ignore_errors=True)
-        lock.release()
+    busy = f"another process is writing {str(out)!r}; wait for it to end, or name another output"
+    with sole(hidden, busy, lambda error: unwritable(out, error)):
+        try:
+            yield
+        finally:
+            if not (hidden / _CALL).exists():
+                shutil.rmtree(hidden, ignore_errors=True)
 
 
 def hidden_beside(out: Path, ending: str) -> Path:
@@ -185,7 +202,7 @@ def hidden_beside(out: Path, ending: str) -> Path:
 
 
 def _told(made: Making) -> Mapping[str, Any] | None:
-    """What the same call told of the output that it made whole; none where it made none."""
+    """What the same call told of the output that it made whole; `None` where it made none."""
     path = made.place.parent.parent / _CALL
     if not path.exists() or not (made.place.exists() or is_taken(made.out)):
         return None
@@ -257,7 +274,7 @@ def remove_older(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
 
 
 def check_new_folder(path: Path) -> None:
@@ -284,7 +301,8 @@ def _check_parent(path: Path) -> None:
         raise OutputError(f"the folder of {str(path)!r} cannot be written; choose another or change its permissions")
 
 
-def _unwritable(path: Path, error: OSError) -> OutputError:
+def unwritable(path: Path, error: OSError) -> OutputError:
+    """The error of an output that the system does not let be written, with its remedy."""
     return OutputError(f"{str(path)!r} cannot be written ({error.strerror}); choose another place or make room there")
 
 

@@ -82,7 +82,7 @@ def plain_json(content: bytes | str) -> Any:
 
 
 def can_be_written(content: Any) -> bool:
-    """Whether all texts are whole characters: JSON may hold halves of a surrogate pair, which no file can."""
+    """True if all texts are whole characters: JSON may hold halves of a surrogate pair, which no file can."""
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -20,7 +20,7 @@ _CREDENTIALS = re.compile(":.*@", re.DOTALL)
 
 
 def split(text: str, *, is_file: bool = False) -> SplitResult | None:
-    """The parts of an address; none where it is none, or where a part that is shown may hold some of a password.
+    """The parts of an address; `None` where the text is no address, or a shown part may hold some of a password.
 
     Args:
         text: like `scheme://user:password@host:port/path?query#fragment`.
@@ -44,7 +44,7 @@ def split(text: str, *, is_file: bool = False) -> SplitResult | None:
 
 
 def lacks_scheme(text: str) -> bool:
-    """Whether a text without a scheme is more likely credentials and a server than a file: it is not to be shown.
+    """True if a text without a scheme is more likely credentials and a server than a file: it is not to be shown.
 
     >>> lacks_scheme("ann:secret@db.example/clinic"), lacks_scheme("books.db")
     (True, False)

@@ -53,8 +53,8 @@ def _of_epsilon(facts: Facts) -> Iterator[str]:
     if facts.epsilon > WEAK_EPSILON:
         yield (
             f"epsilon={facts.epsilon:g} is weak: it lets what comes out be e^{facts.epsilon:g}, about "
-            f"{_about(math.exp(facts.epsilon))}, times as likely with one unit as without it; {WEAK_EPSILON:g} or less "
-            "is stronger"
+            f"{_about(math.exp(facts.epsilon))}, times as likely with one unit as without it, plus delta; "
+            f"{WEAK_EPSILON:g} or less is stronger"
         )
 
 

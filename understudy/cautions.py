@@ -98,7 +98,8 @@ def _of_budget(intent: Intent, label: str) -> Iterator[str]:
     if chosen.epsilon > WEAK_EPSILON:
         yield (
             f"epsilon={chosen.epsilon:g} of {_listed(intent, [label])} is weak: it lets what comes out be "
-            f"e^{chosen.epsilon:g}, about {math.exp(chosen.epsilon):.2g}, times as likely with one unit as without it"
+            f"e^{chosen.epsilon:g}, about {math.exp(chosen.epsilon):.2g}, times as likely with one unit as without it, "
+            "plus delta"
         )
     automatic = resolve_delta("auto", intent.schema)
     if chosen.delta != "auto" and chosen.delta > automatic:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from evaluate.privacy.audit.black_box import BlackBox, Trials, black_box, paired
 from evaluate.privacy.audit.black_box_worlds import Worlds
-from evaluate.privacy.audit.result import EXCEEDS, LEAST_STRENGTH, TOO_WEAK, WITHIN, Audit
+from evaluate.privacy.audit.result import EXCEEDS, LEAST_STRENGTH, NO_FAULT, TOO_WEAK, Audit
 from evaluate.privacy.refits import Budgets
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from synth.dp.ledger import Request
 
 NO_CLAIM = "nothing is claimed"
-_CODES = {EXCEEDS: FAILED, TOO_WEAK: INCONCLUSIVE, WITHIN: DONE, NO_CLAIM: DONE}
+_CODES = {EXCEEDS: FAILED, TOO_WEAK: INCONCLUSIVE, NO_FAULT: DONE, NO_CLAIM: DONE}
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Answer:
         if self.black_box.epsilon is None:
             return NO_CLAIM
         could_show = LEAST_STRENGTH * self.black_box.epsilon
-        return WITHIN if self.black_box.strongest >= could_show else TOO_WEAK
+        return NO_FAULT if self.black_box.strongest >= could_show else TOO_WEAK
 
     @property
     def exit_code(self) -> int:

@@ -122,7 +122,7 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     return model, ()
 
 
-def carried_out(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
+def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
     """The saved model of an earlier start that was killed before it could tell; nothing is drawn or charged again.
 
     Args:

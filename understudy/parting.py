@@ -30,7 +30,7 @@ class Cut:
     Attributes:
         holdout_share: share of units that no generator may see.
         seed: names the split.
-        stratified: on the target, where no private fit will follow; else by keyed hash.
+        stratified: on the target, where no private fit will follow; else by hashes of names.
         outside: what becomes of values outside the schema.
     """
 

@@ -33,10 +33,10 @@ class StoredSplit:
 
     @classmethod
     def of(cls, table: "StoredTable", schema: Schema, *, holdout_share: float, seed: int) -> Self:
-        """Train and holdout, each unit by its own keyed hash.
+        """Train and holdout, each unit by the hash of its own name.
 
         Raises:
-            TableError: rows have no name of their own; nothing was split.
+            TableError: too few rows are on one side; nothing was split.
         """
         return cls(*table.split(schema, holdout_share=holdout_share, seed=seed))
 

@@ -29,6 +29,7 @@ from understudy.unfinished import unfinished
 from understudy.work import TRAINING, Work
 
 MODELS = "models"
+# The key is the seed; evaluations name the split so.
 KEYED, STRATIFIED = "keyed hash", "stratified draw"
 
 

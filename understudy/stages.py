@@ -44,7 +44,7 @@ def read(plan: Plan) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
 
 
 def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
-    """Train and holdout: by keyed hash where it is stored or any generator is private, stratified otherwise."""
+    """Train and holdout: by hashes of names where it is stored or any generator is private, stratified otherwise."""
     if not isinstance(real, pd.DataFrame):
         return StoredSplit.of(real, plan.schema, holdout_share=plan.job.split.holdout_share, seed=plan.job.split_seed)
     return split_table(

@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
-from synth.output import check_new_folder, is_taken
+from synth.output import check_new_folder, is_taken, sole, unwritable
 from understudy.work import RESERVATIONS, SPENT, OtherWork, Work, work_folder
 
 PARTS = ".parts"
@@ -63,7 +63,8 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
         OutputError: another run is at work on this output, or the output is taken; nothing was changed.
     """
     work = Work(work_folder(out), out)
-    with _alone(work):
+    busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"
+    with sole(work.folder, busy, lambda error: unwritable(out, error)):
         try:
             wait_for_workers(work.worker_locks, out)
             if not check_free(out, restart=restart):
@@ -84,31 +85,6 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
 def _forget(work: Work) -> None:
     if not work.is_worth_keeping:
         work.forget()
-
-
-@contextmanager
-def _alone(work: Work) -> Iterator[None]:
-    """This process has the folder to itself.
-
-    Raises:
-        OutputError: another one has it.
-    """
-    try:
-        work.folder.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(work.folder / "lock")
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise OutputError(
-            f"another run is at work on --out {str(work.out)!r}; wait for it to end, or name another --out"
-        ) from None
-    except OSError as error:
-        raise OutputError(
-            f"{str(work.out)!r} cannot be written ({error.strerror}); choose another place or make room there"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def wait_for_workers(places: Sequence[Path], out: Path) -> None:

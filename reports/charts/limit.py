@@ -31,7 +31,7 @@ def limit_curve(limit: TradeOff, curve: Mapping[str, Any] | None = None, reached
 
     Args:
         limit: of the claim.
-        curve: of the membership attack, `fpr` and `tpr`; none: nothing is drawn of it.
+        curve: of the membership attack, `fpr` and `tpr`; `None`: nothing is drawn of it.
         reached: what other attacks reached.
     """
     rates = np.geomspace(FLOOR, 1.0, N_POINTS)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError
 from evaluate.result import Candidate
 from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note, on_stand_in
 from reports.limits import AUDIT_FAILED, NOT_AUDITED, audit_failed
@@ -30,7 +30,7 @@ def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
     if form == "public" and not on_stand_in(found):
         return _no_audit("not audited", "No audit ran on a public stand-in.")
     return AuditSummary(
-        outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(found.verdict, WITHIN),
+        outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(found.verdict, NO_FAULT),
         lower_bound=math.floor(10**DECIMALS * found.bound) / 10**DECIMALS,
         strongest=found.strongest,
         confidence=found.confidence,

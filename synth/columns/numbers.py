@@ -52,7 +52,7 @@ class IntegerColumn(NumericColumn):
 
 
 class FractionColumn(NumericColumn):
-    """What columns of float64 have."""
+    """Columns of float64."""
 
     bounds: tuple[float, float]
     decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; none: all of them.")

@@ -74,7 +74,7 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
 
 
 def within(edges: np.ndarray, column: line.LineColumn) -> bool:
-    """Whether cells are none but between the column's bounds, as far as a grid goes around them.
+    """True if cells are none but between the column's bounds, as far as a grid goes around them.
 
     Args:
         edges: ascending, shape (n_cells + 1,).

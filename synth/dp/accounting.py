@@ -65,7 +65,7 @@ def epsilon_pld(events: Sequence[Event], delta: float, group: int = 1) -> float:
 
 
 def composed_loss(events: Sequence[Event], group: int = 1) -> Any:
-    """The privacy loss distribution of all events together, but for own deltas; none for no events."""
+    """The privacy loss distribution of all events together, but for own deltas; `None` for no events."""
     composed = None
     interval = grid_interval(events, group)
     # Releases that lose alike are composed with themselves, which is much faster than one by one.

@@ -81,7 +81,7 @@ class Schedule:
 
     @property
     def trade_off(self) -> TradeOff:
-        """What any test of whether a unit is in the table can detect at most."""
+        """The limit on any test of whether a unit is in the table."""
         return trade_off(self.events)
 
     @cached_property

@@ -30,7 +30,7 @@ LARGEST_EXPONENT = 700.0
 
 @dataclass(frozen=True)
 class TradeOff:
-    """What any test can detect at most, from pairs that all hold.
+    """Limits on the detections of any test, from pairs that all hold.
 
     Attributes:
         epsilons: of the pairs, ascending, none negative.
@@ -46,7 +46,7 @@ class TradeOff:
 
     @classmethod
     def of_claim(cls, epsilon: float, delta: float) -> "TradeOff":
-        """What one pair allows, whatever the mechanism."""
+        """The limit of one pair, whatever the mechanism."""
         return cls((epsilon,), (delta,))
 
     def detections(self, false_alarms: float) -> float:

@@ -40,7 +40,7 @@ def names_of(address: Address) -> tuple[str, ...]:
 
 
 def trouble_with(names: Sequence[str]) -> str | None:
-    """The first name that cannot be read from files where they are, as a rule and its remedy; none where all can.
+    """The first name that cannot be read from files where they are, as a rule and its remedy; `None` where all can.
 
     >>> trouble_with(["age", "job"])
     >>> trouble_with(["age", "Age"])[:43]

@@ -1,4 +1,4 @@
-"""The split: whole entities on one side, and by keyed hash where something private is asked for."""
+"""The split: whole entities on one side, and by hashes of names where something private is asked for."""
 
 import numpy as np
 import pandas as pd

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.privacy.audit.result import EXCEEDS, WITHIN
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT
 from evaluate.privacy.audit.stand_in import N_CANARIES, StandIn
 from evaluate.privacy.audit.white_box import N_FITS
 from evaluate.result import Candidate, Evaluation, Failure
@@ -41,7 +41,7 @@ def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Any) -> Non
     ran, evaluation, report, outcomes = run(workspace, audit=True)
     private, exact = evaluation.candidates
     assert private.audit is not None
-    assert private.audit["verdict"] == WITHIN
+    assert private.audit["verdict"] == NO_FAULT
     assert private.audit["epsilon"] == pytest.approx(3.0, rel=0.01)
     assert private.audit["delta"] == private.statement["delta"]  # type: ignore[index]
     assert private.seconds["privacy.audit"] > 0
@@ -140,7 +140,7 @@ def test_a_table_that_is_offered_with_its_model_has_its_claim_audited(fitted: An
     ran, found, outcome = offered(fitted, "--model", fitted.folder / "model")
     assert outcome == "PASS"
     assert found.audit is not None
-    assert found.audit["verdict"] == WITHIN
+    assert found.audit["verdict"] == NO_FAULT
     assert found.audit["epsilon"] == pytest.approx(found.statement["epsilon"], rel=0.01)  # type: ignore[index]
     assert found.audit["delta"] == found.statement["delta"]  # type: ignore[index]
     assert "disproves" not in ran.stderr

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluate.privacy.audit.black_box import BlackBox
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
 from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
 from understudy.claim_audit import Answer
@@ -40,7 +40,7 @@ def test_a_true_claim_is_within_and_its_audit_is_written(workspace: Any, schema:
     ran = workspace.run(*CLAIM, "--schema", schema, "--out", out, "--confidence", 0.95, "--time-limit-s", 4, "--json")
     assert ran.exit_code == 0
     assert ran.json == json.loads(out.read_text())
-    assert ran.json["verdict"] == WITHIN
+    assert ran.json["verdict"] == NO_FAULT
     assert ran.json["black_box"] is None
     found = Audit.from_dict(ran.json["white_box"])
     assert found.epsilon == pytest.approx(3.0, rel=0.01)
@@ -184,12 +184,12 @@ def test_either_audit_disproves_a_claim_and_only_one_that_could_have_says_within
     black = BlackBox(1.0, 1e-6, 0.5, 2.0, 0.99, 300, 200, rates, rates, "copies of it", "a table")
     white = Audit(1.0, 1e-6, 0.5, 0.2, 9.0, 0.99, 200, rates, rates, "a stand-in")
     weak, loud = replace(white, strongest=1.5), replace(black, bound=1.1)
-    assert (Answer(white, black).verdict, Answer(white, black).exit_code) == (WITHIN, 0)
+    assert (Answer(white, black).verdict, Answer(white, black).exit_code) == (NO_FAULT, 0)
     assert (Answer(white, loud).verdict, Answer(white, loud).exit_code) == (EXCEEDS, 1)
     assert Answer(None, loud).exit_code == Answer(replace(white, bound=1.1), black).exit_code == 1
     assert (Answer(weak, None).verdict, Answer(weak, None).exit_code) == (TOO_WEAK, 3)
     assert Answer(None, replace(black, strongest=0.9)).verdict == TOO_WEAK
-    assert Answer(None, black).verdict == WITHIN
+    assert Answer(None, black).verdict == NO_FAULT
     assert Answer(None, replace(black, strongest=1.9)).verdict == TOO_WEAK
     assert Answer(None, replace(black, epsilon=None, bound=9.0)).exit_code == 0
 

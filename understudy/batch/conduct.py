@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from synth.errors import OutputError
-from synth.output import whole_file
+from synth.output import sole, whole_file
 from understudy.batch import earlier
 from understudy.batch.listing import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
 from understudy.batch.outcome import BAD, BROKEN, NOT_STARTED, Outcome, exit_code, finished, outcome_of, reserved
@@ -219,23 +217,21 @@ def _alone(folder: Path) -> Iterator[None]:
     Raises:
         OutputError: another batch has it, or it cannot be written.
     """
-    try:
-        folder.mkdir(exist_ok=True)
-        own = folder / OWN
-        own.mkdir(mode=0o700, exist_ok=True)
-        (own / LOCKS).mkdir(exist_ok=True)
-        lock = FileLock(own / "lock")
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise OutputError(
-            f"another batch is at work on --out {str(folder)!r}; wait for it to end, or name another --out"
-        ) from None
-    except OSError as error:
-        raise OutputError(
+
+    def refused(error: OSError) -> OutputError:
+        return OutputError(
             f"--out {str(folder)!r} cannot be written ({error.strerror}); choose a folder, or one beside which there "
             "is room"
-        ) from None
+        )
+
     try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise refused(error) from None
+    busy = f"another batch is at work on --out {str(folder)!r}; wait for it to end, or name another --out"
+    with sole(folder / OWN, busy, refused):
+        try:
+            (folder / OWN / LOCKS).mkdir(exist_ok=True)
+        except OSError as error:
+            raise refused(error) from None
         yield
-    finally:
-        lock.release()

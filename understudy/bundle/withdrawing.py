@@ -103,7 +103,7 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
 
 
 def doubt(folder: Path, withdrawal: Withdrawal) -> str | None:
-    """Who will not believe a withdrawal of a bundle, in a sentence; none where everybody does who can."""
+    """Who will not believe a withdrawal of a bundle, in a sentence; `None` where everybody does who can."""
     manifest = open_document(folder, MANIFEST, Manifest).document
     sealed_by = None if manifest is None else manifest.signer
     if withdrawal.signer is None:
@@ -119,7 +119,7 @@ def doubt(folder: Path, withdrawal: Withdrawal) -> str | None:
 def _withdrawable(folder: Path, expected: str | None) -> tuple[str | None, dict[str, Path | None]]:
     """Who sealed the bundle, and the digests of the manifests of it and of the public one in it, with their folders.
 
-    A folder of none is gone.
+    A folder of `None` is gone.
 
     The manifest must be as it was sealed. That what lies beside it was lost is no obstacle, as long as one of digest
     and signature, or whoever noted the digest elsewhere, says so.

@@ -165,10 +165,10 @@ def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
 
 def _at_best(answer: "Answer") -> str:
     """What follows the verdict, so that nobody takes the absence of a fault for a proof."""
-    from evaluate.privacy.audit.result import WITHIN
+    from evaluate.privacy.audit.result import NO_FAULT
     from reports.audits import cut, power_in_words
 
-    if answer.verdict != WITHIN:
+    if answer.verdict != NO_FAULT:
         return "."
     if answer.white_box is None:
         assert answer.black_box is not None

@@ -54,7 +54,7 @@ def split(  # noqa: PLR0913 - options of the command line
     memory_mb: MemoryOption = None,
     threads: ThreadsOption = None,
 ) -> int:
-    """Split a table into train and holdout, whole entities on one side, by keyed hash."""
+    """Split a table into train and holdout, whole entities on one side, by hashes of names."""
     from synth.output import making
     from synth.schema_file import read_schema
     from understudy.parting import Cut, part
@@ -72,7 +72,7 @@ def split(  # noqa: PLR0913 - options of the command line
                 told = {side.stem: str(out / side.name) for side in part(place, known, cut, made.place)}
             made.finish(told)
         else:
-            console.note(made.found)
+            console.note(made.notice)
         console.say(f"Train and holdout: {told['train']}, {told['holdout']}")
         console.result(told)
     return 0
@@ -117,7 +117,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.generators.registry import generator
     from synth.output import making
     from synth.schema_file import read_schema
-    from understudy.fitting import carried_out, carry_out, plan_fit
+    from understudy.fitting import carry_out, earlier_fit, plan_fit
     from understudy.funds import release_line, releases
     from understudy.real_table import find_table
 
@@ -137,8 +137,8 @@ def fit(  # noqa: PLR0913 - options of the command line
             with console.stage(f"fit {name}") as progress:
                 model, found = carry_out(planned, seed, progress)
         else:
-            console.note(made.found)
-            model, found = carried_out(planned, made.told)
+            console.note(made.notice)
+            model, found = earlier_fit(planned, made.told)
         for sentence in found:
             console.warn(sentence)
         statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
@@ -252,7 +252,7 @@ def sample(  # noqa: PLR0913 - options of the command line
             told = {"rows": len(synthetic), "rejected": synthetic.attrs.get(REJECTED)}
             made.finish(told)
         else:
-            console.note(made.found)
+            console.note(made.notice)
         tell(told)
     return 0
 

@@ -86,7 +86,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     with making(out, call) as made:
         signer = signer_of(sign_key, console)
         if made.told is not None:
-            console.note(made.found)
+            console.note(made.notice)
             console.say(f"Comparison: {out}")
             console.result(made.told)
             return int(made.told["exit_code"])

@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import special, stats
 
 from evaluate.privacy.audit.power import N_SIMULATED, power_of
-from evaluate.privacy.audit.rehearsal import Choice, Script, rehearse, schedule_like
+from evaluate.privacy.audit.rehearsal import ChoiceArguments, Script, rehearse, schedule_like
 from evaluate.privacy.audit.result import AuditCheck, Power
 from evaluate.privacy.audit.stand_in import UNIT
 from evaluate.privacy.audit.tradeoff import epsilon_of_less
@@ -103,8 +103,8 @@ class Chances:
         n_units: units between the tables.
     """
 
-    without: Choice
-    with_units: Choice
+    without: ChoiceArguments
+    with_units: ChoiceArguments
     scale: float
     n_units: int
 
@@ -126,7 +126,7 @@ class Chances:
 def audit_choices(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, confidence: float
 ) -> AuditCheck | None:
-    """The check of the first kind of choice that a generator makes; none where it makes none.
+    """The check of the first kind of choice that a generator makes; `None` where it makes none.
 
     Args:
         generator: with its epsilon and delta, and cheap where nothing depends on it.
@@ -167,8 +167,8 @@ def audit_choices(
     return replace(check, fault=f"{event.what}: units move the chances by more than is stated", bound=proved)
 
 
-def _counts(choice: Choice, sets: tuple[np.ndarray, np.ndarray], delta: float) -> list[int]:
-    """How often a budget chooses from each set, by the system's noise."""
+def _counts(choice: ChoiceArguments, sets: tuple[np.ndarray, np.ndarray], delta: float) -> list[int]:
+    """Counts of how often a budget chooses from each set, by the system's noise."""
     event = replace(choice.event, count=N_CHOICES)
     budget = Budget(Schedule((event,), delta))
     chosen = [budget.choose(choice.scores, choice.score_sensitivity, event) for _ in range(N_CHOICES)]

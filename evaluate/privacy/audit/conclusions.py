@@ -81,7 +81,7 @@ def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> Aud
 
 
 def of_trials(schedule: Schedule, trials: CountTrials, confidence: float) -> Audit:
-    """What the guesses about counts prove of a schedule that is attacked as a whole.
+    """Conclusions from the guesses about counts of a schedule that is attacked as a whole.
 
     Args:
         schedule: whose counts they are.
@@ -95,7 +95,7 @@ def of_trials(schedule: Schedule, trials: CountTrials, confidence: float) -> Aud
 
 
 def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditCheck:
-    """What the noise and the samples that a training asked for prove, and the size of the noise that it got.
+    """Conclusions from the noise and the samples that a training asked for, and the size of the noise that it got.
 
     Args:
         schedule: whose steps they are.
@@ -125,7 +125,7 @@ def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float)
 
 
 def of_scale(schedule: Schedule, residuals: Residuals, confidence: float) -> AuditCheck:
-    """What the size of the noise that was drawn proves, whatever it hides.
+    """Conclusions from the size of the noise that was drawn, whatever it hides.
 
     Args:
         schedule: whose counts were noised.

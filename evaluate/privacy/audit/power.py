@@ -64,7 +64,7 @@ class Signal:
         return float(np.sqrt(np.sum((self.canary / self.sigma) ** 2)))
 
     def error_rate(self, share: float) -> float:
-        """How often an attacker errs, in either direction, where so much of the noise is left.
+        """The attacker's error rate, in either direction, at a share of the noise.
 
         Args:
             share: of every sigma.
@@ -162,7 +162,7 @@ def power_of_steps(
 
 @dataclass
 class Residuals:
-    """What was drawn as noise, as sums: how its mean square compares with the stated one.
+    """Sums over drawn noise: its mean square beside the stated one.
 
     Attributes:
         observed: sum of squares, each over its sigma squared.

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.audit.stand_in import LogComplete
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
@@ -58,7 +59,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChoiceArguments:
     """The arguments of one choice, as the generator hands them to its budget."""
 
     scores: np.ndarray
@@ -72,7 +73,7 @@ class Script:
 
     Attributes:
         n_planned: draws after which a fit ends by `LogComplete`.
-        until: kind of event at whose first draw a fit ends; none: it goes on.
+        until: kind of event at whose first draw a fit ends; `None`: it goes on.
         follows: draws of an earlier rehearsal, whose numbers are published again; empty: about the exact numbers are,
             which are as good as any other.
         below: how far below its threshold a value is published that the earlier rehearsal did not have.
@@ -86,7 +87,7 @@ class Script:
     follows: Sequence[Draw] = ()
     below: int = 1
     draws: list[Draw] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[ChoiceArguments] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)
     private: bool = False
     _now: tuple[Event, tuple[Any, ...]] | None = None
@@ -100,15 +101,15 @@ class Script:
             self.faults[event.what] = f"{event.what} came out with {len(self.draws) - before} draws of noise for one"
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """What the script says."""
+        """The script's numbers."""
         return np.asarray(self._next(values, sigma))
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """What the script says."""
+        """The script's numbers."""
         return np.asarray(self._next(values, scale))
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """What the script says."""
+        """The script's numbers."""
         return int(self._next(scores, scale))
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
@@ -120,7 +121,10 @@ class Script:
         raise LogComplete
 
     def _next(self, values: np.ndarray, scale: float) -> np.ndarray | int:
-        assert self._now is not None
+        if self._now is None:
+            raise AuditError(
+                "a draw must be paid for by an event of the schedule, and one came without; nothing is known"
+            )
         event, labels = self._now
         published = self._published(event, labels, values, scale)
         self.draws.append(Draw(event, values.ravel().astype(float), float(scale), labels, published))
@@ -146,7 +150,7 @@ class Script:
         return published
 
 
-class Rehearsed(Budget):
+class RehearsalBudget(Budget):
     """A budget whose every draw is kept by a script, with the event that pays for it."""
 
     def __init__(self, schedule: Schedule, script: Script) -> None:
@@ -160,7 +164,7 @@ class Rehearsed(Budget):
 
     def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
         """The budget's, its arguments kept."""
-        self._script.choices.append(Choice(np.array(scores, dtype=float), score_sensitivity, event))
+        self._script.choices.append(ChoiceArguments(np.array(scores, dtype=float), score_sensitivity, event))
         with self._script.paid_by(event):
             return super().choose(scores, score_sensitivity, event)
 
@@ -193,29 +197,28 @@ def rehearse(
     until: type[Event] | None = None,
     below: int = 1,
 ) -> Script:
-    """What one fit hands to its draws.
+    """The draws of one fit.
 
     Args:
         fit: takes a budget, and fits by it.
         schedule: of the fit.
         follows: an earlier rehearsal, whose published numbers are published again.
-        until: kind of event at whose first draw the fit ends; none: it goes on to its last draw or its first step.
+        until: kind of event at whose first draw the fit ends; `None`: it goes on to its last draw or its first step.
         below: as in `Script`.
     """
     n_planned = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
     script = Script(n_planned, until, () if follows is None else tuple(follows.draws), below)
     with suppress(LogComplete):
-        fit(Rehearsed(schedule, script))
+        fit(RehearsalBudget(schedule, script))
     return script
 
 
-def compared(with_unit: Script, without: Script, n_units: int = 1) -> dict[str, tuple[str, float]]:
+def faults_between(with_unit: Script, without: Script) -> dict[str, tuple[str, float]]:
     """The faults that two rehearsals show, by event: each in words, and how much of the noise is left by it.
 
     Args:
         with_unit: of a table.
-        without: of the same table less some units; it follows the other.
-        n_units: how many.
+        without: of the same table less one unit; it follows the other.
     """
     faults = {what: (said, 0.0) for script in (with_unit, without) for what, said in script.faults.items()}
     if [draw.event for draw in with_unit.draws] != [draw.event for draw in without.draws]:
@@ -226,7 +229,7 @@ def compared(with_unit: Script, without: Script, n_units: int = 1) -> dict[str, 
     for one, other in zip(with_unit.draws, without.draws, strict=False):
         if one.event != other.event:
             break
-        left = _left(one, other, n_units)
+        left = _left(one, other)
         if left < 1 - ROUNDING and left < faults.get(one.event.what, ("", 1.0))[1]:
             faults[one.event.what] = (_said(one, other), left)
     return faults
@@ -250,8 +253,8 @@ def _stated_scale(event: Event) -> float:
     return 0.0
 
 
-def _left(one: Draw, other: Draw, n_units: int) -> float:
-    """The noise of a draw in units of what the units moved, over what the event states; infinite: nothing was moved."""
+def _left(one: Draw, other: Draw) -> float:
+    """The noise of a draw in units of what the unit moved, over what the event states; infinite: nothing was moved."""
     moved = _moved(one, other)
     if moved is None:
         return 0.0
@@ -268,11 +271,11 @@ def _left(one: Draw, other: Draw, n_units: int) -> float:
         case _:
             return math.inf
     asked = scale / _stated_scale(event) if _stated_scale(event) else math.inf
-    return min(asked, math.inf if distance == 0 else scale * n_units / distance / stated)
+    return min(asked, math.inf if distance == 0 else scale / distance / stated)
 
 
 def _moved(one: Draw, other: Draw) -> np.ndarray | None:
-    """How far each number moved; none where they cannot be held against each other."""
+    """The move of each number; `None` where the two cannot be compared."""
     if one.labels or other.labels:
         first, second = (dict(zip(draw.labels, draw.values, strict=True)) for draw in (one, other))
         return np.array([first.get(label, 0.0) - second.get(label, 0.0) for label in {**first, **second}])

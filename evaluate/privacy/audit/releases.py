@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.privacy.audit.black_box_worlds import Worlds
-from evaluate.privacy.audit.rehearsal import Script, compared, rehearse, schedule_like
+from evaluate.privacy.audit.rehearsal import Script, faults_between, rehearse, schedule_like
 from evaluate.privacy.audit.result import AuditCheck
 from evaluate.privacy.audit.stand_in import StandIn
 from evaluate.privacy.audit.tradeoff import epsilon_of_less
@@ -29,7 +29,9 @@ from synth.schema import Schema
 
 RELEASES, DOMAIN = "exact numbers behind every draw", "measured bounds and categories"
 CERTAIN = 40.0
-"""Where no epsilon would do, at least this one is proved."""
+"""The least epsilon that is proved where no epsilon would do."""
+_SEED = 0
+"""Of made-up rows."""
 
 
 def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn) -> tuple[AuditCheck, set[str]]:
@@ -48,7 +50,7 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
 
     with_unit = rehearsed(one=True)
     without = rehearsed(one=False, follows=with_unit)
-    faults = compared(with_unit, without)
+    faults = faults_between(with_unit, without)
     check = AuditCheck(
         RELEASES,
         f"{len(with_unit.draws):,} draws of a fit on a public stand-in with one canary, and of the same fit without",
@@ -60,20 +62,17 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
     return check, {draw.event.what for draw in with_unit.draws}
 
 
-def audit_domain(
-    generator: PrivateGenerator, schema: Schema, claimed: Schedule, *, seed: int = 0
-) -> tuple[AuditCheck, set[str]] | None:
-    """The check of bounds and categories that a schema leaves to be measured, and their events; none where none are.
+def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule) -> tuple[AuditCheck, set[str]] | None:
+    """The check of bounds and categories that a schema leaves to be measured, and their events; `None` where none are.
 
     Args:
         generator: with its epsilon and delta.
         schema: names the columns, the unit, k and n_units.
         claimed: what is claimed, under this schema or another.
-        seed: of made-up rows.
     """
     if not schema.measured:
         return None
-    worlds = Worlds.stand_in(schema, seed=seed)
+    worlds = Worlds.stand_in(schema, seed=_SEED)
     schedule = schedule_like(generator, worlds.schema, claimed)
     found: list[Schema] = []
     events = {domain_event_name(worlds.schema, name) for name in worlds.schema.measured}
@@ -91,7 +90,7 @@ def audit_domain(
 
     without = rehearsed(present=False)
     with_unit = rehearsed(present=True, follows=without)
-    faults = compared(with_unit, without)
+    faults = faults_between(with_unit, without)
     columns = [name for name in schema.measured if found[1].columns[name] != found[0].columns[name]]
     check = AuditCheck(
         DOMAIN,

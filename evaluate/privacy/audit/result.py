@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MEASURE = "privacy.audit.excess"
 """Lower bound minus claim: what a rule is about."""
-WITHIN, EXCEEDS, TOO_WEAK = "no fault found", "exceeds the claim", "too weak to say"
+NO_FAULT, EXCEEDS, TOO_WEAK = "no fault found", "exceeds the claim", "too weak to say"
 LEAST_STRENGTH = 2.0
 """An audit says something where an attacker who never errs would have shown so many times the claim."""
 
@@ -41,7 +41,7 @@ class Power:
     Attributes:
         half: probability with which such an audit shows half the noise, in [0, 1].
         share: the largest share of the noise, in steps of a hundredth, that at least nine of ten such audits show; 0 is
-            no noise at all, and none means that not even that would have been shown.
+            no noise at all, and `None` means that not even that would have been shown.
     """
 
     half: float
@@ -72,14 +72,14 @@ class Power:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """What a check of one mechanism by its own code found, beside the attack on the noise of counts and steps.
+    """A check of one mechanism by its own code, beside the attack on the noise of counts and steps.
 
     Attributes:
         what: was looked at.
         looked_at: the check, in words.
         would_show: which faults it shows, in words, where they are no matter of chance; else empty.
-        power: of the noise that it measures; none where nothing is left to chance.
-        fault: in words; none where none was found.
+        power: of the noise that it measures; `None` where nothing is left to chance.
+        fault: in words; `None` where none was found.
         bound: epsilon that the fault proves, above the claim; 0 where none was found.
     """
 
@@ -118,7 +118,7 @@ class AuditPart:
         false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
         false_negatives: share of "out" where it was in, likewise.
         ran_on: the table and the runs, in words.
-        power: of the attack; none in a result of before there was one.
+        power: of the attack; `None` in a result of before there was one.
     """
 
     what: str
@@ -163,7 +163,7 @@ class Audit:
         parts: where a schedule was attacked in several, each; `bound` is then the largest of theirs, for which trials
             and rates are given, `distribution_free` the largest, and `strongest` the least. Each part has its share of
             the error, so that the confidence is of all together. Empty where all was attacked at once.
-        power: of the attack; none where there are parts, and in a result of before there was one.
+        power: of the attack; `None` where there are parts, and in a result of before there was one.
         checks: of single mechanisms, by the code that fits. A fault of one is a bound above the claim.
         covered: events of the statement that were attacked or checked, by name.
         not_covered: those that were not, and what no audit looks at, in words. Empty in a result of before they were
@@ -212,10 +212,10 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """Within the claim, above it, or not to be told: too few trials would have found nothing either way."""
+        """The verdict: no fault found, claim exceeded, or too weak to say."""
         if self.bound > self.epsilon:
             return EXCEEDS
-        return WITHIN if self.strongest >= LEAST_STRENGTH * self.epsilon else TOO_WEAK
+        return NO_FAULT if self.strongest >= LEAST_STRENGTH * self.epsilon else TOO_WEAK
 
     @property
     def estimate(self) -> Estimate:
@@ -238,7 +238,7 @@ class Audit:
 
     @property
     def weakest(self) -> Power | None:
-        """The power for the mechanism where it is least, each by its check; none where none states any."""
+        """The power for the mechanism where it is least, each by its check; `None` where none states any."""
         known = [check.power for check in self.checks if check.power is not None]
         return min(known, key=lambda power: (power.half, power.share or 0.0), default=None)
 

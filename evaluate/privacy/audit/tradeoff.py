@@ -128,7 +128,7 @@ def epsilon_of_less(schedule: Schedule, what: str | None, factor: float) -> floa
 
     Args:
         schedule: as stated.
-        what: the event's name; none: all of them.
+        what: the event's name; `None`: all of them.
         factor: on its noise, below 1; less than a quarter is taken for a quarter.
     """
     factor = max(factor, LEAST_FACTOR)

@@ -133,7 +133,7 @@ def audit(
         n_fits: how often a stand-in is fitted for the counts of it, at least 1; steps of DP-SGD take one run.
         confidence: of the bound, in (0, 1).
         time_limit_s: seconds for steps and fits, beside the checks and what a fit does before its first step; then no
-            further one is begun; none: no limit. The clock knows no result, so that stopping early costs strength and
+            further one is begun; `None`: no limit. The clock knows no result, so that stopping early costs strength and
             nothing else.
         seed: of which canaries are in; never of the noise.
         progress: told the share done.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evaluate.privacy.audit.choices import N_CHOICES, Chances, ChoiceTable, _counts, _least_range, audit_choices
-from evaluate.privacy.audit.rehearsal import Choice
+from evaluate.privacy.audit.rehearsal import ChoiceArguments
 from evaluate.privacy.audit.releases import CERTAIN, DOMAIN, RELEASES, audit_domain, audit_releases
 from evaluate.privacy.audit.result import AuditCheck
 from evaluate.privacy.audit.stand_in import StandIn
@@ -258,7 +258,7 @@ def test_a_generator_without_choices_has_no_audit_of_any() -> None:
 def test_chances_on_the_table_of_choices_are_those_that_counts_come_to() -> None:
     event = SelectionEvent("pairs", epsilon=0.1)
     scores = np.array([100.0, 70.0, 60.0]), np.array([115.0, 55.0, 60.0])
-    one, other = (Choice(each, 1.0, event) for each in scores)
+    one, other = (ChoiceArguments(each, 1.0, event) for each in scores)
     chances = Chances(one, other, 2 / event.epsilon, 30)
     rates, n = chances.rates(1.0), N_CHOICES
     for row, choice in zip(rates, (one, other), strict=True):

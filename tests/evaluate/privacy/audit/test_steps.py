@@ -12,7 +12,7 @@ import pytest
 from evaluate.privacy.audit.conclusions import of_counts, of_steps
 from evaluate.privacy.audit.counts import CountTrials
 from evaluate.privacy.audit.power import Residuals, Signal
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, WITHIN, Audit, AuditError, AuditPart
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError, AuditPart
 from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
 from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
 from evaluate.privacy.audit.white_box import audit
@@ -208,7 +208,7 @@ def test_the_code_as_it_is_raises_no_alarm_in_ten_of_ten_runs(network: str, k: i
 def test_a_whole_audit_at_usual_settings_is_within_the_claim(network: str, epsilon: float) -> None:
     made = generator(network, epsilon, steps=1_000, sampling_rate="auto")
     found = audit(made, schema_of(), time_limit_s=None)
-    assert found.verdict == WITHIN
+    assert found.verdict == NO_FAULT
     assert found.bound > 0.35 * epsilon
 
 
@@ -220,7 +220,7 @@ def whole() -> Audit:
 def test_an_audit_of_a_network_has_a_part_for_its_steps_and_one_for_its_counts(whole: Audit) -> None:
     steps, counts = whole.parts
     assert (steps.what, counts.what) == ("steps of DP-SGD", COLUMNS)
-    assert whole.verdict == WITHIN
+    assert whole.verdict == NO_FAULT
     assert whole.epsilon == pytest.approx(3.0, rel=0.01)
     assert whole.bound == max(steps.bound, counts.bound)
     assert whole.strongest == min(steps.strongest, counts.strongest)

@@ -14,7 +14,7 @@ from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import gaussian_epsilon
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.privacy.audit.counts import guesses, measurement_log
-from evaluate.privacy.audit.result import EXCEEDS, OUTSIDE, TOO_WEAK, WITHIN, Audit, AuditError
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError
 from evaluate.privacy.audit.stand_in import N_CANARIES, MeasurementLog, Release, StandIn
 from evaluate.privacy.audit.white_box import audit
 from synth.domain import Discretizer
@@ -98,7 +98,7 @@ def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = audit(generator("independent", 0.1), schema_of(), n_fits=20, time_limit_s=None)
-    assert sound.verdict == WITHIN
+    assert sound.verdict == NO_FAULT
     assert sound.power is not None
     assert sound.weakest is not None
     assert (sound.power.in_ten, sound.weakest.in_ten) == (0, 10)
@@ -131,7 +131,7 @@ def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytes
 )
 def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
     found = audit(generator(name), schema_of(k), n_fits=MANY_FITS, time_limit_s=None)
-    assert found.verdict == WITHIN
+    assert found.verdict == NO_FAULT
     # And it comes near enough to the claim to say something: about 2.1 with a standard error of 0.2, so that either end
     # lies more than four of them away.
     assert 1.2 < found.bound < 3.0
@@ -141,7 +141,7 @@ def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
 @pytest.mark.slow
 def test_rounds_that_follow_from_earlier_ones_are_audited_alike() -> None:
     found = audit(generator("aim"), schema_of(), n_fits=60, time_limit_s=None)
-    assert found.verdict == WITHIN
+    assert found.verdict == NO_FAULT
     # Guessing gives 0.5; both rates are about 0.37, and their mean has a standard error of 0.018.
     assert (found.false_positives[0] + found.false_negatives[0]) / 2 < 0.46
 
@@ -161,7 +161,7 @@ def test_ten_of_ten_audits_are_right(name: str, fault: str | None, monkeypatch: 
         monkeypatch.setattr(*FAULTS[fault])
     for seed in range(10):
         found = audit(generator(name), schema_of(), time_limit_s=None, seed=seed)
-        assert found.verdict == (WITHIN if fault is None else EXCEEDS)
+        assert found.verdict == (NO_FAULT if fault is None else EXCEEDS)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 30.0])
@@ -237,13 +237,13 @@ def test_the_interval_of_a_rate_has_the_level_that_is_asked_for() -> None:
 def test_guessing_with_errors_proves_nothing() -> None:
     found = conclude((3.0, 1e-6), (480, 480), 960, 0.99, ran_on="paper")
     assert found.bound == found.distribution_free == 0.0
-    assert found.verdict == WITHIN
+    assert found.verdict == NO_FAULT
 
 
 def test_an_audit_is_read_back_as_it_was_written() -> None:
     found = conclude((3.0, 1e-6), (350, 360), 960, 0.99, ran_on="a stand-in")
     content = json.loads(json.dumps(found.to_dict()))
-    assert content["verdict"] == WITHIN
+    assert content["verdict"] == NO_FAULT
     assert Audit.from_dict(content) == found
     for damaged in ({}, {**content, "false_positives": [0.1]}, {**content, "false_negatives": "abc"}):
         with pytest.raises(AuditError, match="damaged"):
