@@ -103,7 +103,8 @@ class Making:
         try:
             sync_all(self.place)
             with whole_file(self.place.parent.parent / _CALL) as beside:
-                beside.write_text(json.dumps({"call": self.call, "told": told}), encoding="utf-8")
+                content = {"call": self.call, "told": told, "files": stamp(self.place)}
+                beside.write_text(json.dumps(content), encoding="utf-8")
             self.appear()
         except OSError as error:
             raise unwritable(self.out, error) from None
@@ -204,11 +205,26 @@ def hidden_beside(out: Path, ending: str) -> Path:
 def _told(made: Making) -> Mapping[str, Any] | None:
     """What the same call told of the output that it made whole; `None` where it made none."""
     path = made.place.parent.parent / _CALL
-    if not path.exists() or not (made.place.exists() or is_taken(made.out)):
+    if not path.exists():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
     told: Mapping[str, Any] = content["told"]
-    return told if content["call"] == made.call else None
+    there = stamp(made.place if made.place.exists() else made.out)
+    return told if content["call"] == made.call and content["files"] == there else None
+
+
+def stamp(path: Path) -> str:
+    """A digest of which files an output is: their names, inodes, sizes and times, none of which a rename changes.
+
+    A file that was written, copied or put there by anybody else has another.
+
+    Args:
+        path: a file or folder; one that is not there has a stamp, too, that of no file.
+    """
+    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+    found = [(one.relative_to(path).as_posix(), one.stat()) for one in files]
+    told = json.dumps([[name, state.st_ino, state.st_size, state.st_mtime_ns] for name, state in found])
+    return hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def _empty(hidden: Path) -> None:

@@ -54,6 +54,19 @@ class Fund:
         check_total(account, list(curves.values()), releases_of(len(curves)), names=list(curves))
 
 
+def ledger_place(given: str | None) -> str | None:
+    """Where the ledger that private fits use is, without credentials; `None` where they are made outside any.
+
+    Args:
+        given: a path or a URL from an option.
+
+    Raises:
+        LedgerError: as `ledger_url` has it.
+    """
+    url = ledger_url(given)
+    return None if url is None else _place(parsed(url))
+
+
 def ledger_url(
     given: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
 ) -> str | None:  # fmt: skip

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
+from uuid import uuid4
 
 from synth.errors import JobError, TableError
 
@@ -61,8 +62,8 @@ class RealTable:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What tells one table from another without reading it: of a database only its address, which may be shown."""
-        return {"table": self.shown} if self.is_database else file_state(Path(self.address))
+        """What tells one table from another without reading it; a database may be another one at each look."""
+        return {"table": self.shown, "look": uuid4().hex} if self.is_database else file_state(Path(self.address))
 
     @property
     def file(self) -> Path:

@@ -29,10 +29,12 @@ from filelock import FileLock
 
 from synth.dp.journal import Journal
 from synth.errors import JobError, OutputError
-from synth.output import check_new_folder, is_taken, sync, sync_all, whole_file
+from synth.output import check_new_folder, is_taken, stamp, sync, sync_all, whole_file
 from understudy.provenance import now
 
 NAMES = "work.json"
+FILES = "files"
+"""Which files the output is, among the names of finished work."""
 RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
 LOG, CLIPPING = "log.jsonl", "clipping.internal.jsonl"
 """What a network in training writes for its reader; the latter is read off real rows."""
@@ -79,7 +81,8 @@ class Work:
     @property
     def is_finished(self) -> bool:
         """Whether the result has become the output."""
-        return (self.folder / NAMES).exists() and not self.result.exists() and is_taken(self.out)
+        is_whole = not self.result.exists() and is_taken(self.out)
+        return is_whole and self._read(NAMES, {}).get(FILES) == stamp(self.out)
 
     def claim(self, names: Mapping[str, str | None]) -> None:
         """Take up the work if it goes by these names, or if nothing in it is worth keeping.
@@ -248,6 +251,7 @@ class Work:
         sync_all(self.result)
         # Every model is saved by now: noisy values are of no more use, and would only be lying about.
         shutil.rmtree(self.folder / JOURNALS)
+        self._write(NAMES, {**self._read(NAMES, {}), FILES: stamp(self.result)})
         self.result.replace(self.out)
         sync(self.out.absolute().parent)
 

@@ -32,8 +32,14 @@ FINENESS = 50
 Losses are laid on the grid by connecting the dots of the privacy curve (Doroshenko et al. 2022, 2207.04380). The error
 shrinks with the square of the width: rounding losses up instead cost 0.4% of epsilon at five times the points.
 """
-MOST_POINTS = 2e7
-"""Grid points of a composed privacy loss at most."""
+MOST_POINTS = 4e6
+"""Grid points of a composed privacy loss at most, of what is worked out beside a claim."""
+LEAST_DELTA_A_RELEASE = 5e-16
+"""Delta at least, for each release: what convolutions in double precision lose grows with their number.
+
+Against the exact curve of a million Gaussian releases epsilon is within 0.2% at this delta; at 1e-12 in all, up to 9%
+too low.
+"""
 _WHOLE_FROM = 32
 _FINE_ORDERS = np.concatenate([[1.01], np.linspace(1.1, 11, 100), np.geomspace(11.1, 4096, 200)])
 
@@ -58,7 +64,10 @@ def epsilon_pld(events: Sequence[Event], delta: float, group: int = 1) -> float:
     4.886
     """
     rest = delta - sum(event.own_delta(group) for event in events)
-    if rest <= 0 or (group > 1 and n_points(events, group) > MOST_POINTS):
+    if rest <= 0:
+        return math.inf
+    lost = LEAST_DELTA_A_RELEASE * sum(event.count for event in events)
+    if group > 1 and (rest < lost or n_points(events, group) > MOST_POINTS):
         return math.inf
     composed = composed_loss(events, group)
     return 0.0 if composed is None else float(composed.get_epsilon_for_delta(rest))

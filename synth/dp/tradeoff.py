@@ -75,7 +75,9 @@ class TradeOff:
 
 @lru_cache(maxsize=64)
 def trade_off(events: tuple[Event, ...]) -> TradeOff:
-    """The trade-off curve of all events together, by their privacy loss distribution: never below the true one.
+    """The trade-off curve of all events together, by their privacy loss distribution: not below the true one.
+
+    But for what convolutions lose of each delta in rounding, which shows in no printed rate.
 
     Args:
         events: of a schedule fixed in advance.

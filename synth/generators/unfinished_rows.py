@@ -23,7 +23,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
-from synth.output import check_new_folder, hidden_beside, is_taken, sync, whole_file
+from synth.output import check_new_folder, hidden_beside, is_taken, stamp, sync, whole_file
 
 _STATE, _TABLE, _SEEN, _OLDER = "state.json", "table", "seen", "older"
 _SHOWN = ("rows", "rows_a_file", "seed")
@@ -60,7 +60,8 @@ class UnfinishedRows:
     @property
     def is_finished(self) -> bool:
         """Whether the files have become the output, and nobody was told yet."""
-        return is_taken(self.out) and (self.hidden / _STATE).exists() and not (self.hidden / _TABLE).exists()
+        is_whole = is_taken(self.out) and not (self.hidden / _TABLE).exists()
+        return is_whole and self._state().get("files") == stamp(self.out)
 
     @property
     def rejected(self) -> list[int | None]:
@@ -125,6 +126,9 @@ class UnfinishedRows:
             self.out.replace(self.hidden / _OLDER)
         check_new_folder(self.out)
         sync(self.hidden / _TABLE)
+        with whole_file(self.hidden / _STATE) as beside:
+            content = {**self._state(), "files": stamp(self.hidden / _TABLE)}
+            beside.write_text(json.dumps(content), encoding="utf-8")
         (self.hidden / _TABLE).replace(self.out)
         sync(self.hidden.parent)
 

@@ -118,7 +118,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.output import making
     from synth.schema_file import read_schema
     from understudy.fitting import carry_out, earlier_fit, plan_fit
-    from understudy.funds import release_line, releases
+    from understudy.funds import ledger_place, release_line, releases
     from understudy.real_table import find_table
 
     console = console_of(ctx)
@@ -127,7 +127,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     known = read_schema(schema)
     call = call_of(
         "fit", generator=name, parameters=chosen.model_dump_json(), schema=known.model_dump_json(), seed=seed,
-        clamp=clamp, ledger=ledger is not None, **place.state,
+        clamp=clamp, ledger=ledger_place(ledger), **place.state,
     )  # fmt: skip
     with making(out, call) as made:
         planned = plan_fit(chosen, place, known, made, outside=_outside(clamp), ledger=ledger, place=training)

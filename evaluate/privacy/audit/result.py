@@ -213,7 +213,7 @@ class Audit:
     @property
     def verdict(self) -> str:
         """The verdict: no fault found, claim exceeded, or too weak to say."""
-        if self.bound > self.epsilon:
+        if self.faults or self.bound > self.epsilon:
             return EXCEEDS
         return NO_FAULT if self.strongest >= LEAST_STRENGTH * self.epsilon else TOO_WEAK
 

@@ -163,11 +163,16 @@ def audit(
     return replace(
         found,
         confidence=confidence,
-        bound=max(found.bound, *(check.bound for check in (*of_noise, *checks))),
+        bound=max(found.bound, *(_proved(check, schedule.epsilon) for check in (*of_noise, *checks))),
         checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
         not_covered=(*(what for what in named if what not in covered), *OUTSIDE),
     )
+
+
+def _proved(check: AuditCheck, claimed: float) -> float:
+    """The bound of a check, above the claim where it found a fault, however slight."""
+    return check.bound if check.fault is None else max(check.bound, math.nextafter(claimed, math.inf))
 
 
 def _attacked(
