@@ -135,3 +135,19 @@ def test_an_output_has_one_maker_at_a_time(tmp_path: Path) -> None:
             pass
         make(made, is_file=False)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_what_somebody_else_put_in_the_place_of_an_output_is_not_told_of(is_file: bool, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    if not (child := os.fork()):
+        with making(out, CALL, is_file=is_file) as made:
+            make(made, is_file=is_file)
+            os._exit(9)
+    os.waitpid(child, 0)
+    content = out if is_file else out / "x"
+    content.unlink()
+    content.write_text("else")
+    with pytest.raises(OutputError, match="must be new"), making(out, CALL, is_file=is_file):
+        pass
+    assert content.read_text() == "else"

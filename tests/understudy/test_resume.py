@@ -17,11 +17,14 @@ from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.journal import Journal
 from synth.dp.ledger import open_ledger
+from synth.errors import OutputError
 from synth.generators.registry import load_model
 from tests.understudy.driving import RUN, SCRIPT, Driver, serving
 from understudy import stages
 from understudy.bundle.verification import Demand, verify
 from understudy.plan import make_plan
+from understudy.unfinished import check_free
+from understudy.work import Work, work_folder
 
 PRIVATE = {"independent": {"epsilon": 0.5}, "mst": {"epsilon": 1.0}}
 GENERATORS = {**PRIVATE, "plain": {"generator": "independent"}}
@@ -523,3 +526,18 @@ def test_a_copy_of_unfinished_work_draws_nothing_once_its_run_is_finished(driver
     (folder / "copy").rename(folder / ".out.unfinished")
     assert driver.attempt(folder) == 2
     assert (folder / "draws.log").read_text() == drawn
+
+
+def test_a_result_that_was_exchanged_after_a_kill_is_not_the_works_own(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    work = Work(work_folder(out), out)
+    work.folder.mkdir()
+    work.claim({"job": "x"})
+    (work.folder / "journals").mkdir(exist_ok=True)
+    (work.result / "evaluation.json").write_text("mine")
+    work.finish()
+    assert Work(work_folder(out), out).is_finished
+    (out / "evaluation.json").write_text("of another run")
+    assert not Work(work_folder(out), out).is_finished
+    with pytest.raises(OutputError, match="must be new"):
+        check_free(out)

@@ -347,8 +347,8 @@ def test_a_delta_that_so_many_releases_drown_in_rounding_is_refused() -> None:
     many = GaussianEvent("sums", sigma=20_000.0, count=1_000_000, whole=False)
     with pytest.raises(BudgetError, match="too small to be accounted for"):
         _ = Schedule((many,), 1e-12).epsilon
-    # All releases together are one with a thousandth of the noise: what is refused would be claimed far too low, and at
-    # the least delta that is allowed it is not.
+    # All releases together are one with a thousandth of the noise: what is refused would be claimed far off (on which
+    # side depends on how a processor rounds), and at the least delta that is allowed it is not.
     one = GaussianEvent("sums", sigma=20.0, whole=False)
-    assert epsilon_pld([many], 1e-12) < 0.95 * epsilon_pld([one], 1e-12)
+    assert epsilon_pld([many], 1e-12) != pytest.approx(epsilon_pld([one], 1e-12), rel=0.05)
     assert Schedule((many,), 5e-10).epsilon == pytest.approx(Schedule((one,), 5e-10).epsilon, rel=2e-3)

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -673,3 +674,16 @@ def test_five_million_rows_take_no_more_memory_than_two(frame: pd.DataFrame, sch
         assert len(files(out)) == millions
     assert peaks[5] < 1.4 * peaks[2]  # three tables of a million rows would add as much again
     assert peaks[5] < 1200
+
+
+def test_what_somebody_else_put_in_the_place_of_the_files_is_not_told_of(model: Model, tmp_path: Path) -> None:
+    out = tmp_path / "rows"
+    if not (child := os.fork()):
+        write_rows(model, out, 100, seed=1, tell=lambda _: os._exit(9))
+    os.waitpid(child, 0)
+    shutil.rmtree(out)
+    out.mkdir()
+    (out / "else.txt").write_text("else")
+    with pytest.raises(OutputError, match="must be new"):
+        write_rows(model, out, 100, seed=1)
+    assert [path.name for path in out.iterdir()] == ["else.txt"]
