@@ -219,15 +219,15 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
     ends = sorted({0, n_below, n_not_above, len(counts)})
     best = max(_best_window(counts, start, end) for start, end in pairwise(ends))
-    window = _joined(_with_others(counts, best, ends))
-    # Numbers of the other sign that are no larger widen the bounds twice at most: less will do to keep them.
+    window = _to_zero(_joined(_with_others(counts, best, ends)), edges, counts, on_lattice=on_lattice)
     above, below = max(window.last + 1 - n_not_above, 0), max(n_below - window.first, 0)
     opposite = (n_not_above, n_not_above + below) if above == 0 else (n_below - above, n_below)
     start, end = max(opposite[0], 0), min(opposite[1], len(counts))
-    if (above == 0 or below == 0) and start < end:
+    # A window that reaches zero is widened twice at most by numbers of the other sign that are no larger.
+    if start < end and (window.first in (n_below, n_not_above) or window.last in (n_below - 1, n_not_above - 1)):
         other = _best_window(counts, start, end, OTHER_PENALTY)
         window = _joined([window, other]) if other.surely(counts, FALSE_NEAR) else window
-    return max([_to_zero(window, edges, counts, on_lattice=on_lattice), *_folded(counts, n_below, n_not_above)])
+    return max([window, *_folded(counts, n_below, n_not_above)])
 
 
 def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]:
