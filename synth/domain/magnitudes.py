@@ -20,9 +20,10 @@ from synth.domain import grid, line
 
 SMALLEST = 2.0**-20
 """Reals without a declared precision are told apart from zero down to this."""
-SIGNAL_OF_A_PART, SIGNAL_OF_A_DECADE_PART = 32.0, 24.0
-"""Units, in standard deviations of the noise, for which a power of two or a decade gets one more part: a column of
-numbers reaches over more powers of two than one of dates over decades."""
+SIGNAL_OF_A_POWER, SIGNAL_OF_A_DECADE = 200.0, 100.0
+"""Units, in standard deviations of the noise, for which a power of two or a decade is one cell; it has as many parts as
+the square of the multiple. So the penalty of a window of eight powers of two, or of two decades, is never more than a
+ninth of the units, as far as cells can be divided at all."""
 PARTS, DECADE_PARTS = (1, 2, 4, 8, 16, 32), (1, 2, 10, 40)
 """Parts that a power of two and a decade may have; those of a decade are halves, years and quarters."""
 MOST_CELLS = 2_000
@@ -62,7 +63,7 @@ def public_edges(column: line.LineColumn, signal: float) -> np.ndarray:
     """
     low, high = line.bounds(column)
     if isinstance(column, DateColumn | DatetimeColumn):
-        inner = _calendar(column, _finest(DECADE_PARTS, signal / SIGNAL_OF_A_DECADE_PART))
+        inner = _calendar(column, _finest(DECADE_PARTS, (signal / SIGNAL_OF_A_DECADE) ** 2))
     else:
         inner = _powers(line.step(column), max(abs(low), abs(high)), signal)
     return np.concatenate([[low], inner[(inner > low) & (inner <= high)], [np.nextafter(high, np.inf)]])
@@ -78,9 +79,10 @@ def _powers(unit: float | None, largest: float, signal: float) -> np.ndarray:
     n_powers = math.floor(max(math.log2(max(largest, base)) - math.log2(base), 0.0)) + 1
     starts = np.ldexp(base, np.arange(0, n_powers, 1 if signal >= LEAST_SIGNAL else 2))
     ordinary = (starts >= ORDINARY[0]) & (starts < ORDINARY[1])
-    far = _finest(PARTS, min(signal / SIGNAL_OF_A_PART, FEW_PARTS, MOST_FAR / len(starts)))
+    most = (signal / SIGNAL_OF_A_POWER) ** 2
+    far = _finest(PARTS, min(most, FEW_PARTS, MOST_FAR / len(starts)))
     room = (MOST_CELLS / 2 - far * len(starts[~ordinary])) / max(ordinary.sum(), 1)
-    near = _finest(PARTS, min(signal / SIGNAL_OF_A_PART, room))
+    near = _finest(PARTS, min(most, room))
     parts = np.where(ordinary, near, far)
     powers = np.concatenate([start * (1 + np.arange(n) / n) for start, n in zip(starts, parts, strict=True)])
     if unit is None:
@@ -217,15 +219,15 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
     ends = sorted({0, n_below, n_not_above, len(counts)})
     best = max(_best_window(counts, start, end) for start, end in pairwise(ends))
-    window = _joined(_with_others(counts, best, ends))
-    # Numbers of the other sign that are no larger widen the bounds twice at most: less will do to keep them.
+    window = _to_zero(_joined(_with_others(counts, best, ends)), edges, counts, on_lattice=on_lattice)
     above, below = max(window.last + 1 - n_not_above, 0), max(n_below - window.first, 0)
     opposite = (n_not_above, n_not_above + below) if above == 0 else (n_below - above, n_below)
     start, end = max(opposite[0], 0), min(opposite[1], len(counts))
-    if (above == 0 or below == 0) and start < end:
+    # A window that reaches zero is widened twice at most by numbers of the other sign that are no larger.
+    if start < end and (window.first in (n_below, n_not_above) or window.last in (n_below - 1, n_not_above - 1)):
         other = _best_window(counts, start, end, OTHER_PENALTY)
         window = _joined([window, other]) if other.surely(counts, FALSE_NEAR) else window
-    return max([_to_zero(window, edges, counts, on_lattice=on_lattice), *_folded(counts, n_below, n_not_above)])
+    return max([window, *_folded(counts, n_below, n_not_above)])
 
 
 def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]:
