@@ -115,7 +115,7 @@ def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
         found["word"] = train.category_counts("word")
     if "wide" in schema.columns:
         wide: Any = schema.columns["wide"]
-        for name, edges in (("wide", EDGES), ("wide by size", magnitudes.magnitude_edges(wide))):
+        for name, edges in (("wide", EDGES), ("wide by size", magnitudes.public_edges(wide, 500.0))):
             found[name] = train.place_counts("wide", wide, edges)
     if schema.entity:
         found["rows per entity"] = train.rows_per_entity()
