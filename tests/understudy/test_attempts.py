@@ -91,6 +91,23 @@ def test_a_line_that_a_crash_cut_off_costs_only_itself(place: Path) -> None:
     assert json.loads(place.read_text().splitlines()[-1])["attempt"] == "2"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\xff", b"[" * 99_999, b'{"tables": ' + b"9" * 5000 + b"}", b"[1]", b"",
+        b'{"table": "t", "attempt": "a", "tables": "many", "at": "2026-01-01"}',
+        b'{"table": "t", "attempt": ["a"], "tables": 1, "at": null}',
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_a_damaged_line_costs_only_itself(place: Path, line: bytes) -> None:
+    count_attempt("t", attempt="1", n_tables=1)
+    place.write_bytes(line + b"\n" + place.read_bytes() + line + b"\n")
+    found = count_attempt("t", attempt="2", n_tables=1)
+    assert found is not None
+    assert found["evaluations"] == 2
+
+
 def test_where_it_cannot_be_written_nothing_is_counted_and_nothing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -290,6 +290,13 @@ def test_a_value_that_python_cannot_hold_is_refused_on_the_command_line(workspac
     assert len(message) < 250
 
 
+@pytest.mark.parametrize("name", ["job.toml", "schema.toml"])
+def test_a_byte_that_is_no_utf_8_is_refused(workspace: Any, name: str) -> None:
+    path = workspace.folder / name
+    path.write_bytes(path.read_bytes() + b"# \xff\n")
+    run_refused(workspace, "save it as UTF-8")
+
+
 JSON_FILES: dict[str, tuple[str, ...]] = {
     "gate": ("gate", "it.json"), "report": ("report", "it.json", "--out", "r.html"), "account": ("account", "it.json"),
     "card": ("card", "it.json", "--candidate", "m", "--out", "card"),
