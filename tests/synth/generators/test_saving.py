@@ -173,7 +173,7 @@ def test_cliques_that_would_make_a_giant_are_refused_before_it_is_made(tmp_path:
     names = [f"c{i}" for i in range(side * side)]
     columns = {name: {"kind": "integer", "bounds": [1, n_codes]} for name in names}
     schema = build_schema({"status": "declared", "n_units": 900, "columns": columns})
-    frame = pd.DataFrame({name: pd.array([1, 2] * 10, dtype="Int64") for name in names})
+    frame = pd.DataFrame({name: pd.array([*range(1, n_codes + 1)] * 10, dtype="Int64") for name in names})
     registry.generator("independent").fit(frame, schema).save(tmp_path / "whole")
     content, _ = contents(tmp_path / "whole")
     size = dict(content["distribution"]["domain"])
