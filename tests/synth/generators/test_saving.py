@@ -5,6 +5,7 @@ import os
 import resource
 import warnings
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -168,21 +169,16 @@ def test_a_file_that_is_too_large_is_refused_unread(saved: Callable[[str], Path]
 
 
 def test_cliques_that_would_make_a_giant_are_refused_before_it_is_made(tmp_path: Path) -> None:
-    """Pairs in a grid: each table is small, and a clique that closes their loops has five billion cells and more."""
-    side, n_codes = 9, 10
-    names = [f"c{i}" for i in range(side * side)]
+    """Each table is small; the clique that holds all pairs of ten columns has more cells than any memory."""
+    n_codes, names = 20, [f"c{i}" for i in range(10)]
     columns = {name: {"kind": "integer", "bounds": [1, n_codes]} for name in names}
     schema = build_schema({"status": "declared", "n_units": 900, "columns": columns})
-    frame = pd.DataFrame({name: pd.array([1, 2] * 10, dtype="Int64") for name in names})
+    frame = pd.DataFrame({name: pd.array([*range(1, n_codes + 1)] * 10, dtype="Int64") for name in names})
     registry.generator("independent").fit(frame, schema).save(tmp_path / "whole")
     content, _ = contents(tmp_path / "whole")
-    size = dict(content["distribution"]["domain"])
-    grid = [(i, i + 1) for i in range(side * side) if (i + 1) % side] + [
-        (i, i + side) for i in range(side * side - side)
-    ]
-    cliques = [[names[a], names[b]] for a, b in grid]
-    content["distribution"]["cliques"] = cliques
-    arrays = {f"potential.{i}": np.zeros((size[a], size[b])) for i, (a, b) in enumerate(cliques)}
+    size, pairs = dict(content["distribution"]["domain"]), list(combinations(names, 2))
+    content["distribution"]["cliques"] = pairs
+    arrays = {f"potential.{i}": np.zeros((size[a], size[b])) for i, (a, b) in enumerate(pairs)}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert "damaged" in str(refusal(written(tmp_path / "m", content, arrays)))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
