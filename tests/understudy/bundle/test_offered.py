@@ -57,7 +57,8 @@ def test_what_was_never_measured_is_not_published(tmp_path: Path) -> None:
 
 def test_a_file_says_nothing_of_itself(tmp_path: Path) -> None:
     frame = TABLE.drop(columns=["secret", "note"]).set_index(pd.Index([7, 8, 9]))
-    table = pa.Table.from_pandas(frame).replace_schema_metadata({"by": "Jane Roe"})
+    table = pa.Table.from_pandas(frame)
+    table = table.replace_schema_metadata({**table.schema.metadata, "by": "Jane Roe"})
     pq.write_table(table, tmp_path / "t.parquet")
     public, said = publish(tmp_path / "t.parquet", tmp_path / "b")
     written = pq.read_table(public / "t.parquet")
