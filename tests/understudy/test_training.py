@@ -317,7 +317,7 @@ def test_what_is_released_by_dp_sgd_is_audited_and_the_rule_about_it_passes(work
     )
     assert "privacy.audit.excess" not in {failure["measure"] for failure in candidate["failures"]}
     report = (workspace.folder / "out" / "report.html").read_text()
-    assert "Audit of one training run and the counts before it: lower bound" in report
+    assert "Audit of one training run and the counts before it: no fault found; lower bound" in report
     assert "Steps of DP-SGD: lower bound" in report
     assert "absl" not in ran.stderr
 
