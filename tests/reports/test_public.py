@@ -191,13 +191,15 @@ def ordered(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
-    """The same plain data with every value exchanged that is not in a public place."""
+    """The same plain data with every value exchanged that is not in a public place; shares stay shares."""
     if place and place[-1] in PUBLIC_PLACES:
         return content
     if isinstance(content, dict):
         return ordered({key: scrambled(value, rng, (*place, key)) for key, value in content.items()})
     if isinstance(content, list):
         return [scrambled(value, rng, place) for value in content]
+    if isinstance(content, float) and 0.0 <= content <= 1.0:
+        return rng.random()
     if isinstance(content, int | float) and not isinstance(content, bool):
         return type(content)(1e5 * (1 + 9 * rng.random()))
     kept = not isinstance(content, str) or content == "" or place[-1] in ("measure", "direction", "case", "reason")
