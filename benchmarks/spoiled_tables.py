@@ -1,0 +1,272 @@
+"""Tables of which it is known what a gate must say: honest rows, leaks of training rows, and garbage.
+
+Every one is made from real rows alone, of the real table's own columns, so that any table serves.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+Must = Literal["honest", "leak", "garbage"]
+"""No policy may FAIL an honest table, and every policy has to FAIL a leak and garbage."""
+
+LARGEST_SHIFT = 3.0
+"""What tails are stretched by: distances from the median, beyond the 5% and 95% quantiles."""
+GARBAGE_SHARE = 0.1
+JITTER = 0.01
+"""Of a column's standard deviation."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Three samples of one population, no row in two of them. *Sensitive* where the table is.
+
+    Attributes:
+        train: rows that a generator saw.
+        holdout: rows that it did not see.
+        fresh: rows that play an honest synthetic table.
+    """
+
+    train: pd.DataFrame
+    holdout: pd.DataFrame
+    fresh: pd.DataFrame
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, most: int, seed: int) -> "Sides":
+        """A random 40%, 30% and 30% of the rows, each of at most so many."""
+        order = np.random.default_rng(seed).permutation(len(table))
+        cuts = np.split(order, [round(0.4 * len(table)), round(0.7 * len(table))])
+        return cls(*(table.iloc[part[:most]].reset_index(drop=True) for part in cuts))
+
+
+Spoil = Callable[[Sides, np.random.Generator], pd.DataFrame]
+
+
+def numbers(frame: pd.DataFrame) -> list[str]:
+    """Columns of numbers."""
+    return [name for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name].dtype)]
+
+
+def finest(frame: pd.DataFrame, n: int) -> list[str]:
+    """The columns with the most distinct values, which tell rows apart best."""
+    return sorted(frame.columns, key=lambda name: (-frame[name].nunique(), str(name)))[:n]
+
+
+def copies(share: float) -> Spoil:
+    """Fresh rows, some of which are replaced by training rows that occur once."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        alone = sides.train[~sides.train.duplicated(keep=False)]
+        n = min(max(round(share * len(sides.fresh)), 1), len(alone))
+        return _replaced(sides.fresh, alone.iloc[rng.choice(len(alone), n, replace=False)], rng)
+
+    return made
+
+
+def outliers_copied(share: float) -> Spoil:
+    """Fresh rows, some of which are replaced by the training rows that lie furthest out."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        alone = sides.train[~sides.train.duplicated(keep=False)]
+        n = min(max(round(share * len(sides.fresh)), 1), len(alone))
+        rarity = sum((_rarity(alone[name]) for name in alone.columns), start=np.zeros(len(alone)))
+        return _replaced(sides.fresh, alone.iloc[np.argsort(-rarity, kind="stable")[:n]], rng)
+
+    return made
+
+
+def values_kept(n: int) -> Spoil:
+    """Fresh rows with the training values of the finest columns, each shuffled among the rows."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        spoiled = sides.fresh.copy()
+        for name in finest(sides.train, n):
+            drawn = rng.permutation(len(sides.train))[: len(spoiled)]
+            spoiled[name] = sides.train[name].to_numpy()[np.resize(drawn, len(spoiled))]
+        return spoiled
+
+    return made
+
+
+def jittered(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Training rows with a little noise in every number that has many values."""
+    spoiled = sides.train.copy()
+    for name in numbers(spoiled):
+        column = spoiled[name].astype(np.float64)
+        if column.nunique() > 20:
+            moved = column + rng.normal(scale=JITTER * float(column.std()), size=len(column))
+            whole = bool((column.dropna() % 1 == 0).all())
+            spoiled[name] = (moved.round() if whole else moved).clip(column.min(), column.max())
+    return spoiled
+
+
+def cart(leaf: int) -> Spoil:
+    """Sequential classification and regression trees that draw a training value from each leaf, as synthpop does."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        train = sides.train
+        codes = pd.DataFrame({name: _coded(train[name]) for name in train.columns})
+        names = list(train.columns)
+        drawn = {names[0]: rng.integers(len(train), size=len(train))}
+        values = pd.DataFrame({names[0]: codes[names[0]].to_numpy()[drawn[names[0]]]})
+        for position, name in enumerate(names[1:], start=1):
+            drawn[name] = _leaf_draws(codes[names[:position]], codes[name], values[names[:position]], leaf, rng)
+            values[name] = codes[name].to_numpy()[drawn[name]]
+        return pd.DataFrame({name: train[name].to_numpy()[rows] for name, rows in drawn.items()})
+
+    return made
+
+
+def sorted_alone(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Every column sorted on its own."""
+    return _ordered(sides.train, [True] * len(sides.train.columns))
+
+
+def anti_sorted(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Every column sorted on its own, every second one downwards."""
+    return _ordered(sides.train, [position % 2 == 0 for position in range(len(sides.train.columns))])
+
+
+def comonotone(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Every column the quantile function of one uniform number."""
+    up_to = rng.random(len(sides.train))
+    ordered = _ordered(sides.train, [True] * len(sides.train.columns))
+    return ordered.iloc[np.floor(up_to * len(ordered)).astype(np.int64)].reset_index(drop=True)
+
+
+def shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Every column shuffled on its own."""
+    return _shuffled(sides.train, [[name] for name in sides.train.columns], rng)
+
+
+def block_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Blocks of three random columns, each shuffled as a whole."""
+    names = list(rng.permutation(list(sides.train.columns)))
+    return _shuffled(sides.train, [names[i : i + 3] for i in range(0, len(names), 3)], rng)
+
+
+def column_ruined(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """The finest column of numbers uniform between its ends; without one, the finest column uniform in its values."""
+    spoiled = sides.train.copy()
+    name = finest(spoiled[numbers(spoiled)] if numbers(spoiled) else spoiled, 1)[0]
+    spoiled[name] = _uniform(sides.train[name], len(spoiled), rng)
+    return spoiled
+
+
+def column_times_1000(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """The finest column of numbers times 1,000."""
+    spoiled = sides.train.copy()
+    for name in finest(spoiled[numbers(spoiled)], 1):
+        spoiled[name] = spoiled[name] * 1_000
+    return spoiled
+
+
+def rows_of_garbage(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows, a tenth of which are replaced by rows that are uniform in every column."""
+    n = round(GARBAGE_SHARE * len(sides.fresh))
+    noise = pd.DataFrame({name: _uniform(sides.train[name], n, rng) for name in sides.train.columns})
+    return _replaced(sides.fresh, noise, rng)
+
+
+def tails_stretched(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows whose numbers beyond the 5% and 95% quantiles lie three times as far from the median."""
+    spoiled = sides.fresh.copy()
+    for name in numbers(spoiled):
+        column = spoiled[name].astype(np.float64)
+        if sides.train[name].nunique() <= 20:
+            continue
+        low, middle, high = sides.train[name].quantile([0.05, 0.5, 0.95])
+        far = (column < low) | (column > high)
+        spoiled[name] = column.where(~far, middle + LARGEST_SHIFT * (column - middle))
+    return spoiled
+
+
+TABLES: Mapping[str, tuple[Must, Spoil]] = {
+    "fresh real rows": ("honest", lambda sides, rng: sides.fresh),
+    "copy": ("leak", lambda sides, rng: sides.train),
+    "1% copies": ("leak", copies(0.01)),
+    "2% copies": ("leak", copies(0.02)),
+    "5% copies": ("leak", copies(0.05)),
+    "1% outliers copied": ("leak", outliers_copied(0.01)),
+    "values of 1 column": ("leak", values_kept(1)),
+    "values of 2 columns": ("leak", values_kept(2)),
+    "values of 5 columns": ("leak", values_kept(5)),
+    "jittered copy": ("leak", jittered),
+    "CART, leaves of 1": ("leak", cart(1)),
+    "CART, leaves of 50": ("leak", cart(50)),
+    "sorted": ("garbage", sorted_alone),
+    "anti-sorted": ("garbage", anti_sorted),
+    "comonotone": ("garbage", comonotone),
+    "shuffled": ("garbage", shuffled),
+    "blocks shuffled": ("garbage", block_shuffled),
+    "one column ruined": ("garbage", column_ruined),
+    "one column x 1,000": ("garbage", column_times_1000),
+    "10% of rows garbage": ("garbage", rows_of_garbage),
+    "tails tripled": ("garbage", tails_stretched),
+}
+"""By name."""
+
+
+def _replaced(rows: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """The rows, of which as many as there are others give way to these, in a random order."""
+    both = pd.concat([rows.iloc[len(others) :], others.astype(rows.dtypes.to_dict(), errors="ignore")])
+    return both.iloc[rng.permutation(len(both))].reset_index(drop=True)
+
+
+def _rarity(column: pd.Series) -> np.ndarray:
+    """How far out a value lies: by its rank in a number, by its frequency in a category."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        distance = (column - column.median()).abs() / max(float(column.std()), 1e-12)
+        return np.asarray(distance.fillna(0.0), dtype=np.float64)
+    share = column.map(column.value_counts(normalize=True)).astype(np.float64).fillna(1.0)
+    return np.asarray(-np.log(share), dtype=np.float64)
+
+
+def _ordered(frame: pd.DataFrame, upwards: list[bool]) -> pd.DataFrame:
+    """Columns sorted each on its own, categories as texts, missing cells last."""
+    made = {}
+    for (name, column), up in zip(frame.items(), upwards, strict=True):
+        key = column if pd.api.types.is_numeric_dtype(column.dtype) else column.astype("string")
+        made[name] = column.to_numpy()[key.reset_index(drop=True).sort_values(ascending=up).index]
+    return pd.DataFrame(made)
+
+
+def _shuffled(frame: pd.DataFrame, blocks: list[list[str]], rng: np.random.Generator) -> pd.DataFrame:
+    made = pd.concat(
+        [frame[block].iloc[rng.permutation(len(frame))].reset_index(drop=True) for block in blocks], axis=1
+    )
+    return made[list(frame.columns)]
+
+
+def _uniform(column: pd.Series, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Values between a number's ends, or a text's values, all alike."""
+    known = column.dropna()
+    if pd.api.types.is_numeric_dtype(column.dtype) and column.dtype != bool and known.nunique() > 20:
+        drawn = rng.uniform(float(known.min()), float(known.max()), n)
+        return np.asarray(np.round(drawn) if bool((known % 1 == 0).all()) else drawn)
+    return np.asarray(rng.choice(known.unique(), n))
+
+
+def _coded(column: pd.Series) -> np.ndarray:
+    """Numbers as they are, texts by their rank, missing ones below all."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        numbers_ = column.astype(np.float64)
+        return np.asarray(numbers_.fillna(float(numbers_.min(skipna=True)) - 1.0 if numbers_.notna().any() else 0.0))
+    return np.asarray(pd.factorize(column, sort=True)[0], dtype=np.float64)
+
+
+def _leaf_draws(
+    before: pd.DataFrame, column: pd.Series, made: pd.DataFrame, leaf: int, rng: np.random.Generator
+) -> np.ndarray:
+    """For each row that was made so far, a training row from the same leaf of a tree that explains the column."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    tree = DecisionTreeRegressor(min_samples_leaf=leaf, random_state=int(rng.integers(2**31)))
+    of_train = tree.fit(before.to_numpy(), column.to_numpy()).apply(before.to_numpy())
+    order = np.argsort(of_train, kind="stable")
+    leaves, first, sizes = np.unique(of_train[order], return_index=True, return_counts=True)
+    places = np.searchsorted(leaves, tree.apply(made.to_numpy()))
+    return np.asarray(order[first[places] + rng.integers(sizes[places])])

@@ -1,0 +1,174 @@
+"""Verdicts of the shipped policies on tables of which it is known what a gate must say.
+
+``python -m benchmarks.verdicts FOLDER --out verdicts.json``, where FOLDER holds tables as CSV files. Each is cut into
+train, holdout and fresh rows; `benchmarks.spoiled_tables` makes honest tables, leaks and garbage of them, and `aim` and
+`independent` at epsilon 1 stand beside these. Tables that no generator made are judged by each policy without its rules
+on a privacy statement, which they cannot have. Without FOLDER, only the table of results is drawn.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import evaluate
+import synth
+from benchmarks.spoiled_tables import TABLES, Sides
+from evaluate.catalog import CATALOG
+from evaluate.policy import Policy, load_policy
+from evaluate.result import Evaluation
+from synth.schema import Schema
+from understudy.policies import find_policy, names
+
+FITTED = {"aim": "aim, epsilon 1", "independent": "independent, epsilon 1"}
+"""What a fit is called, by its generator."""
+EPSILON = 1.0
+UNMEASURED = ("statement", "privacy.audit", "released", "training")
+MOST_DISTINCT = 200
+"""Texts of more distinct values are left out: names and identifiers, of which no generator learns anything."""
+MARKS = {"PASS": "P", "FAIL": "F", "INCONCLUSIVE": "?"}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run what is asked for, keep it in the file after every table, and draw it."""
+    options = _options(arguments)
+    held = options.out is not None and options.out.exists()
+    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(options), "tables": {}}
+    for path in _paths(options):
+        name = path.name.partition(".")[0]
+        content["tables"].setdefault(name, {})
+        for seed in range(options.seeds):
+            found = _verdicts(path, seed, options)
+            content["tables"][name].setdefault(str(seed), {}).update(found)
+            if options.out is not None:
+                options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(_drawn(content)))
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks.verdicts", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, help="of CSV files; none only draws what --out holds")
+    parser.add_argument("--tables", nargs="+", default=[], help="names of files without their ends; unless said, all")
+    parser.add_argument("--cases", nargs="+", default=[*TABLES, *FITTED.values()], help="unless said, all")
+    parser.add_argument("--rows", type=int, default=6_000, help="of each side at most")
+    parser.add_argument("--seeds", type=int, default=1, help="splits of each table")
+    parser.add_argument("--out", type=Path, help="JSON file of the results")
+    return parser.parse_args(arguments)
+
+
+def _paths(options: argparse.Namespace) -> list[Path]:
+    if options.folder is None:
+        return []
+    paths = sorted([*options.folder.glob("*.csv"), *options.folder.glob("*.csv.gz")])
+    return [path for path in paths if not options.tables or path.name.partition(".")[0] in options.tables]
+
+
+def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """By case: each policy's verdict, and the binding rules that are not shown to hold."""
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
+    table = table[[name for name in table.columns if _is_learned(table[name])]]
+    schema = synth.infer_schema(table)
+    schema = synth.declare_schema(schema, n_units=len(table), dataset=path.name)
+    sides = Sides.of(table, options.rows, seed)
+    measures = sorted({by for policy in _policies() for rule in policy.rules if (by := _measured_by(rule.measure))})
+    found, self_tests = {}, ()
+    for name, synthetic, statement in _made(sides, schema, seed, options.cases):
+        began = time.process_time()
+        evaluation = evaluate.evaluate(
+            sides.train, sides.holdout, synthetic, schema, measures=measures, seed=seed, outside="clamp",
+            statements={} if statement is None else {"synthetic": statement},
+        )  # fmt: skip
+        self_tests = self_tests or evaluation.self_tests
+        found[name] = {"cpu_s": round(time.process_time() - began, 1), **_judged(evaluation)}
+        verdicts = " ".join(f"{policy}={one['verdict']}" for policy, one in found[name].items() if policy != "cpu_s")
+        print(f"{path.name} {seed} {name}: {verdicts}", file=sys.stderr, flush=True)
+    return found
+
+
+def _is_learned(column: pd.Series) -> bool:
+    return column.dtype != object or column.nunique() <= MOST_DISTINCT
+
+
+def _policies() -> list[Policy]:
+    return [load_policy(find_policy(name, Path())) for name in names()]
+
+
+def _measured_by(number: str) -> str:
+    by = CATALOG[number].by
+    return "" if by in UNMEASURED else by
+
+
+def _made(
+    sides: Sides, schema: Schema, seed: int, cases: Sequence[str]
+) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any] | None]]:
+    """Name, rows and privacy statement of every table."""
+    for position, (name, (_, spoil)) in enumerate(TABLES.items()):
+        if name in cases:
+            yield name, spoil(sides, np.random.default_rng([seed, position])), None
+    for generator, name in FITTED.items():
+        if name in cases:
+            model = synth.fit(sides.train, schema, generator, seed=seed, epsilon=EPSILON)
+            yield name, model.sample(len(sides.train), seed=seed), model.statement.to_dict()
+
+
+def _judged(evaluation: Evaluation) -> dict[str, Any]:
+    (candidate,) = evaluation.candidates
+    found = {}
+    for policy in _policies():
+        kept = [r for r in policy.rules if candidate.statement is not None or not r.measure.startswith("statement.")]
+        verdict = evaluate.judge(
+            candidate, policy.model_copy(update={"rules": tuple(kept)}), self_tests=evaluation.self_tests
+        )
+        open_rules = [f for f in verdict.findings if f.counts and f.outcome != "PASS"]
+        found[policy.name] = {
+            "verdict": verdict.verdict,
+            "FAIL": [_said(f) for f in open_rules if f.outcome == "FAIL"],
+            "INCONCLUSIVE": [_said(f) for f in open_rules if f.outcome != "FAIL"],
+            "checks": [f"{c.case}: {c.reason}" for c in verdict.checks if c.outcome == "did not come out"],
+        }
+    return found
+
+
+def _said(finding: Any) -> str:
+    one = finding.estimate
+    return finding.rule.measure + ("" if one is None else f" {one.value:.4g} [{one.low:.4g}, {one.high:.4g}]")
+
+
+def _about(options: argparse.Namespace) -> dict[str, Any]:
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "rows": options.rows}
+
+
+def _drawn(content: Mapping[str, Any]) -> Iterator[str]:
+    """A Markdown table: a line for each case; for each table the verdicts of the policies, over all seeds."""
+    tables, policies = content["tables"], names()
+    yield f"Verdicts of {', '.join(policies)}, in this order: P passes, F fails, ? inconclusive; over seeds, the worst."
+    yield ""
+    yield f"| case | must | {' | '.join(tables)} |"
+    yield f"| --- | --- |{' --- |' * len(tables)}"
+    must = {name: of for name, (of, _) in TABLES.items()} | dict.fromkeys(FITTED.values(), "")
+    for case, of in must.items():
+        cells = []
+        for seeds in tables.values():
+            runs = [found[case] for found in seeds.values() if case in found]
+            cells.append(" ".join(_worst([run[p]["verdict"] for run in runs], of) for p in policies) if runs else "")
+        yield f"| {case} | {of} | {' | '.join(cells)} |"
+
+
+def _worst(verdicts: Sequence[str], must: str) -> str:
+    """The verdict furthest from what it must be: FAIL for honest tables, PASS for all others."""
+    order = ("FAIL", "INCONCLUSIVE", "PASS") if must == "honest" else ("PASS", "INCONCLUSIVE", "FAIL")
+    return MARKS[min(verdicts, key=order.index)]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
