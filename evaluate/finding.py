@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any, Literal
 
-from evaluate.policy import Rule
+from evaluate.policy import STATEMENT, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.waiver import Waiver
@@ -17,9 +17,6 @@ from synth.dp.statement import is_claim
 from synth.errors import JobError
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
-
-STATEMENT = "statement."
-"""How the names of what a privacy statement claims begin."""
 
 HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
@@ -139,12 +136,6 @@ def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
     return replace(finding, waiver=waiver, waived=True, reason=f"{finding.reason} It is waived.{loud}")
 
 
-def breaks(value: float, rule: Rule) -> bool:
-    """Whether a number lies beyond a rule's limit."""
-    sign = 1.0 if rule.direction == "lower" else -1.0
-    return sign * value > sign * rule.limit
-
-
 def _never(finding: Finding) -> str:
     """Why nobody may waive a finding; empty where an owner may answer for it."""
     if finding.outcome != "FAIL" and not _is_beyond(finding):
@@ -157,7 +148,7 @@ def _never(finding: Finding) -> str:
 def _is_beyond(finding: Finding) -> bool:
     """Whether a number without an interval lies beyond the limit: of what is counted, it is known all the same."""
     found = finding.estimate
-    return found is not None and found.low is None and breaks(found.value, finding.rule)
+    return found is not None and found.low is None and finding.rule.breaks(found.value)
 
 
 def _unguarded(finding: Finding) -> bool:
@@ -169,35 +160,60 @@ def _did_not(failure: Failure) -> str:
 
 
 def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
-    """Signs are turned so that lower is better, then the two ends of the interval decide."""
+    """The favorable end decides a FAIL, and it alone; without one the unfavorable end decides a PASS."""
     assert estimate.low is not None
     assert estimate.high is not None
-    sign = 1.0 if rule.direction == "lower" else -1.0
-    best, worst = sorted((sign * estimate.low, sign * estimate.high))
-    if worst <= sign * rule.limit:
-        return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
-    if best > sign * rule.limit:
+    lower = rule.direction == "lower"
+    best, worst = (estimate.low, estimate.high) if lower else (estimate.high, estimate.low)
+    if rule.breaks(best):
         note = estimate.note.partition(SAMPLED)[0].rstrip("; .")
         counted = f" It is counted: {note}." if best == worst and note else ""
-        return Finding(rule, "FAIL", f"Even the favorable end of its interval breaks the limit.{counted}", estimate)
+        return Finding(rule, "FAIL", f"{_broken(rule)}{counted}", estimate)
+    if rule.keeps(worst):
+        return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
+    where = _where(estimate, rule)
     if UNSEARCHED in estimate.note:
-        return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {SEARCH_MORE}.", estimate)
-    n_needed = _n_needed(estimate, rule.limit)
+        return Finding(rule, "INCONCLUSIVE", f"{where}; {SEARCH_MORE}.", estimate)
+    n_needed = _n_needed(estimate, rule)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:
         remedy = f"about n = {n_needed:,} instead of {estimate.n:,} would decide"
-    return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {remedy}.", estimate, n_needed)
+    return Finding(rule, "INCONCLUSIVE", f"{where}; {remedy}.", estimate, n_needed)
 
 
-def _n_needed(estimate: Estimate, limit: float) -> int | None:
-    """The n at which the interval would just clear the limit, to two digits: its half-width goes as 1 / sqrt(n)."""
+def _broken(rule: Rule) -> str:
+    if rule.failing == rule.limit:
+        return "Even the favorable end of its interval breaks the limit."
+    return f"Even the favorable end of its interval lies beyond {rule.failing:g}: more than chance, and fails."
+
+
+def _where(estimate: Estimate, rule: Rule) -> str:
+    """Where an interval lies that decides nothing."""
     assert estimate.low is not None
     assert estimate.high is not None
-    half = estimate.high - estimate.value if estimate.value <= limit else estimate.value - estimate.low
-    distance = abs(estimate.value - limit)
-    if distance * math.sqrt(HOPELESS) <= half or half <= 0:
+    if rule.failing == rule.limit or estimate.low <= rule.limit <= estimate.high:
+        return "The limit lies within the interval"
+    return f"The interval neither keeps the limit nor lies beyond {rule.failing:g}"
+
+
+def _n_needed(estimate: Estimate, rule: Rule) -> int | None:
+    """The n at which the interval would just keep the limit, or just lie beyond what fails, to two digits.
+
+    Its half-width goes as 1 / sqrt(n). The first of the two decides.
+    """
+    assert estimate.low is not None
+    assert estimate.high is not None
+    above, below = estimate.high - estimate.value, estimate.value - estimate.low
+    to_best, to_worst = (below, above) if rule.direction == "lower" else (above, below)
+    ways = []
+    if rule.keeps(estimate.value):
+        ways.append((to_worst, abs(estimate.value - rule.limit)))
+    if rule.breaks(estimate.value):
+        ways.append((to_best, abs(estimate.value - rule.failing)))
+    ratios = [half / distance for half, distance in ways if half > 0 and distance * math.sqrt(HOPELESS) > half]
+    if not ratios:
         return None
-    n = estimate.n * (half / distance) ** 2
+    n = estimate.n * min(ratios) ** 2
     step = 10.0 ** max(0, math.floor(math.log10(max(n, 1.0))) - 1)
     return max(int(math.ceil(round(n / step, 6)) * step), estimate.n + 1)
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evaluate.finding import STATEMENT
-from evaluate.policy import Rule
+from evaluate.policy import STATEMENT, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Finding, Verdict
@@ -146,7 +145,7 @@ def _row(finding: Finding, candidate: Candidate | None) -> tuple[str, ...]:
     if note is not None and found is not None:  # It is what the bound has beyond the claim, as both are shown.
         value, ends = note.excess, "a bound"
     outcome = f"{MARKS[finding.outcome]} {finding.outcome}{warns}"
-    return _rule(rule), f"{sign} {compact(rule.limit)}", value, ends, outcome, _waiver(finding)
+    return _rule(rule), f"{sign} {compact(rule.limit)}{rule.second}", value, ends, outcome, _waiver(finding)
 
 
 def _rule(rule: Rule) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from evaluate.finding import STATEMENT
-from evaluate.policy import Policy, Rule
+from evaluate.policy import STATEMENT, Policy, Rule
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Finding, Verdict, judge
 from evaluate.waiver import Waiver

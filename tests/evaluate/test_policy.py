@@ -62,6 +62,40 @@ def test_the_unfavorable_end_of_the_interval_decides(
     assert verdict.findings[0].outcome == expected
 
 
+@pytest.mark.parametrize(
+    ("low", "value", "high", "expected", "n_needed"),
+    [
+        (-0.01, 0.00, 0.01, "PASS", None),
+        (0.00, 0.02, 0.04, "PASS", None),  # the favorable end lies on the second limit
+        (0.00, 0.02, 0.05, "PASS", None),
+        (0.01, 0.02, 0.03, "FAIL", None),  # little, and proved
+        (0.06, 0.07, 0.08, "FAIL", None),
+        (-0.07, 0.00, 0.07, "INCONCLUSIVE", 2000),  # keeps both in the end: .07 has to shrink to .05
+        (-0.04, 0.04, 0.12, "INCONCLUSIVE", 4000),  # FAIL at 4,000, PASS at 64,000
+        (-0.01, 0.08, 0.17, "INCONCLUSIVE", 1300),  # FAIL alone
+        (None, 0.04, None, "INCONCLUSIVE", None),
+    ],
+)
+@pytest.mark.parametrize("measure", ["privacy.copies.excess", "utility.accuracy.released"])
+def test_a_second_limit_fails_what_chance_does_not_explain(
+    measure: str, low: float | None, value: float, high: float | None, expected: str, n_needed: int | None
+) -> None:
+    sign = 1 if GATEABLE[measure] == "lower" else -1
+    ends = [None if end is None else sign * end for end in (low, value, high)][::sign]
+    found = candidate(estimate(ends[0], sign * value, ends[2], measure))
+    finding = judge(found, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
+    assert (finding.outcome, finding.n_needed) == (expected, n_needed)
+    alike, alone = (rule(measure, sign * 0.05, **more) for more in ({"fails_beyond": sign * 0.05}, {}))
+    assert judge(found, policy_of(alike)).verdict == judge(found, policy_of(alone)).verdict
+
+
+def test_between_a_limit_and_a_looser_one_no_number_of_rows_decides() -> None:
+    for low, high, expected in ((0.5, 0.6, "PASS"), (0.65, 0.75, "INCONCLUSIVE"), (0.8, 0.9, "INCONCLUSIVE")):
+        finding = judge(candidate(estimate(low, (low + high) / 2, high)), policy_of(rule(fails_beyond=0.8))).findings[0]
+        assert (finding.outcome, finding.n_needed) == (expected, 1001 if low == 0.8 else None)
+    assert judge(candidate(estimate(0.81, 0.85, 0.9)), policy_of(rule(fails_beyond=0.8))).verdict == "FAIL"
+
+
 def test_an_estimate_without_an_interval_is_inconclusive() -> None:
     finding = judge(candidate(estimate(None, 0.1, None)), policy_of(rule())).findings[0]
     assert finding.outcome == "INCONCLUSIVE"
@@ -179,6 +213,8 @@ def test_an_estimate_that_says_it_only_describes_is_refused_when_judged() -> Non
         ({"rules": [{"measure": AUC, "limit": 0.6}]}, "why' is missing"),
         ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w"}] * 2}, "keep one"),
         ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "severity": "error"}]}, "severity"),
+        ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "fails_beyond": "low"}]}, "fails_beyond='low'"),
+        ({"rules": [{"measure": "statement.epsilon", "limit": 1.0, "why": "w", "fails_beyond": 2.0}]}, "leave it out"),
         ({"version": 0}, "version"),
         ({"valid_days": 0}, "valid_days"),
         ({"valid_days": 1.5}, "valid_days"),

@@ -276,11 +276,11 @@ def _rule(finding: "Finding") -> str:
 
     subject = f" {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
     sign = "<=" if finding.rule.direction == "lower" else ">="
-    return f"{name_of(finding.rule)}{subject} {sign} {finding.rule.limit:g}"
+    return f"{name_of(finding.rule)}{subject} {sign} {finding.rule.limit:g}{finding.rule.second}"
 
 
 def _estimate(finding: "Finding") -> str:
-    from evaluate.finding import STATEMENT
+    from evaluate.policy import STATEMENT
     from reports.text import typed_loss
 
     found = finding.estimate
