@@ -4,10 +4,11 @@ A rule compares the *unfavorable* end of a 95% interval with its limit, so that 
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evaluate.policy import STATEMENT, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
@@ -15,6 +16,9 @@ from evaluate.result import Candidate, Estimate, Failure
 from evaluate.waiver import Waiver
 from synth.dp.statement import is_claim
 from synth.errors import JobError
+
+if TYPE_CHECKING:
+    from synth.dp.tradeoff import TradeOff
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
@@ -32,6 +36,9 @@ NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy stat
 CLAIMED = "A claim, not measured."
 DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
 VOID = "The statement is void: its noise was not drawn from a secure source."
+
+BOUNDED = re.compile(r"privacy\.(?:membership|vulnerable)\.(?:\w+\.)?(?:auc|tpr_at_(?P<rate>0\.[0-9]+))")
+"""Measures that a privacy claim limits: rates and areas of tests of whether a unit is in the table."""
 
 NEVER_WAIVED: Mapping[str, str] = {
     AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",
@@ -53,6 +60,8 @@ class Finding:
         n_needed: INCONCLUSIVE: the n that would roughly decide, as the interval narrows with its root; else none.
         waiver: the waiver of this rule for this table, in force or not; none where there is none, or the rule passes.
         waived: whether that waiver is in force, so that the outcome does not count.
+        proven: PASS by proof: the most that the number can come to under the privacy claim, whatever was measured;
+            none where the measurement decided.
     """
 
     rule: Rule
@@ -62,6 +71,7 @@ class Finding:
     n_needed: int | None = None
     waiver: Waiver | None = None
     waived: bool = False
+    proven: float | None = None
 
     @property
     def binding(self) -> bool:
@@ -80,15 +90,18 @@ class Finding:
         return {
             "rule": self.rule.model_dump(mode="json"), "outcome": self.outcome, "reason": self.reason,
             "estimate": estimate, "n_needed": self.n_needed, "waiver": waiver, "waived": self.waived,
+            "proven": self.proven,
         }  # fmt: skip
 
 
-def finding_of(candidate: Candidate, rule: Rule) -> Finding:
+def finding_of(candidate: Candidate, rule: Rule, limit: "TradeOff | None" = None) -> Finding:
     """What a rule says of a table, whoever may answer for it.
 
     Args:
         candidate: measured.
         rule: of a policy.
+        limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves;
+            none where nothing is proved.
 
     Raises:
         JobError: the rule names a measure that says of itself that it only describes; nothing was judged.
@@ -96,6 +109,13 @@ def finding_of(candidate: Candidate, rule: Rule) -> Finding:
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule)
     found = candidate.find(rule.measure, rule.subject)
+    finding = _measured(found, rule)
+    # What broke down may have met tables that are not what the claim is about.
+    broke = isinstance(found, Failure) and found.reason == "failed"
+    return finding if limit is None or broke else _proved(finding, limit)
+
+
+def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
     if found is None:
         return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
     if isinstance(found, Failure):
@@ -108,6 +128,52 @@ def finding_of(candidate: Candidate, rule: Rule) -> Finding:
         finding = _of_interval(found, rule)
     said = sampled(found)
     return replace(finding, reason=f"{finding.reason} {said}") if said else finding
+
+
+def bounded(measure: str) -> bool:
+    """Whether a privacy claim limits a measure.
+
+    >>> bounded("privacy.membership.auc"), bounded("privacy.vulnerable.rare.tpr_at_0.01"), bounded("privacy.copies")
+    (True, True, False)
+    """
+    return BOUNDED.fullmatch(measure) is not None
+
+
+def most_of(limit: "TradeOff", measure: str) -> float | None:
+    """The most that a measure comes to on average over fits, whatever the attack; none where the claim limits it not.
+
+    Args:
+        limit: that the privacy claim sets.
+        measure: of a rule.
+    """
+    found = BOUNDED.fullmatch(measure)
+    if found is None:
+        return None
+    return limit.area if found["rate"] is None else limit.detections(float(found["rate"]))
+
+
+def _proved(finding: Finding, limit: "TradeOff") -> Finding:
+    """The finding with what a privacy claim proves.
+
+    Members and outsiders are attacked alike, so that the limit on tests holds for them on average over fits. A measured
+    FAIL stays one: either it is chance, or the claim is false.
+    """
+    most, found = most_of(limit, finding.rule.measure), finding.estimate
+    if most is None:
+        return finding
+    if found is not None and found.low is not None and found.low > most:
+        said = f"It contradicts the privacy claim, which allows {_at_most(most)} on average over fits: audit the claim."
+        return replace(finding, reason=f"{finding.reason} {said}")
+    if finding.outcome == "FAIL" or not finding.rule.keeps(most):
+        return finding
+    seen = "What was measured would not decide." if finding.outcome != "PASS" else "What was measured keeps it, too."
+    seen = "It was not measured." if found is None else seen
+    reason = f"By proof: the privacy claim allows {_at_most(most)} on average over fits, whatever the attack. {seen}"
+    return replace(finding, outcome="PASS", reason=reason, n_needed=None, proven=most)
+
+
+def _at_most(share: float) -> str:
+    return f"at most {math.ceil(share * 1e4) / 1e4:g}"
 
 
 def sampled(estimate: Estimate | None) -> str:

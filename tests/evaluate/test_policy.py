@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from evaluate.catalog import CATALOG, GATEABLE
 from evaluate.policy import Policy, Rule, build_policy, load_policy
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.verdict import judge
+from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError
 
 SHIPPED = Path(__file__).parents[2] / "understudy" / "policies"
@@ -362,3 +364,43 @@ def test_evidence_for_a_wider_audience_is_relied_upon_for_no_longer() -> None:
 def test_a_leak_of_half_a_percent_of_training_rows_cannot_be_published() -> None:
     leak = known(PROMISE, **{"privacy__membership__tpr_at_0.001": (0.0042, 0.0057, 0.0077)})
     assert judge(leak, load_policy(SHIPPED / "public.toml")).verdict != "PASS"
+
+
+LIMIT = TradeOff.of_claim(1.0, 1e-6)  # at most .731 of the area, .0272 of the members at 1%
+RARE = "privacy.membership.tpr_at_0.001"
+
+
+@pytest.mark.parametrize(
+    ("measure", "limit", "found", "outcome", "by_proof", "said"),
+    [
+        (AUC, 0.74, (0.4, 0.6, 0.8), "PASS", True, "would not decide"),
+        (AUC, 0.74, (0.4, 0.5, 0.6), "PASS", True, "keeps it, too"),
+        (AUC, 0.74, (None, 0.5, None), "PASS", True, "would not decide"),
+        (AUC, 0.73, (0.4, 0.6, 0.8), "INCONCLUSIVE", False, "lies within"),
+        (AUC, 0.73, (0.4, 0.5, 0.6), "PASS", False, "unfavorable end"),
+        (AUC, 0.74, (0.735, 0.75, 0.8), "INCONCLUSIVE", False, "It contradicts the privacy claim"),
+        (AUC, 0.74, (0.75, 0.8, 0.9), "FAIL", False, "It contradicts the privacy claim, which allows at most 0.7311"),
+        (AUC, 0.55, (0.56, 0.6, 0.64), "FAIL", False, "breaks the limit"),
+        (RARE, 0.0028, "skipped", "PASS", True, "It was not measured."),
+        (RARE, 0.0028, "timed out", "PASS", True, "It was not measured."),
+        (RARE, 0.0028, "failed", "INCONCLUSIVE", False, "the reason of it"),
+        (RARE, 0.0028, None, "PASS", True, "allows at most 0.0028 on average"),
+        (RARE, 0.0027, None, "INCONCLUSIVE", False, "not run"),
+        ("privacy.copies", 0.99, (0.0, 0.5, 1.0), "INCONCLUSIVE", False, "lies within"),
+    ],
+)
+def test_what_a_claim_proves_passes_and_never_hides_what_was_measured(
+    measure: str, limit: float, found: Any, outcome: str, by_proof: bool, said: str
+) -> None:
+    there = [] if found is None else [Failure(measure, found, "the reason of it")]
+    there = there if found is None or isinstance(found, str) else [estimate(*found, measure)]
+    plain, proved = (judge(candidate(*there), policy_of(rule(measure, limit)), limit=of) for of in (None, LIMIT))
+    assert (proved.verdict, proved.findings[0].proven is not None) == (outcome, by_proof)
+    assert said in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
+    assert plain.findings[0].proven is None and (by_proof or plain.verdict == outcome)
+    assert json.loads(json.dumps(proved.to_dict()))["findings"][0]["proven"] == proved.findings[0].proven
+
+
+def test_a_proof_passes_no_rule_whose_second_limit_was_measured_to_be_broken() -> None:
+    small = estimate(0.53, 0.54, 0.55)
+    assert judge(candidate(small), policy_of(rule(AUC, 0.8, fails_beyond=0.52)), limit=LIMIT).verdict == "FAIL"
