@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from evaluate.finding import STATEMENT, Finding, breaks, finding_of
-from evaluate.policy import Policy, Rule
+from evaluate.finding import Finding, finding_of
+from evaluate.policy import STATEMENT, Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Case, Failure, Reason, SelfTest
 
@@ -135,7 +135,7 @@ def _halted(
 def _unreachable(finding: Finding) -> bool:
     """Whether a fresh real sample breaks the rule, too, so that honest rows cannot keep it."""
     reference = None if finding.estimate is None else finding.estimate.reference
-    return finding.outcome == "FAIL" and reference is not None and breaks(reference, finding.rule)
+    return finding.outcome == "FAIL" and reference is not None and finding.rule.breaks(reference)
 
 
 def _by_chance(finding: Finding) -> bool:
@@ -143,13 +143,13 @@ def _by_chance(finding: Finding) -> bool:
     found = finding.estimate
     assert found is not None
     ends = [found.value + STRETCH * (end - found.value) for end in (found.low, found.high) if end is not None]
-    return not all(breaks(end, finding.rule) for end in ends)
+    return not all(finding.rule.breaks(end) for end in ends)
 
 
 def _untelling(case: Case, finding: Finding) -> bool:
     """Whether shuffled columns keep the rule, by its own landmark."""
     floor = None if finding.estimate is None else finding.estimate.floor
-    return case == "shuffled" and floor is not None and not breaks(floor, finding.rule)
+    return case == "shuffled" and floor is not None and finding.rule.keeps(floor)
 
 
 def _named(finding: Finding) -> str:

@@ -4,22 +4,23 @@ A rule compares the *unfavorable* end of a 95% interval with its limit, so that 
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from evaluate.policy import Rule
+from evaluate.policy import STATEMENT, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.waiver import Waiver
 from synth.dp.statement import is_claim
 from synth.errors import JobError
 
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+if TYPE_CHECKING:
+    from synth.dp.tradeoff import TradeOff
 
-STATEMENT = "statement."
-"""How the names of what a privacy statement claims begin."""
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 HOPELESS = 10_000.0
 """Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit."""
@@ -35,6 +36,9 @@ NO_GUARANTEE = "There is no formal guarantee: the generator gave no privacy stat
 CLAIMED = "A claim, not measured."
 DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, so that it must not be relied on."
 VOID = "The statement is void: its noise was not drawn from a secure source."
+
+BOUNDED = re.compile(r"privacy\.(?:membership|vulnerable)\.(?:\w+\.)?(?:auc|tpr_at_(?P<rate>0\.[0-9]+))")
+"""Measures that a privacy claim limits: rates and areas of tests of whether a unit is in the table."""
 
 NEVER_WAIVED: Mapping[str, str] = {
     AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",
@@ -56,6 +60,8 @@ class Finding:
         n_needed: INCONCLUSIVE: the n that would roughly decide, as the interval narrows with its root; else none.
         waiver: the waiver of this rule for this table, in force or not; none where there is none, or the rule passes.
         waived: whether that waiver is in force, so that the outcome does not count.
+        proven: PASS by proof: the most that the number can come to under the privacy claim, whatever was measured;
+            none where the measurement decided.
     """
 
     rule: Rule
@@ -65,6 +71,7 @@ class Finding:
     n_needed: int | None = None
     waiver: Waiver | None = None
     waived: bool = False
+    proven: float | None = None
 
     @property
     def binding(self) -> bool:
@@ -83,15 +90,18 @@ class Finding:
         return {
             "rule": self.rule.model_dump(mode="json"), "outcome": self.outcome, "reason": self.reason,
             "estimate": estimate, "n_needed": self.n_needed, "waiver": waiver, "waived": self.waived,
+            "proven": self.proven,
         }  # fmt: skip
 
 
-def finding_of(candidate: Candidate, rule: Rule) -> Finding:
+def finding_of(candidate: Candidate, rule: Rule, limit: "TradeOff | None" = None) -> Finding:
     """What a rule says of a table, whoever may answer for it.
 
     Args:
         candidate: measured.
         rule: of a policy.
+        limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves;
+            none where nothing is proved.
 
     Raises:
         JobError: the rule names a measure that says of itself that it only describes; nothing was judged.
@@ -99,6 +109,13 @@ def finding_of(candidate: Candidate, rule: Rule) -> Finding:
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule)
     found = candidate.find(rule.measure, rule.subject)
+    finding = _measured(found, rule)
+    # What broke down may have met tables that are not what the claim is about.
+    broke = isinstance(found, Failure) and found.reason == "failed"
+    return finding if limit is None or broke else _proved(finding, limit)
+
+
+def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
     if found is None:
         return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
     if isinstance(found, Failure):
@@ -111,6 +128,52 @@ def finding_of(candidate: Candidate, rule: Rule) -> Finding:
         finding = _of_interval(found, rule)
     said = sampled(found)
     return replace(finding, reason=f"{finding.reason} {said}") if said else finding
+
+
+def bounded(measure: str) -> bool:
+    """Whether a privacy claim limits a measure.
+
+    >>> bounded("privacy.membership.auc"), bounded("privacy.vulnerable.rare.tpr_at_0.01"), bounded("privacy.copies")
+    (True, True, False)
+    """
+    return BOUNDED.fullmatch(measure) is not None
+
+
+def most_of(limit: "TradeOff", measure: str) -> float | None:
+    """The most that a measure comes to on average over fits, whatever the attack; none where the claim limits it not.
+
+    Args:
+        limit: that the privacy claim sets.
+        measure: of a rule.
+    """
+    found = BOUNDED.fullmatch(measure)
+    if found is None:
+        return None
+    return limit.area if found["rate"] is None else limit.detections(float(found["rate"]))
+
+
+def _proved(finding: Finding, limit: "TradeOff") -> Finding:
+    """The finding with what a privacy claim proves.
+
+    Members and outsiders are attacked alike, so that the limit on tests holds for them on average over fits. A measured
+    FAIL stays one: either it is chance, or the claim is false.
+    """
+    most, found = most_of(limit, finding.rule.measure), finding.estimate
+    if most is None:
+        return finding
+    if found is not None and found.low is not None and found.low > most:
+        said = f"It contradicts the privacy claim, which allows {_at_most(most)} on average over fits: audit the claim."
+        return replace(finding, reason=f"{finding.reason} {said}")
+    if finding.outcome == "FAIL" or not finding.rule.keeps(most):
+        return finding
+    seen = "What was measured would not decide." if finding.outcome != "PASS" else "What was measured keeps it, too."
+    seen = "It was not measured." if found is None else seen
+    reason = f"By proof: the privacy claim allows {_at_most(most)} on average over fits, whatever the attack. {seen}"
+    return replace(finding, outcome="PASS", reason=reason, n_needed=None, proven=most)
+
+
+def _at_most(share: float) -> str:
+    return f"at most {math.ceil(share * 1e4) / 1e4:g}"
 
 
 def sampled(estimate: Estimate | None) -> str:
@@ -139,12 +202,6 @@ def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
     return replace(finding, waiver=waiver, waived=True, reason=f"{finding.reason} It is waived.{loud}")
 
 
-def breaks(value: float, rule: Rule) -> bool:
-    """Whether a number lies beyond a rule's limit."""
-    sign = 1.0 if rule.direction == "lower" else -1.0
-    return sign * value > sign * rule.limit
-
-
 def _never(finding: Finding) -> str:
     """Why nobody may waive a finding; empty where an owner may answer for it."""
     if finding.outcome != "FAIL" and not _is_beyond(finding):
@@ -157,7 +214,7 @@ def _never(finding: Finding) -> str:
 def _is_beyond(finding: Finding) -> bool:
     """Whether a number without an interval lies beyond the limit: of what is counted, it is known all the same."""
     found = finding.estimate
-    return found is not None and found.low is None and breaks(found.value, finding.rule)
+    return found is not None and found.low is None and finding.rule.breaks(found.value)
 
 
 def _unguarded(finding: Finding) -> bool:
@@ -169,35 +226,60 @@ def _did_not(failure: Failure) -> str:
 
 
 def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
-    """Signs are turned so that lower is better, then the two ends of the interval decide."""
+    """The favorable end decides a FAIL, and it alone; without one the unfavorable end decides a PASS."""
     assert estimate.low is not None
     assert estimate.high is not None
-    sign = 1.0 if rule.direction == "lower" else -1.0
-    best, worst = sorted((sign * estimate.low, sign * estimate.high))
-    if worst <= sign * rule.limit:
-        return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
-    if best > sign * rule.limit:
+    lower = rule.direction == "lower"
+    best, worst = (estimate.low, estimate.high) if lower else (estimate.high, estimate.low)
+    if rule.breaks(best):
         note = estimate.note.partition(SAMPLED)[0].rstrip("; .")
         counted = f" It is counted: {note}." if best == worst and note else ""
-        return Finding(rule, "FAIL", f"Even the favorable end of its interval breaks the limit.{counted}", estimate)
+        return Finding(rule, "FAIL", f"{_broken(rule)}{counted}", estimate)
+    if rule.keeps(worst):
+        return Finding(rule, "PASS", "Even the unfavorable end of its interval keeps the limit.", estimate)
+    where = _where(estimate, rule)
     if UNSEARCHED in estimate.note:
-        return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {SEARCH_MORE}.", estimate)
-    n_needed = _n_needed(estimate, rule.limit)
+        return Finding(rule, "INCONCLUSIVE", f"{where}; {SEARCH_MORE}.", estimate)
+    n_needed = _n_needed(estimate, rule)
     remedy = "more rows would hardly settle it"
     if n_needed is not None:
         remedy = f"about n = {n_needed:,} instead of {estimate.n:,} would decide"
-    return Finding(rule, "INCONCLUSIVE", f"The limit lies within the interval; {remedy}.", estimate, n_needed)
+    return Finding(rule, "INCONCLUSIVE", f"{where}; {remedy}.", estimate, n_needed)
 
 
-def _n_needed(estimate: Estimate, limit: float) -> int | None:
-    """The n at which the interval would just clear the limit, to two digits: its half-width goes as 1 / sqrt(n)."""
+def _broken(rule: Rule) -> str:
+    if rule.failing == rule.limit:
+        return "Even the favorable end of its interval breaks the limit."
+    return f"Even the favorable end of its interval lies beyond {rule.failing:g}: more than chance, and fails."
+
+
+def _where(estimate: Estimate, rule: Rule) -> str:
+    """Where an interval lies that decides nothing."""
     assert estimate.low is not None
     assert estimate.high is not None
-    half = estimate.high - estimate.value if estimate.value <= limit else estimate.value - estimate.low
-    distance = abs(estimate.value - limit)
-    if distance * math.sqrt(HOPELESS) <= half or half <= 0:
+    if rule.failing == rule.limit or estimate.low <= rule.limit <= estimate.high:
+        return "The limit lies within the interval"
+    return f"The interval neither keeps the limit nor lies beyond {rule.failing:g}"
+
+
+def _n_needed(estimate: Estimate, rule: Rule) -> int | None:
+    """The n at which the interval would just keep the limit, or just lie beyond what fails, to two digits.
+
+    Its half-width goes as 1 / sqrt(n). The first of the two decides.
+    """
+    assert estimate.low is not None
+    assert estimate.high is not None
+    above, below = estimate.high - estimate.value, estimate.value - estimate.low
+    to_best, to_worst = (below, above) if rule.direction == "lower" else (above, below)
+    ways = []
+    if rule.keeps(estimate.value):
+        ways.append((to_worst, abs(estimate.value - rule.limit)))
+    if rule.breaks(estimate.value):
+        ways.append((to_best, abs(estimate.value - rule.failing)))
+    ratios = [half / distance for half, distance in ways if half > 0 and distance * math.sqrt(HOPELESS) > half]
+    if not ratios:
         return None
-    n = estimate.n * (half / distance) ** 2
+    n = estimate.n * min(ratios) ** 2
     step = 10.0 ** max(0, math.floor(math.log10(max(n, 1.0))) - 1)
     return max(int(math.ceil(round(n / step, 6)) * step), estimate.n + 1)
 

@@ -14,15 +14,23 @@ from evaluate.result import Direction
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence
 
+STATEMENT = "statement."
+"""How the names of what a privacy statement claims begin."""
+
 
 class Rule(Frozen):
-    """One limit on one measure, and the reason for it."""
+    """One limit on one measure, and the reason for it; at most a second one, from which on the table fails."""
 
     measure: str = Field(
         description="Name of a number that a rule may rest on.", json_schema_extra={"enum": [*sorted(GATEABLE)]}
     )
     limit: float = Field(strict=True, description="The unfavorable end of the 95% interval has to keep it.")
     why: str = Field(min_length=1, description="The reason for this limit, for the one who has to defend it.")
+    fails_beyond: float | None = Field(
+        default=None,
+        strict=True,
+        description="FAIL where the favorable end of the 95% interval lies beyond it; none: beyond `limit`.",
+    )
     severity: Literal["fail", "warn"] = Field(default="fail", description="A warning never changes the verdict.")
     subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
 
@@ -35,10 +43,46 @@ class Rule(Frozen):
             raise ValueError(f"{measure!r} is not a measure that a rule may name; {nearest(measure, GATEABLE)}")
         return measure
 
+    @model_validator(mode="after")
+    def _of_an_interval(self) -> Self:
+        if self.fails_beyond is not None and self.measure.startswith(STATEMENT):
+            raise ValueError(
+                f"a claim has no interval, so that its rule has one limit: measure={self.measure!r} has "
+                f"fails_beyond={self.fails_beyond:g}; leave it out"
+            )
+        return self
+
     @property
     def direction(self) -> Direction:
         """Which way is better."""
         return GATEABLE[self.measure]
+
+    @property
+    def failing(self) -> float:
+        """The number beyond which the favorable end of an interval fails."""
+        return self.limit if self.fails_beyond is None else self.fails_beyond
+
+    @property
+    def second(self) -> str:
+        """The second limit in words, as it follows the first one; empty where there is none.
+
+        >>> Rule(measure="privacy.copies.excess", limit=0.05, fails_beyond=0.0, why="because").second
+        ', FAIL above 0'
+        """
+        if self.failing == self.limit:
+            return ""
+        return f", FAIL {'above' if self.direction == 'lower' else 'below'} {self.failing:g}"
+
+    def keeps(self, value: float) -> bool:
+        """Whether a number keeps `limit`."""
+        return self._turned(value) <= self._turned(self.limit)
+
+    def breaks(self, value: float) -> bool:
+        """Whether a number lies beyond what fails."""
+        return self._turned(value) > self._turned(self.failing)
+
+    def _turned(self, value: float) -> float:
+        return value if self.direction == "lower" else -value
 
 
 class Policy(Frozen):

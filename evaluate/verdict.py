@@ -7,7 +7,7 @@ that show, on tables of which the answer is known, that they work: see `evaluate
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evaluate.checks import BROKEN, Check, checks_of
 from evaluate.finding import Finding, Outcome, answered, finding_of
@@ -15,6 +15,9 @@ from evaluate.policy import Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, SelfTest
 from evaluate.waiver import Waiver
+
+if TYPE_CHECKING:
+    from synth.dp.tradeoff import TradeOff
 
 __all__ = ["WHERE_THERE", "Check", "Finding", "Outcome", "Verdict", "judge", "today_utc"]
 
@@ -54,6 +57,7 @@ def judge(
     waivers: Iterable[Waiver] = (),
     today: date | None = None,
     self_tests: Iterable[SelfTest] | None = None,
+    limit: "TradeOff | None" = None,
 ) -> Verdict:
     """The verdict of a policy on one synthetic table. A rule about an audit applies where there is a claim.
 
@@ -64,6 +68,8 @@ def judge(
         today: the day on which waivers have to be in force; none: today, in UTC.
         self_tests: of the same evaluation. One that does not come out, or is missing, leaves no PASS. None: the verdict
             rests on the measures as they are, and makes no check.
+        limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves.
+            Rules that it keeps pass by proof. None: nothing is proved.
 
     Raises:
         JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
@@ -71,7 +77,7 @@ def judge(
     of = {w.key: w for w in waivers}
     day = today_utc() if today is None else today
     findings = tuple(
-        answered(finding_of(candidate, rule), of.get(_key(candidate, policy, rule)), day)
+        answered(finding_of(candidate, rule, limit), of.get(_key(candidate, policy, rule)), day)
         for rule in policy.rules
         if _applies(candidate, rule)
     )

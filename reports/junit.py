@@ -18,7 +18,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
 from evaluate.checks import BROKEN, NOT_APPLICABLE, Check
-from evaluate.finding import STATEMENT, Finding
+from evaluate.finding import Finding
+from evaluate.policy import STATEMENT
 from evaluate.result import NOTICE
 from evaluate.verdict import Verdict
 from reports.text import loss
@@ -81,7 +82,7 @@ def _of_rule(finding: Finding, verdict: Verdict) -> ET.Element:
         mark, message = _mark(finding)
         ET.SubElement(case, mark, type=finding.outcome, message=_text(message)).text = _text(finding.reason)
     sign = "at most" if rule.direction == "lower" else "at least"
-    lines = [f"limit: {sign} {rule.limit:g}", f"why: {rule.why}", f"estimate: {_estimate(finding)}"]
+    lines = [f"limit: {sign} {rule.limit:g}{rule.second}", f"why: {rule.why}", f"estimate: {_estimate(finding)}"]
     ET.SubElement(case, "system-out").text = _text("\n".join([*lines, f"{finding.outcome}: {finding.reason}"]))
     return case
 

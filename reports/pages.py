@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from evaluate.finding import bounded
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Failure
 from reports import charts, text
@@ -97,7 +98,7 @@ def environment() -> "Environment":
     made.globals.update(
         ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS
     )
-    made.globals.update(RELATIONS=RELATIONS)
+    made.globals.update(RELATIONS=RELATIONS, bounded=bounded)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     made.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return made

@@ -120,7 +120,9 @@ def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) 
         claims: of it.
     """
     claim = claims.counted
-    schedule = _schedule(_statements(evaluation, candidate, claim), claim)
+    statements = _statements(evaluation, candidate, claim)
+    # A fit may claim more than its events cost. Of several, a smaller cost says that some are missing here.
+    schedule = _schedule(statements, claim, least=0.0 if len(statements) == 1 else claim.epsilon * (1 - AGREEMENT))
     if schedule is None:
         return Protection(claim.epsilon, claim.delta, TradeOff.of_claim(claim.epsilon, claim.delta))
     return Protection(claim.epsilon, claim.delta, schedule.trade_off, tuple(schedule.groups.items()))
@@ -128,9 +130,35 @@ def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) 
 
 def standing_protection(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> Protection | None:
     """The same where a guarantee holds; `None` where it is void, disputed, unverified or not there."""
-    if claims is None or not claims.counted.private or claims.counted.disputed or not made_here(evaluation):
+    if claims is None or not standing(evaluation, claims):
         return None
     return protection_of(evaluation, candidate, claims)
+
+
+def standing(evaluation: Evaluation, claims: Claims) -> bool:
+    """Whether a guarantee holds: it is not void, disputed or unverified."""
+    return claims.counted.private and not claims.counted.disputed and made_here(evaluation)
+
+
+def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> TradeOff | None:
+    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them.
+
+    A row is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The
+    curve of the events counts only where they come to the claim: one that leaves an event out allows too little.
+
+    Args:
+        evaluation: says what was drawn beside the table, and who has several rows.
+        candidate: the table.
+        claims: of it; `None` where there are none.
+    """
+    if claims is None or not standing(evaluation, claims):
+        return None
+    entity, unit = evaluation.schema.get("entity"), mapping(candidate.statement).get("unit")
+    if entity is not None and unit != entity:
+        return None
+    claim = claims.counted
+    schedule = _schedule(_statements(evaluation, candidate, claim), claim, least=claim.epsilon * (1 - AGREEMENT))
+    return TradeOff.of_claim(claim.epsilon, claim.delta) if schedule is None else schedule.trade_off
 
 
 def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> tuple[Mapping[str, Any], ...]:
@@ -147,14 +175,18 @@ def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> t
     return stated if len(stated) == claim.n_releases else ()
 
 
-def _schedule(statements: tuple[Mapping[str, Any], ...], claim: Claim) -> Schedule | None:
-    """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim."""
+def _schedule(statements: tuple[Mapping[str, Any], ...], claim: Claim, *, least: float) -> Schedule | None:
+    """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim.
+
+    Args:
+        statements: of all that counts.
+        claim: of all that counts.
+        least: epsilon that the events come to at least.
+    """
     try:
         events = tuple(event for stated in statements for event in stated_schedule("", stated).events)
         schedule = Schedule(events, claim.delta)
         epsilon = schedule.epsilon if events else math.inf
     except BudgetError:
         return None
-    # A fit may claim more than its events cost. Of several, a smaller cost says that some are missing here.
-    least = 0.0 if len(statements) == 1 else claim.epsilon * (1 - AGREEMENT)
     return schedule if least <= epsilon <= claim.epsilon * (1 + AGREEMENT) else None

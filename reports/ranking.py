@@ -87,8 +87,10 @@ def _claims(claim: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 def _evidence(one: Mapping[str, Any]) -> Evidence:
     rule = mapping(one.get("rule"))
     measure = str(rule.get("measure", ""))
+    second = rule.get("fails_beyond")
+    limit = finite(rule.get("limit") if second is None else second)
     return Evidence(
-        measure, _named(one.get("name"), measure), str(rule.get("why", "")), finite(rule.get("limit")),
+        measure, _named(one.get("name"), measure), str(rule.get("why", "")), limit,
         str(one.get("reason", "")), _estimate(one.get("estimate")), one.get("beyond_policy") is True,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ class Evidence:
         measure: what it is about.
         title: of the measure.
         why: the reason for the rule.
-        limit: of the rule.
+        limit: of the rule, that was broken.
         reason: what was found.
         estimate: the number with its interval and landmarks; none where there is none.
         own: whether it is a rule of comparisons, not of the policy.

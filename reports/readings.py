@@ -1,6 +1,7 @@
 """What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
 
-from evaluate.finding import CLAIMED, STATEMENT
+from evaluate.finding import CLAIMED
+from evaluate.policy import STATEMENT
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate
 from reports.audits import DISPROVED, NOT_DISPROVED

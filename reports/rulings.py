@@ -28,7 +28,7 @@ CASES: Mapping[Case, str] = {
 """The self-tests in plain words."""
 MOST_REASONS = 5
 
-Kind = Literal["upper end", "lower end", "bound", "claim"]
+Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Bound:
 
     Attributes:
         value: of that number.
-        kind: which end of the 95% interval it is; or a bound by itself, or a claim.
+        kind: which end of the 95% interval it is; or a bound by itself, a claim, or the most that a claim allows.
         favorable: whether it is the end that speaks for the table, which decides a FAIL.
     """
 
@@ -108,6 +108,8 @@ def bound_of(finding: Finding) -> Bound | None:
     None where there is no number, or one without an interval.
     """
     estimate = finding.estimate
+    if finding.proven is not None:
+        return Bound(finding.proven, "proof", favorable=False)
     if estimate is None:
         return None
     if finding.rule.measure.startswith("statement."):
@@ -145,6 +147,7 @@ def _slack(finding: Finding) -> float:
     assert finding.estimate is not None
     estimate, limit = finding.estimate, finding.rule.limit
     worst = estimate.high if finding.rule.direction == "lower" else estimate.low
+    worst = worst if finding.proven is None else finding.proven
     room = abs(limit - (estimate.reference or 0.0))
     if room == 0.0:  # a limit that leaves none, kept to the letter, was no close call
         return math.inf

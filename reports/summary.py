@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evaluate.finding import STATEMENT
-from evaluate.policy import Rule
+from evaluate.policy import STATEMENT, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Finding, Verdict
@@ -19,7 +18,7 @@ from reports.model_card.words import NO_GUARANTEE
 from reports.ranking import ranking_of
 from reports.ranking_shape import VendorRow
 from reports.rulings import Ruling, ruling_of
-from reports.text import compact, loss, number, room
+from reports.text import at_most, compact, loss, number, room
 
 SUMMARY = "summary.md"
 INTERNAL = "**Internal.** Numbers computed from real rows, outside any privacy guarantee. Do not pass them on."
@@ -145,8 +144,9 @@ def _row(finding: Finding, candidate: Candidate | None) -> tuple[str, ...]:
     note = audit_note(candidate) if candidate is not None and rule.measure == AUDITED else None
     if note is not None and found is not None:  # It is what the bound has beyond the claim, as both are shown.
         value, ends = note.excess, "a bound"
-    outcome = f"{MARKS[finding.outcome]} {finding.outcome}{warns}"
-    return _rule(rule), f"{sign} {compact(rule.limit)}", value, ends, outcome, _waiver(finding)
+    by = "" if finding.proven is None else f" by proof (at most {at_most(finding.proven)})"
+    outcome = f"{MARKS[finding.outcome]} {finding.outcome}{by}{warns}"
+    return _rule(rule), f"{sign} {compact(rule.limit)}{rule.second}", value, ends, outcome, _waiver(finding)
 
 
 def _rule(rule: Rule) -> str:

@@ -3,17 +3,20 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evaluate.finding import STATEMENT
-from evaluate.policy import Policy, Rule
+from evaluate.policy import STATEMENT, Policy, Rule
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.verdict import Finding, Verdict, judge
 from evaluate.waiver import Waiver
 from reports.claims import Claim, Composition, damaged, stated_as_counted
 from reports.deciding import settled
+from reports.protection import proven_limit
 from synth.errors import JobError, nearest
 from understudy.vendors.rules import convicted
+
+if TYPE_CHECKING:
+    from synth.dp.tradeoff import TradeOff
 
 EPSILON = "statement.epsilon"
 UNPAID = Rule(
@@ -33,20 +36,23 @@ class _Claiming:
     Attributes:
         candidate: its statement claims what all that counts with it comes to.
         reading: why that is not the claim of its fit alone; nothing where it is.
+        limit: that this claim sets to attacks; none where nothing is promised to those who are attacked.
     """
 
     candidate: Candidate
     reading: str
+    limit: "TradeOff | None"
 
     @classmethod
-    def of(cls, candidate: Candidate, together: Composition) -> "_Claiming":
+    def of(cls, candidate: Candidate, evaluation: Evaluation, together: Composition) -> "_Claiming":
         """A candidate of an evaluation."""
         counted, claims = together.counted(candidate), together.claims(candidate)
+        limit = proven_limit(evaluation, candidate, claims)
         if counted is None and claims is not None and claims.counted.disputed:
             counted = claims.counted
         if counted is not None and candidate.statement is not None:
             candidate = replace(candidate, statement=stated_as_counted(candidate.statement, counted))
-        return cls(candidate, "" if claims is None else claims.reading)
+        return cls(candidate, "" if claims is None else claims.reading, limit)
 
 
 def verdicts_on(
@@ -77,10 +83,13 @@ def verdicts_on(
     wanted = None if names is None else set(names)
     chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
     tests, unpaid, together = evaluation.self_tests, _unpaid(evaluation.provenance), Composition.of(evaluation)
-    claiming = [_Claiming.of(candidate, together) for candidate in chosen]
+    claiming = [_Claiming.of(candidate, evaluation, together) for candidate in chosen]
     judged = (
         settled(
-            _explained(judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests), one.reading),
+            _explained(
+                judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests, limit=one.limit),
+                one.reading,
+            ),
             evaluation.real,
         )
         for policy in policies

@@ -11,7 +11,7 @@ Dong, Roth, Su 2022 (1905.02383), Proposition 2.13 (the curve of all pairs).
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ FALSE_ALARMS = (0.001, 0.01, 0.1)
 """Rates of false alarms at which a limit is written out."""
 N_PAIRS = 400
 """Pairs of epsilon and delta that a curve is made of; fewer only allow more."""
+N_AREA = 1000
+"""Pieces of the area under a curve, of each of two grids."""
 SMALLEST_DELTA = 1e-13
 """Where a privacy curve is cut off: what the accountant loses in rounding lies below."""
 LARGEST_EXPONENT = 700.0
@@ -64,6 +66,17 @@ class TradeOff:
         few = odds * wrong + deltas
         many = 1 - np.maximum(1 - deltas - wrong, 0.0) / odds
         return np.asarray(np.clip(np.minimum(few, many).min(axis=-1), 0.0, 1.0))
+
+    @cached_property
+    def area(self) -> float:
+        """The largest area under the ROC curve that any score reaches; not below the true one.
+
+        >>> round(TradeOff.of_claim(1.0, 0.0).area, 4)  # e / (1 + e)
+        0.7311
+        """
+        ends = np.unique(np.concatenate([np.linspace(0, 1, N_AREA), [0.0], np.geomspace(1e-9, 1, N_AREA)]))
+        # A concave curve lies nowhere above its tangent: over a piece, its mean is at most the value in the middle.
+        return float(min(1.0, np.sum(self.curve((ends[1:] + ends[:-1]) / 2) * np.diff(ends))))
 
     @property
     def right_guesses(self) -> float:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from evaluate.catalog import CATALOG, GATEABLE
 from evaluate.policy import Policy, Rule, build_policy, load_policy
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.verdict import judge
+from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError
 
 SHIPPED = Path(__file__).parents[2] / "understudy" / "policies"
@@ -60,6 +62,40 @@ def test_the_unfavorable_end_of_the_interval_decides(
     verdict = judge(candidate(estimate(low, value, high, measure)), policy_of(rule(measure, limit)))
     assert verdict.verdict == expected
     assert verdict.findings[0].outcome == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "expected", "n_needed"),
+    [
+        (-0.01, 0.00, 0.01, "PASS", None),
+        (0.00, 0.02, 0.04, "PASS", None),  # the favorable end lies on the second limit
+        (0.00, 0.02, 0.05, "PASS", None),
+        (0.01, 0.02, 0.03, "FAIL", None),  # little, and proved
+        (0.06, 0.07, 0.08, "FAIL", None),
+        (-0.07, 0.00, 0.07, "INCONCLUSIVE", 2000),  # keeps both in the end: .07 has to shrink to .05
+        (-0.04, 0.04, 0.12, "INCONCLUSIVE", 4000),  # FAIL at 4,000, PASS at 64,000
+        (-0.01, 0.08, 0.17, "INCONCLUSIVE", 1300),  # FAIL alone
+        (None, 0.04, None, "INCONCLUSIVE", None),
+    ],
+)
+@pytest.mark.parametrize("measure", ["privacy.copies.excess", "utility.accuracy.released"])
+def test_a_second_limit_fails_what_chance_does_not_explain(
+    measure: str, low: float | None, value: float, high: float | None, expected: str, n_needed: int | None
+) -> None:
+    sign = 1 if GATEABLE[measure] == "lower" else -1
+    ends = [None if end is None else sign * end for end in (low, value, high)][::sign]
+    found = candidate(estimate(ends[0], sign * value, ends[2], measure))
+    finding = judge(found, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
+    assert (finding.outcome, finding.n_needed) == (expected, n_needed)
+    alike, alone = (rule(measure, sign * 0.05, **more) for more in ({"fails_beyond": sign * 0.05}, {}))
+    assert judge(found, policy_of(alike)).verdict == judge(found, policy_of(alone)).verdict
+
+
+def test_between_a_limit_and_a_looser_one_no_number_of_rows_decides() -> None:
+    for low, high, expected in ((0.5, 0.6, "PASS"), (0.65, 0.75, "INCONCLUSIVE"), (0.8, 0.9, "INCONCLUSIVE")):
+        finding = judge(candidate(estimate(low, (low + high) / 2, high)), policy_of(rule(fails_beyond=0.8))).findings[0]
+        assert (finding.outcome, finding.n_needed) == (expected, 1001 if low == 0.8 else None)
+    assert judge(candidate(estimate(0.81, 0.85, 0.9)), policy_of(rule(fails_beyond=0.8))).verdict == "FAIL"
 
 
 def test_an_estimate_without_an_interval_is_inconclusive() -> None:
@@ -179,6 +215,8 @@ def test_an_estimate_that_says_it_only_describes_is_refused_when_judged() -> Non
         ({"rules": [{"measure": AUC, "limit": 0.6}]}, "why' is missing"),
         ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w"}] * 2}, "keep one"),
         ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "severity": "error"}]}, "severity"),
+        ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "fails_beyond": "low"}]}, "fails_beyond='low'"),
+        ({"rules": [{"measure": "statement.epsilon", "limit": 1.0, "why": "w", "fails_beyond": 2.0}]}, "leave it out"),
         ({"version": 0}, "version"),
         ({"valid_days": 0}, "valid_days"),
         ({"valid_days": 1.5}, "valid_days"),
@@ -326,3 +364,43 @@ def test_evidence_for_a_wider_audience_is_relied_upon_for_no_longer() -> None:
 def test_a_leak_of_half_a_percent_of_training_rows_cannot_be_published() -> None:
     leak = known(PROMISE, **{"privacy__membership__tpr_at_0.001": (0.0042, 0.0057, 0.0077)})
     assert judge(leak, load_policy(SHIPPED / "public.toml")).verdict != "PASS"
+
+
+LIMIT = TradeOff.of_claim(1.0, 1e-6)  # at most .731 of the area, .0272 of the members at 1%
+RARE = "privacy.membership.tpr_at_0.001"
+
+
+@pytest.mark.parametrize(
+    ("measure", "limit", "found", "outcome", "by_proof", "said"),
+    [
+        (AUC, 0.74, (0.4, 0.6, 0.8), "PASS", True, "would not decide"),
+        (AUC, 0.74, (0.4, 0.5, 0.6), "PASS", True, "keeps it, too"),
+        (AUC, 0.74, (None, 0.5, None), "PASS", True, "would not decide"),
+        (AUC, 0.73, (0.4, 0.6, 0.8), "INCONCLUSIVE", False, "lies within"),
+        (AUC, 0.73, (0.4, 0.5, 0.6), "PASS", False, "unfavorable end"),
+        (AUC, 0.74, (0.735, 0.75, 0.8), "INCONCLUSIVE", False, "It contradicts the privacy claim"),
+        (AUC, 0.74, (0.75, 0.8, 0.9), "FAIL", False, "It contradicts the privacy claim, which allows at most 0.7311"),
+        (AUC, 0.55, (0.56, 0.6, 0.64), "FAIL", False, "breaks the limit"),
+        (RARE, 0.0028, "skipped", "PASS", True, "It was not measured."),
+        (RARE, 0.0028, "timed out", "PASS", True, "It was not measured."),
+        (RARE, 0.0028, "failed", "INCONCLUSIVE", False, "the reason of it"),
+        (RARE, 0.0028, None, "PASS", True, "allows at most 0.0028 on average"),
+        (RARE, 0.0027, None, "INCONCLUSIVE", False, "not run"),
+        ("privacy.copies", 0.99, (0.0, 0.5, 1.0), "INCONCLUSIVE", False, "lies within"),
+    ],
+)
+def test_what_a_claim_proves_passes_and_never_hides_what_was_measured(
+    measure: str, limit: float, found: Any, outcome: str, by_proof: bool, said: str
+) -> None:
+    there = [] if found is None else [Failure(measure, found, "the reason of it")]
+    there = there if found is None or isinstance(found, str) else [estimate(*found, measure)]
+    plain, proved = (judge(candidate(*there), policy_of(rule(measure, limit)), limit=of) for of in (None, LIMIT))
+    assert (proved.verdict, proved.findings[0].proven is not None) == (outcome, by_proof)
+    assert said in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
+    assert plain.findings[0].proven is None and (by_proof or plain.verdict == outcome)
+    assert json.loads(json.dumps(proved.to_dict()))["findings"][0]["proven"] == proved.findings[0].proven
+
+
+def test_a_proof_passes_no_rule_whose_second_limit_was_measured_to_be_broken() -> None:
+    small = estimate(0.53, 0.54, 0.55)
+    assert judge(candidate(small), policy_of(rule(AUC, 0.8, fails_beyond=0.52)), limit=LIMIT).verdict == "FAIL"

@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
+from evaluate.finding import Finding
 from evaluate.policy import build_policy
-from evaluate.result import Candidate, Evaluation, SelfTest
+from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
 from reports import render_html
 from reports.model_card import CardFacts, card_content, public_card
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent
+from synth.dp.schedule import Schedule
 from synth.dp.statement import EventRecord, PrivacyStatement
+from synth.schema import build_schema
 from understudy.verdicts import verdicts_on
 
 OWN = PrivacyStatement(
@@ -19,7 +24,8 @@ OWN = PrivacyStatement(
 RUN = {"epsilon": 1.5, "delta": 1e-6, "n_fits": 3}
 PUBLISHED = {"table": "a", "together": {**OWN, "epsilon": 1.06}, "n_fits": 1, "every": RUN}
 RULE = {"measure": "statement.epsilon", "limit": 1.2, "why": "w"}
-POLICY = build_policy({"name": "house", "version": 1, "audience": "us", "rules": [RULE]})
+RULES = {"name": "house", "version": 1, "audience": "us"}
+POLICY = build_policy({**RULES, "rules": [RULE]})
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in ("honest", "copy", "shuffled"))
 
 
@@ -71,3 +77,56 @@ def test_the_number_judged_is_shown_with_why_it_is_not_that_of_the_fit() -> None
         assert page.count(said) >= 2, "in the policy's table, and in the statement"
     alone = of("a", release="a", composed=None)
     assert "this fit alone claims" not in render_html(alone, verdicts=verdicts_on(alone, [POLICY]), release="a")
+
+
+SCHEMA = build_schema({"status": "declared", "n_units": 900, "columns": {"a": {"kind": "boolean"}}})
+FIT = Schedule((GaussianEvent("counts", 12.0, count=9),), 1e-6)
+STATED = Budget(FIT).statement(SCHEMA).to_dict()
+AUC = "privacy.membership.auc"
+BY_EVENTS, BY_CLAIM = FIT.trade_off.area, FIT.trade_off.of_claim(FIT.epsilon, FIT.delta).area
+
+
+def attacked(limit: float, statement: dict[str, Any] | None, schema: Any = None, **provenance: Any) -> Finding:
+    """A rule on a membership attack that found nothing certain, on a table that says what it promises."""
+    unsure = Estimate(AUC, 0.5, 100, "lower", low=0.1, high=0.99)
+    known = {"sweep": None, "split": "keyed hash, seed 1", "release": "a", **provenance}
+    made = Evaluation((Candidate("a", (unsure,), statement=statement),), {}, schema or {"entity": None}, known, ABSENT)
+    policy = build_policy({**RULES, "rules": [{"measure": AUC, "limit": limit, "why": "w"}]})
+    return verdicts_on(made, [policy])[0].findings[0]
+
+
+def test_what_the_events_of_a_claim_prove_passes_by_proof() -> None:
+    assert BY_EVENTS + 0.05 < BY_CLAIM
+    found = attacked(BY_EVENTS + 1e-6, STATED)
+    assert (found.outcome, found.proven) == ("PASS", BY_EVENTS)
+    assert attacked(BY_EVENTS - 1e-6, STATED).outcome == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("changed", "schema", "provenance"),
+    [
+        ({"private": False}, None, {}),
+        ({}, {"entity": "patient"}, {}),
+        ({}, None, {"split": None}),
+    ],
+    ids=["void", "each row of a patient, and patients are attacked", "what somebody else claims"],
+)
+def test_nothing_is_proved_where_no_guarantee_covers_those_who_are_attacked(
+    changed: dict[str, Any], schema: Any, provenance: dict[str, Any]
+) -> None:
+    assert attacked(0.98, {**STATED, **changed}, schema, **provenance).outcome == "INCONCLUSIVE"
+    assert attacked(0.98, None).outcome == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize("entity", [None, "patient"])
+def test_a_unit_of_several_rows_covers_them_and_itself(entity: str | None) -> None:
+    found = attacked(0.98, {**STATED, "unit": "patient"}, {"entity": entity})
+    assert (found.outcome, found.proven) == ("PASS", BY_EVENTS)
+
+
+def test_of_books_that_do_not_come_to_the_claim_the_claim_alone_counts() -> None:
+    for limit, outcome in ((BY_EVENTS + 0.01, "INCONCLUSIVE"), (BY_CLAIM + 1e-6, "PASS")):
+        for events in ([{**STATED["events"][0], "count": 1}], "nonsense", []):
+            assert attacked(limit, {**STATED, "events": events}).outcome == outcome
+    composed = {"epsilon": 2 * FIT.epsilon, "delta": FIT.delta, "n_fits": 2}
+    assert attacked(BY_CLAIM, STATED, release=None, composed=composed).outcome == "INCONCLUSIVE"

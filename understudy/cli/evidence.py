@@ -250,7 +250,7 @@ def _show_verdict(verdict: "Verdict", console: "Console") -> None:
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
     console.table(("outcome", "rule", "estimate [95%]"), rows)
     for finding in verdict.findings:
-        if finding.outcome != "PASS" or sampled(finding.estimate):
+        if finding.outcome != "PASS" or finding.proven is not None or sampled(finding.estimate):
             console.say(f"{finding.rule.measure}: {finding.outcome}. {finding.reason}{_answer(finding)}")
     for check in verdict.checks:
         if check.outcome != "came out":
@@ -259,10 +259,11 @@ def _show_verdict(verdict: "Verdict", console: "Console") -> None:
 
 
 def outcome_words(finding: "Finding") -> str:
-    """What a rule says, and whether it only warns or is waived."""
+    """What a rule says, whether that is by proof, and whether it only warns or is waived."""
+    outcome = finding.outcome if finding.proven is None else f"{finding.outcome} by proof"
     if not finding.binding:
-        return f"{finding.outcome} (warning)"
-    return f"{finding.outcome} (waived)" if finding.waived else finding.outcome
+        return f"{outcome} (warning)"
+    return f"{outcome} (waived)" if finding.waived else outcome
 
 
 def _answer(finding: "Finding") -> str:
@@ -276,11 +277,11 @@ def _rule(finding: "Finding") -> str:
 
     subject = f" {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
     sign = "<=" if finding.rule.direction == "lower" else ">="
-    return f"{name_of(finding.rule)}{subject} {sign} {finding.rule.limit:g}"
+    return f"{name_of(finding.rule)}{subject} {sign} {finding.rule.limit:g}{finding.rule.second}"
 
 
 def _estimate(finding: "Finding") -> str:
-    from evaluate.finding import STATEMENT
+    from evaluate.policy import STATEMENT
     from reports.text import typed_loss
 
     found = finding.estimate

@@ -140,7 +140,7 @@ def _said(finding: Finding) -> str:
     if found is None:
         return name_of(rule)
     ends = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
-    return f"{name_of(rule)} {found.value:.3g}{ends} against a limit of {rule.limit:g}"
+    return f"{name_of(rule)} {found.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
 
 
 def _ranking(

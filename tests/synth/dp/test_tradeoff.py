@@ -273,3 +273,11 @@ def test_a_group_that_no_accountant_resolves_has_no_bound() -> None:
     loud = GaussianEvent("a", 0.05, count=40, whole=False)
     assert n_points([loud], 10) > MOST_POINTS
     assert math.isinf(epsilon_pld([loud], DELTA, 10))
+
+
+@pytest.mark.parametrize("sigma", [1.0, 4.0, 30.0])
+def test_the_area_under_the_curve_is_that_of_discrete_gaussian_noise_and_never_below(sigma: float) -> None:
+    places = np.arange(-int(12 * sigma), int(12 * sigma) + 2)
+    out, member = (weights / weights.sum() for weights in (stats.norm.pdf(places, at, sigma) for at in (0, 1)))
+    exact = float(member @ (np.cumsum(out) - out / 2))  # a later count ranks higher, and an equal one half
+    assert exact <= trade_off((GaussianEvent("a", sigma),)).area <= exact + 1e-3
