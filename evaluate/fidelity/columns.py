@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.fidelity import descriptives
 from evaluate.fidelity.coded import Four, binned, total_variations
 from evaluate.fidelity.column_figures import figure_of
 from evaluate.fidelity.contingency import replicated
@@ -103,6 +104,7 @@ def measure(tables: Tables) -> Measurement:
     if not tables.schema.learned:
         why = "the schema has no column that is learned"
         names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
+        names += descriptives.OF_THE_TABLE
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in names))
     samples = AnySamples.of(tables)
     columns = compared_columns(tables, samples)
@@ -113,6 +115,8 @@ def measure(tables: Tables) -> Measurement:
     measured.append(worst("columns.tvd.excess.worst", beyond, samples.n, [(column.name,) for column in columns]))
     for column in columns:
         measured += _of_column(column, samples.n)
+    whole = samples.whole()
+    measured += descriptives.measure(descriptives.values_of(whole, tables.schema.columns, _lines(whole)))
     return Measurement(
         tuple(m for m in measured if isinstance(m, Estimate)),
         tuple(m for m in measured if isinstance(m, Failure)),
