@@ -116,7 +116,7 @@ def measure(tables: Tables) -> Measurement:
     for column in columns:
         measured += _of_column(column, samples.n)
     whole = samples.whole()
-    measured += descriptives.measure(descriptives.values_of(whole, tables.schema.columns, _lines(whole)))
+    measured += descriptives.measure(whole, tables.schema.columns, _lines(whole))
     return Measurement(
         tuple(m for m in measured if isinstance(m, Estimate)),
         tuple(m for m in measured if isinstance(m, Failure)),

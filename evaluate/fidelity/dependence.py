@@ -89,7 +89,8 @@ class Squares:
     def interval(self, n_comparisons: int = 1) -> tuple[float, float]:
         """Of the share of synthetic rows, to first order, by half-samples.
 
-        The square of a half-sample's difference holds the noise of all rows once more, which is taken off.
+        The square of a half-sample's difference holds the noise of all rows once more. Half of that is taken off: where a
+        difference happens to be small, what half-samples show is small, too.
 
         Args:
             n_comparisons: shares that are to be held at once (Bonferroni).
@@ -97,7 +98,7 @@ class Squares:
         share, room = self.share(SYNTHETIC), float(self.beyond_noise[-1])
         moved = 2 * (self.slope[SYNTHETIC] - share * self.slope[-1]) / room
         noise = float(self.noise_variance[SYNTHETIC]) / room**2
-        error = float(np.sqrt(max(np.mean(moved**2) - noise, noise)))
+        error = float(np.sqrt(max(np.mean(moved**2) - noise / 2, noise)))
         return share - _quantile(n_comparisons) * error, share + _quantile(n_comparisons) * error
 
     def tells(self, size_ratio: float, n_comparisons: int = 1) -> bool:

@@ -147,45 +147,63 @@ def ratio(first: Rate, second: Rate) -> Rate:
     return value, min(float(low), value), max(float(high), value)
 
 
-def values_of(samples: AnySamples[Any], columns: Mapping[str, Any], lines: Mapping[str, Sequence[AnyLine]]) -> list[Values]:
-    """The columns of the samples that have a value in each of them.
+def measure(
+    samples: AnySamples[Any], columns: Mapping[str, Any], lines: Mapping[str, Sequence[AnyLine]]
+) -> list[Estimate | Failure]:
+    """All numbers of each column, then of all of them.
 
     Args:
         samples: *Sensitive*. All their rows.
         columns: of the schema.
-        lines: of each number or date in the four samples.
+        lines: values of each number or date in the four samples.
     """
+    there = {name: of for name, of in lines.items() if not of[0].is_empty}
+    empty = [name for name, of in there.items() if any(one.is_empty for one in of)]
+    if empty:  # a column left out would improve what is said of all
+        why = "a table has no present value in this column"
+        failed = [Failure(name, "skipped", why, (column,)) for column in empty for name in NAMES]
+        of_all = f"it is undefined for column {empty[0]!r}: {why}"
+        return [*failed, *(Failure(name, "skipped", of_all) for name in OF_THE_TABLE)]
+    if not there:
+        return [Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE]
     sizes = [of.n_rows for of in samples.all]
     units = [source.n_units(n) for source, n in zip(samples.sources, sizes, strict=True)]
     worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
-    return [
-        Values(name, columns[name], tuple(of), worth)
-        for name, of in lines.items()
-        if not any(one.is_empty for one in of)
-    ]
+    found = [Values(name, columns[name], tuple(of), worth) for name, of in there.items()]
+    return [*_tails(found), *_moments(found), *_kept(found)]
 
 
-def measure(columns: Sequence[Values]) -> list[Estimate | Failure]:
-    """All numbers of each column, then of all of them."""
-    if not columns:
-        return [Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE]
+def _tails(columns: Sequence[Values]) -> list[Estimate | Failure]:
     tails = [tail(of) for of in columns]
-    spiky = [found for of in columns if (found := spikes(of)) is not None]
-    stepped = [found for of in columns if (found := lattice(of)) is not None]
     measured: list[Estimate | Failure] = []
-    for of, beyond in zip(columns, tails, strict=True):
-        measured += [_plain_tail(beyond), _of_rates("columns.tail.excess", beyond, beyond.excess(), beyond.told)]
-        measured += [_of_moment(of, which) for which in ("mean", "std")]
-    measured += [_of_rates(one.name, one, one.kept(), _kept_note(one)) for one in (*spiky, *stepped)]
-    measured.append(_mean_tail(tails))
-    measured.append(_worst_share("columns.tail.excess.worst", tails, Shares.excess, "lower"))
-    measured += [_worst_moment(columns, which) for which in ("mean", "std")]
-    for name, found, without in (
-        ("columns.spikes.kept", spiky, "no number or date has values that are frequent"),
-        ("columns.lattice.kept", stepped, "the values of no number lie mostly on multiples of a step"),
+    for one in tails:
+        measured += [_plain_tail(one), _of_rates("columns.tail.excess", one, one.excess(), one.told)]
+    return [*measured, _mean_tail(tails), _worst_share("columns.tail.excess.worst", tails, Shares.excess, "lower")]
+
+
+def _moments(columns: Sequence[Values]) -> list[Estimate | Failure]:
+    varied = [of for of in columns if of.moments[0, 2, 0] > 0]
+    why = "the column is constant in the training table, so that there is no scale"
+    measured: list[Estimate | Failure] = []
+    for which in ("mean", "std"):
+        name = f"columns.{which}"
+        measured += [_of_moment(of, which) for of in varied]
+        measured += [Failure(name, "skipped", why, (of.name,)) for of in columns if of not in varied]
+        nothing = Failure(f"{name}.worst", "skipped", "every number and date is constant in the training table")
+        measured.append(_worst_moment(varied, which) if varied else nothing)
+    return measured
+
+
+def _kept(columns: Sequence[Values]) -> list[Estimate | Failure]:
+    measured: list[Estimate | Failure] = []
+    for name, of_column, without in (
+        ("columns.spikes.kept", spikes, "no number or date has values that are frequent"),
+        ("columns.lattice.kept", lattice, "the values of no number lie mostly on multiples of a step"),
     ):
-        failed = Failure(f"{name}.worst", "skipped", without)
-        measured.append(_worst_share(f"{name}.worst", found, Shares.kept, "higher") if found else failed)
+        found = [one for of in columns if (one := of_column(of)) is not None]
+        measured += [_of_rates(name, one, one.kept(), _kept_note(one)) for one in found]
+        nothing = Failure(f"{name}.worst", "skipped", without)
+        measured.append(_worst_share(f"{name}.worst", found, Shares.kept, "higher") if found else nothing)
     return measured
 
 
@@ -283,7 +301,7 @@ def _not_zero(of: Any) -> np.ndarray:
 
 def _multiples(values: np.ndarray, step: float) -> np.ndarray:
     steps = line.ratio(values, step)
-    return np.asarray(steps == np.round(steps))
+    return np.asarray((steps == np.round(steps)) & (np.abs(values) >= step / 2))
 
 
 def _center_and_scale(train: AnyLine) -> tuple[float, float]:

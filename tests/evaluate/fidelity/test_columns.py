@@ -101,7 +101,11 @@ def test_the_training_table_itself_scores_zero(tables: Tables) -> None:
     same = replace(tables, synthetic=tables.train, fresh=first, control=second)
     measurement = columns.measure(same)
     for estimate in measurement.estimates:
-        assert estimate.value == pytest.approx(0.0, abs=1e-12), estimate.measure
+        if estimate.measure.startswith("columns.tail"):  # of another sample a little more lies there
+            assert estimate.value <= (estimate.reference or 0.0) + 1e-3, estimate.measure
+        else:
+            best = 1.0 if estimate.direction == "higher" else 0.0
+            assert estimate.value == pytest.approx(best, abs=1e-12), estimate.measure
 
 
 def test_the_order_of_rows_and_columns_does_not_matter_and_the_seed_decides(tables: Tables, offer: Offer) -> None:
