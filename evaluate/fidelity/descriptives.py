@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.lines import AnyLine, CellLine, Line
+from evaluate.fidelity.lines import LEVELS, AnyLine, CellLine, Line
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Estimate, Failure
@@ -215,6 +215,8 @@ def tail(of: Values) -> Shares:
     train, n = of.lines[0], of.sizes[0]
     counts = train.counts.sum(axis=0)
     most = min(int(max(TAIL * n, FEWEST_IN_TAIL)), n // 20)
+    if isinstance(train, CellLine):  # no cell is finer
+        most = max(most, n // LEVELS + 1)
     up_to = np.cumsum(counts)
     first = int(np.searchsorted(up_to - counts, most, side="right")) - 1  # the last place with so few below it
     last = int(np.searchsorted(up_to, n - most, side="left"))
@@ -223,7 +225,8 @@ def tail(of: Values) -> Shares:
     where = partial(_in_cells, first=low, last=high)
     if isinstance(train, Line):
         where = partial(_between, least=train.values[low], largest=train.values[high])
-    return Shares("columns.tail.excess", of, lambda one: ~where(one), _all, told, 2.0)
+    sides = float((low > 0) + (high < len(counts) - 1))
+    return Shares("columns.tail.excess", of, lambda one: ~where(one), _all, told, sides)
 
 
 def spikes(of: Values) -> Shares | None:
