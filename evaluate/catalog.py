@@ -49,6 +49,8 @@ def _mean(name: str, by: str) -> dict[str, Number]:
 _FAR = "distances do not find leaks; name 'privacy.membership.auc'"
 """Yao et al. 2025, arXiv:2505.01524."""
 
+_FEW_VALUES = "a few values far out decide it and its interval; name 'columns.tail.excess.mean'"
+
 _VALIDITY = {
     "validity.rows": Number("validity", "higher"),
     "validity.column": Number("validity", "higher"),
@@ -66,6 +68,18 @@ _COLUMNS = {
     "columns.chi2.excess": Number("fidelity.columns", "lower"),
     "columns.tvd.excess.worst": Number("fidelity.columns", "lower"),
     "columns.missing": Number("fidelity.columns", "lower"),
+    "columns.tail": Number("fidelity.columns", "none", "honest rows lie there, too; name 'columns.tail.excess'"),
+    "columns.tail.excess": Number("fidelity.columns", "lower"),
+    "columns.tail.excess.mean": Number("fidelity.columns", "lower"),
+    "columns.tail.excess.worst": Number("fidelity.columns", "lower"),
+    "columns.mean": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.mean.worst": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.std": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.std.worst": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.spikes.kept": Number("fidelity.columns", "higher"),
+    "columns.spikes.kept.worst": Number("fidelity.columns", "higher"),
+    "columns.lattice.kept": Number("fidelity.columns", "higher"),
+    "columns.lattice.kept.worst": Number("fidelity.columns", "higher"),
 }
 
 _PAIRS = {
@@ -75,6 +89,9 @@ _PAIRS = {
     **_mean("pairs.correlation_ratio", "fidelity.pairs"),
     **_mean("pairs.association", "fidelity.pairs"),
     "pairs.association.kept": Number("fidelity.pairs", "higher"),
+    "pairs.pearson.excess.worst": Number("fidelity.pairs", "lower"),
+    "pairs.dependence.floor_share": Number("fidelity.pairs", "lower"),
+    "pairs.dependence.floor_share.worst": Number("fidelity.pairs", "lower"),
     **_mean("pairs.tvd", "fidelity.pairs"),
     "pairs.tvd": Number("fidelity.pairs", "lower", _biased("pairs.tvd.excess.worst")),
     "pairs.tvd.excess.worst": Number("fidelity.pairs", "lower"),

@@ -27,6 +27,15 @@ class FigurePart(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
+class ColumnTest(FigurePart):
+    """The test of one column that readers know: its statistic, the rows of either table, and p."""
+
+    statistic: str
+    value: Number
+    n: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    p: Share
+
+
 class ColumnShares(FigurePart):
     """One column: the share of each label, real and synthetic; the last two labels are `other` and `missing`."""
 
@@ -37,6 +46,7 @@ class ColumnShares(FigurePart):
     train: list[Share]
     synthetic: list[Share]
     tvd: Share
+    test: ColumnTest | None = None
 
     @model_validator(mode="after")
     def _alike(self) -> Self:

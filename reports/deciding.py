@@ -54,9 +54,13 @@ _NOISY = Counted("rows as they were released; the interval is that of noise, and
 COUNTED: Mapping[str, Counted] = {
     "validity.": _SYNTHETIC,
     "columns.": _COMPARED,
+    "columns.tail.": _KEPT,
+    "columns.spikes.": _KEPT,
+    "columns.lattice.": _KEPT,
     "columns.tvd.released": _NOISY,
     "pairs.": _COMPARED,
     "pairs.association.kept": _KEPT,
+    "pairs.dependence.": _KEPT,
     "pairs.tvd.released": _NOISY,
     "triples.": _COMPARED,
     "joint.": _THREE,

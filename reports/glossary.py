@@ -53,6 +53,58 @@ GLOSSARY = {
     "columns.tvd.excess.worst": Entry(
         "Worst column", "The largest column distance beyond that of a fresh real sample, and the column it belongs to."
     ),
+    "columns.tail": Entry(
+        "Tail",
+        "Share of values beyond all but the outermost 0.1% (at least five) of the real ones at either end of a column.",
+    ),
+    "columns.tail.excess": Entry(
+        "Tail beyond real", "Share of values further out than nearly all real ones, minus the share of real rows there."
+    ),
+    "columns.tail.excess.mean": Entry(
+        "Tails, mean",
+        "Share of values further out than nearly all real ones, minus real rows' share, averaged over columns.",
+    ),
+    "columns.tail.excess.worst": Entry("Worst tail", "The largest excess of a tail, and the column it belongs to."),
+    "columns.mean": Entry(
+        "Mean, difference", "Difference of the means of a column, whichever way, in real standard deviations."
+    ),
+    "columns.mean.worst": Entry("Worst mean", "The largest difference of means, and the column it belongs to."),
+    "columns.std": Entry(
+        "Standard deviation, log ratio",
+        "Logarithm of the ratio of standard deviations, whichever way: 0 is equal, 0.69 twice or half as wide.",
+    ),
+    "columns.std.worst": Entry(
+        "Worst standard deviation", "The largest log ratio of standard deviations, and the column it belongs to."
+    ),
+    "columns.spikes.kept": Entry(
+        "Frequent values kept",
+        "Share of synthetic rows that have one of the real column's frequent exact values, over that of real rows; 1 is "
+        "all kept.",
+    ),
+    "columns.spikes.kept.worst": Entry(
+        "Frequent values kept, worst", "The smallest such ratio of a column, and the column it belongs to."
+    ),
+    "columns.lattice.kept": Entry(
+        "Steps kept",
+        "Share of synthetic values on the step that most real ones are a multiple of, over that of real ones; 1 is all "
+        "kept.",
+    ),
+    "columns.lattice.kept.worst": Entry(
+        "Steps kept, worst", "The smallest such ratio of a column, and the column it belongs to."
+    ),
+    "pairs.pearson.excess.worst": Entry(
+        "Worst correlation",
+        "Half of the largest difference of Pearson's correlation beyond noise, and the columns it belongs to.",
+    ),
+    "pairs.dependence.floor_share": Entry(
+        "Relations lost or made up",
+        "0 is as close to the relations of the real columns as a fresh real sample, 1 as far as columns shuffled "
+        "independently. Above 1, relations are made up that the real table does not have.",
+    ),
+    "pairs.dependence.floor_share.worst": Entry(
+        "Relations lost or made up, worst column",
+        "The same over the pairs of one column, for the column where it is largest: 1 is a column of noise.",
+    ),
     "pairs.pearson.mean": Entry(
         "Correlations, mean error", "Mean difference of Pearson's correlation over pairs of numeric columns."
     ),

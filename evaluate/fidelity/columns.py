@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.fidelity import descriptives
 from evaluate.fidelity.coded import Four, binned, total_variations
 from evaluate.fidelity.column_figures import figure_of
 from evaluate.fidelity.contingency import replicated
-from evaluate.fidelity.distances import ChiSquare, Gaps, chi_square
+from evaluate.fidelity.distances import ChiSquare, Gaps, chi_square, kolmogorov_p
 from evaluate.fidelity.estimates import Distance, worst
 from evaluate.fidelity.lines import LEVELS, MAX_VALUES, AnyLine, CellLine, too_many
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
@@ -93,6 +94,19 @@ class ColumnCounts:
         train, *others = self.counts
         return tuple(chi_square(train, other) for other in others)
 
+    @property
+    def test(self) -> dict[str, Any] | None:
+        """The two-sample test that readers know: Kolmogorov-Smirnov's D of a number, Cramer's V of a category."""
+        if self.lines is None:
+            found = self.chi_squares[SYNTHETIC]
+            sizes = [int(of[0].sum()) for of in self.counts[:2]]
+            return {"statistic": "V", "value": float(found.cramers_v[0]), "n": sizes, "p": found.p}
+        sizes = [int(of.counts.sum()) for of in self.lines[:2]]
+        if not all(sizes):
+            return None
+        distance = float(self.gaps[SYNTHETIC].kolmogorov_smirnov[0])
+        return {"statistic": "D", "value": distance, "n": sizes, "p": kolmogorov_p(distance, *sizes)}
+
     def distance(self, kind: str) -> np.ndarray | str | None:
         """One of `KINDS`, or why there is none; none where it is not for this kind of column."""
         return self.tvd if kind == "tvd" else self.on_the_line.get(kind)
@@ -103,6 +117,7 @@ def measure(tables: Tables) -> Measurement:
     if not tables.schema.learned:
         why = "the schema has no column that is learned"
         names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
+        names += descriptives.OF_THE_TABLE
         return Measurement(failures=tuple(Failure(name, "skipped", why) for name in names))
     samples = AnySamples.of(tables)
     columns = compared_columns(tables, samples)
@@ -113,11 +128,18 @@ def measure(tables: Tables) -> Measurement:
     measured.append(worst("columns.tvd.excess.worst", beyond, samples.n, [(column.name,) for column in columns]))
     for column in columns:
         measured += _of_column(column, samples.n)
+    whole = samples.whole()
+    measured += descriptives.measure(whole, tables.schema.columns, _lines(whole))
     return Measurement(
         tuple(m for m in measured if isinstance(m, Estimate)),
         tuple(m for m in measured if isinstance(m, Failure)),
-        {"columns": [figure_of(c.attribute, c.counts[:2], float(c.tvd[SYNTHETIC, 0])) for c in columns]},
+        {"columns": [_figure(column) for column in columns]},
     )
+
+
+def _figure(column: ColumnCounts) -> dict[str, Any]:
+    figure = figure_of(column.attribute, column.counts[:2], float(column.tvd[SYNTHETIC, 0]))
+    return {**figure, "test": column.test}
 
 
 def compared_columns(tables: Tables, samples: AnySamples[Any]) -> list[ColumnCounts]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.fidelity import dependence
 from evaluate.fidelity.coded import KINDS, Coded
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.kept import association_kept
@@ -24,6 +25,7 @@ N_WORST = 10
 _ASSOCIATIONS = (*KINDS, "spearman", "association")
 _NAMES = (
     *(f"pairs.{kind}.{of}" for kind in _ASSOCIATIONS for of in ("mean", "excess")), "pairs.association.kept",
+    dependence.SHARE, dependence.WORST, "pairs.pearson.excess.worst",
     "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.excess.worst", "pairs.tvd.floor_share",
 )  # fmt: skip
 BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
@@ -37,11 +39,12 @@ def measure(tables: Tables) -> Measurement:
     samples = AnySamples.of(tables)
     with closing(Coded.of(tables, samples.whole())) as whole:
         kept = association_kept(whole.associations(), whole.samples.n)
+        dependent = dependence.measure(whole)
     with closing(Coded.of(tables, samples)) as coded:
         tvd, found = coded.pairwise()
     n = samples.n
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    measured = [*_associations(tables, coded, found), kept]
+    measured = [*_associations(tables, coded, found), kept, *dependent]
     mean = Distance(np.mean([tvd[:, :, a, b] for a, b in pairs], axis=0), n, len(pairs))
     measured += of_cliques("pairs", mean)
     names = [tuple(coded.columns[i] for i in pair) for pair in pairs]
@@ -75,7 +78,20 @@ def _associations(tables: Tables, coded: Coded, found: np.ndarray) -> list[Estim
             measured += _ranked(tables, coded, chosen)
         else:
             measured += _of_kind(f"pairs.{kind}", found, chosen, coded.samples.n)
+    measured.append(_worst_correlation(coded, found, [pair for pair, of in pairs.items() if of == "pearson"]))
     return measured
+
+
+def _worst_correlation(coded: Coded, found: np.ndarray, pairs: list[tuple[int, int]]) -> Estimate | Failure:
+    """The largest difference of Pearson's correlation of raw values, beyond that of a fresh sample."""
+    chosen = found[:, :, *np.array(pairs, dtype=int).reshape(-1, 2).T]
+    defined = ~np.isnan(chosen[0, 0])
+    if not defined.any():
+        return Failure("pairs.pearson.excess.worst", "skipped", "the schema has no two numbers or dates that vary")
+    chosen = np.nan_to_num(chosen[:, :, defined], nan=0.0)
+    names = [tuple(coded.columns[i] for i in pair) for pair, there in zip(pairs, defined, strict=True) if there]
+    differences = np.moveaxis(np.abs(chosen[1:] - chosen[0]), 2, 0) / 2  # in [0, 1]
+    return worst("pairs.pearson.excess.worst", differences, coded.samples.n, names)
 
 
 def _ranked(tables: Tables, coded: Coded, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:

@@ -20,7 +20,8 @@ def test_every_measure_that_a_policy_may_name_is_explained() -> None:
 
 def test_the_worst_column_comes_first(evaluation: Evaluation) -> None:
     rows = compose(evaluation).columns
-    assert [row.worst for row in rows] == sorted((row.worst for row in rows), reverse=True)
+    assert [row.order for row in rows] == sorted((row.order for row in rows), reverse=True)
+    assert all(row.order >= row.worst for row in rows)
     assert all(len(row.figures) == len(evaluation.candidates) for row in rows)
 
 

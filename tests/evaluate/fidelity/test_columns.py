@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.fidelity import columns
+from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.column_figures import MAX_LABELS
 from evaluate.fidelity.distances import Gaps, chi_square
 from evaluate.fidelity.lines import Line
@@ -101,7 +101,11 @@ def test_the_training_table_itself_scores_zero(tables: Tables) -> None:
     same = replace(tables, synthetic=tables.train, fresh=first, control=second)
     measurement = columns.measure(same)
     for estimate in measurement.estimates:
-        assert estimate.value == pytest.approx(0.0, abs=1e-12), estimate.measure
+        if estimate.measure.startswith("columns.tail"):  # of another sample a little more lies there
+            assert estimate.value <= (estimate.reference or 0.0) + 1e-3, estimate.measure
+        else:
+            best = 1.0 if estimate.direction == "higher" else 0.0
+            assert estimate.value == pytest.approx(best, abs=1e-12), estimate.measure
 
 
 def test_the_order_of_rows_and_columns_does_not_matter_and_the_seed_decides(tables: Tables, offer: Offer) -> None:
@@ -191,11 +195,11 @@ def test_constant_and_empty_columns_differ_by_nothing(
     given: list[Any], column: dict[str, Any], tables_of: Callable[..., Tables]
 ) -> None:
     measurement = columns.measure(_one_column(given, column, tables_of))
-    assert {e.value for e in measurement.estimates} == {0.0}
+    assert {e.value for e in measurement.estimates if e.direction == "lower"} == {0.0}
+    assert {e.value for e in measurement.estimates if e.direction == "higher"} <= {1.0}
     if column["kind"] == "real":
-        assert {f.measure for f in measurement.failures} == {
-            f"columns.{kind}{of}" for kind in ("ks", "wasserstein") for of in ("", ".mean", ".excess")
-        }
+        distances = {f"columns.{kind}{of}" for kind in ("ks", "wasserstein") for of in ("", ".mean", ".excess")}
+        assert {f.measure for f in measurement.failures} == distances | {*descriptives.OF_THE_TABLE}
 
 
 def test_the_figure_of_a_column_holds_shares_labels_and_edges(tables: Tables) -> None:

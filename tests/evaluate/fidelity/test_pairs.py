@@ -52,6 +52,9 @@ def test_the_training_table_itself_scores_zero(tables: Tables) -> None:
     first, second = (tables.train.iloc[part::2].reset_index(drop=True) for part in range(2))
     measurement = pairs.measure(replace(tables, synthetic=tables.train, fresh=first, control=second))
     for estimate in measurement.estimates:
+        if estimate.measure.startswith("pairs.dependence"):  # less than the noise of a fresh sample is below it
+            assert -0.2 < estimate.value <= 0, estimate.measure
+            continue
         best = 1.0 if estimate.direction == "higher" else 0.0
         assert estimate.value == pytest.approx(best, abs=1e-9), estimate.measure
 

@@ -1,0 +1,191 @@
+"""Dependence between columns: how far a table's is from the training table's, as a share of what shuffling loses.
+
+Of two columns it is the part of their joint distribution that independent columns of the same margins do not have: for
+all codes (or, where codes have an order, for all "up to this code") a and b, the covariance of "is a" and "is b". This
+is zero for independent columns alone, has a sign, and sees any relation, straight or not. Two tables are compared by
+the sum of squared differences, which grows by what is lost as by what is made up.
+
+What chance adds to a sum of squares is subtracted, as half-samples show it, so that tables need not be of one size: all
+rows count, up to as many as train has.
+
+Source: Blum, Kiefer and Rosenblatt 1961, "Distribution free tests of independence based on the sample distribution
+function", eq. 1.1; Lyons 2013, "Distance covariance in metric spaces", for columns without an order.
+"""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy import special
+
+from evaluate.fidelity.coded import Coded, Four
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
+from evaluate.intervals import HALVES, LEVEL, N_GROUPS
+from evaluate.result import Estimate, Failure
+
+SHARE, WORST = "pairs.dependence.floor_share", "pairs.dependence.floor_share.worst"
+TELLING = 0.2
+"""A column takes part where chance moves a fresh sample's share by no more than this."""
+_N_HALVES = N_GROUPS - 1
+_MEANING = "0 is as good as a fresh real sample, 1 as bad as columns shuffled independently; more is made up."
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Sums of squares over some pairs of columns, which add up.
+
+    Of a difference from train, and of train itself: its square on all rows, its products with how half-samples differ
+    from their complements, and the products of these with each other.
+
+    Attributes:
+        square: of synthetic, fresh and shuffled rows from train, and of train; shape (4,).
+        slope: shape (4, 15).
+        noise: shape (4, 15, 15).
+    """
+
+    square: np.ndarray
+    slope: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def of(cls, dependence: np.ndarray) -> Self:
+        """From the dependence of two columns in training, synthetic, fresh and shuffled rows.
+
+        Args:
+            dependence: on all rows, then on half-samples and their complements; shape (4, 31, n_codes).
+        """
+        train, *others = dependence
+        of = np.array([*(other - train for other in others), train])
+        whole, halves, complements = of[:, 0], of[:, 1 : _N_HALVES + 1], of[:, _N_HALVES + 1 :]
+        moved = (halves - complements) / 2
+        return cls(
+            np.einsum("kc,kc->k", whole, whole), np.einsum("khc,kc->kh", moved, whole), moved @ moved.swapaxes(1, 2)
+        )
+
+    @classmethod
+    def total(cls, parts: "Iterable[Squares]") -> Self:
+        """The sum over disjoint pairs."""
+        parts = list(parts)
+        return cls(*(sum(getattr(part, name) for part in parts) for name in ("square", "slope", "noise")))
+
+    @property
+    def beyond_noise(self) -> np.ndarray:
+        """The squares without what chance adds to them; shape (4,)."""
+        return np.asarray(self.square - np.trace(self.noise, axis1=1, axis2=2) / _N_HALVES)
+
+    @property
+    def noise_variance(self) -> np.ndarray:
+        """The variance of a square of nothing but noise; shape (4,)."""
+        between = ~np.eye(_N_HALVES, dtype=bool)
+        return np.asarray(2 * np.mean(self.noise[:, between] ** 2, axis=1))
+
+    def share(self, of: int) -> float:
+        """How far down from a fresh sample (0) to shuffled columns (1) one of the tables is."""
+        lost = self.beyond_noise
+        return float(lost[of] / lost[-1])
+
+    def interval(self, n_comparisons: int = 1) -> tuple[float, float]:
+        """Of the share of synthetic rows, to first order, by half-samples.
+
+        The square of a half-sample's difference holds the noise of all rows once more. Half of that is taken off: where a
+        difference happens to be small, what half-samples show is small, too.
+
+        Args:
+            n_comparisons: shares that are to be held at once (Bonferroni).
+        """
+        share, room = self.share(SYNTHETIC), float(self.beyond_noise[-1])
+        moved = 2 * (self.slope[SYNTHETIC] - share * self.slope[-1]) / room
+        noise = float(self.noise_variance[SYNTHETIC]) / room**2
+        error = float(np.sqrt(max(np.mean(moved**2) - noise / 2, noise)))
+        return share - _quantile(n_comparisons) * error, share + _quantile(n_comparisons) * error
+
+    def tells(self, size_ratio: float, n_comparisons: int = 1) -> bool:
+        """Whether chance alone moves the share of a fresh sample by no more than `TELLING`.
+
+        Args:
+            size_ratio: rows of the training table for each row that is compared with it.
+            n_comparisons: as in `interval`.
+        """
+        room, noise = float(self.beyond_noise[-1]), float(np.sqrt(self.noise_variance[-1]))
+        return room > 0 and _quantile(n_comparisons) * noise * (1 + size_ratio) <= TELLING * room
+
+
+def measure(coded: Coded) -> list[Estimate | Failure]:
+    """The share over all pairs, and the largest over the pairs of one column.
+
+    Args:
+        coded: *Sensitive*. All rows of the samples, at least two columns.
+    """
+    samples, d = coded.samples, len(coded.columns)
+    if samples.n_groups != N_GROUPS:
+        return [Failure(name, "skipped", "there are too few rows for an interval") for name in (SHARE, WORST)]
+    pairs = list(itertools.combinations(range(d), 2))
+    found = {
+        pair: Squares.of(_dependence(coded, *pair, counts))
+        for pair, counts in zip(pairs, coded.each(pairs), strict=True)
+    }
+    ratio = samples.train.n_rows / samples.n
+    by_column = [Squares.total(part for pair, part in found.items() if column in pair) for column in range(d)]
+    return [_overall(Squares.total(found.values()), samples.n, ratio), _worst(by_column, coded, ratio)]
+
+
+def _overall(total: Squares, n: int, ratio: float) -> Estimate | Failure:
+    if not total.tells(ratio):
+        why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
+        return Failure(SHARE, "skipped", why)
+    low, high = total.interval()
+    return Estimate(
+        SHARE, total.share(SYNTHETIC), n, "lower", low=low, high=high,
+        reference=total.share(FRESH), floor=total.share(SHUFFLED), note=_MEANING,
+    )  # fmt: skip
+
+
+def _worst(by_column: list[Squares], coded: Coded, ratio: float) -> Estimate | Failure:
+    """The largest share of a column; its interval holds the shares of all columns at once."""
+    d = len(by_column)
+    telling = {coded.columns[i]: one for i, one in enumerate(by_column) if one.tells(ratio, d)}
+    if not telling:
+        why = "no column's relations are strong enough to be told from none: few rows, or columns hardly tied"
+        return Failure(WORST, "skipped", why)
+    n = len(telling)
+    intervals = np.array([one.interval(n) for one in telling.values()])
+    shares = {name: one.share(SYNTHETIC) for name, one in telling.items()}
+    name = max(shares, key=lambda name: shares[name])
+    note = f"The worst is {name!r}." + (f" Of {n} of {d} columns; the relations of the others are weak." * (n < d))
+    return Estimate(
+        WORST, shares[name], coded.samples.n, "lower", low=float(intervals[:, 0].max()),
+        high=float(intervals[:, 1].max()), reference=max(one.share(FRESH) for one in telling.values()),
+        floor=max(one.share(SHUFFLED) for one in telling.values()), note=note,
+    )  # fmt: skip
+
+
+def _dependence(coded: Coded, a: int, b: int, counts: Four) -> np.ndarray:
+    """Of two columns in the four samples, in units in which each column alone has variance 1 in train.
+
+    Shape (4, 31, n_codes), zero where a column is constant in train.
+    """
+    shape = (-1, coded.sizes[a], coded.sizes[b])
+    shares = np.array([table[: HALVES.stop].reshape(shape) for table in counts])
+    shares /= shares.sum(axis=(2, 3), keepdims=True)
+    first, second = shares.sum(axis=3), shares.sum(axis=2)
+    variances = [_variance(margin[0, 0], coded.is_number[i]) for margin, i in ((first, a), (second, b))]
+    shares -= first[..., :, None] * second[..., None, :]
+    for axis, column in ((2, a), (3, b)):
+        if coded.is_number[column]:
+            bins = (slice(None),) * axis + (slice(-2),)
+            np.cumsum(shares[bins], axis=axis, out=shares[bins])
+    scale = float(np.sqrt(variances[0] * variances[1]))
+    return np.asarray(shares.reshape(*shares.shape[:2], -1) / scale if scale > 0 else shares.reshape(4, 31, -1) * 0.0)
+
+
+def _variance(margin: np.ndarray, is_number: bool) -> float:
+    """The sum of the variances of what the dependence of a column is taken of."""
+    share = np.append(np.cumsum(margin[:-2]), margin[-2:]) if is_number else margin
+    found = float((share * (1 - share)).clip(0.0).sum())
+    return found if found > 1e-12 else 0.0
+
+
+def _quantile(n_comparisons: int) -> float:
+    return float(special.stdtrit(_N_HALVES, 1 - (1 - LEVEL) / 2 / n_comparisons))

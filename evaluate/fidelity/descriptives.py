@@ -1,0 +1,427 @@
+"""Descriptive statistics of numbers and dates: tails, mean, standard deviation, spikes and lattices.
+
+What a reader sees of a column before any distance: whether its largest values are as large, its spread as wide, and
+whether values stand where real ones do, on a few frequent ones or on multiples of 10. None of it is biased by the size
+of a sample, so that all rows count, up to as many as train has. Synthetic values lie within the bounds of the schema.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from evaluate.fidelity.lines import LEVELS, AnyLine, CellLine, Line
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
+from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
+from evaluate.result import Estimate, Failure
+from synth.columns import DateColumn, DatetimeColumn
+from synth.domain import line
+
+TAIL, FEWEST_IN_TAIL = 0.001, 5
+"""Share of the training rows beyond each end of a column's bulk, and how many rows these are at least."""
+SPIKE, FEWEST_IN_SPIKE = 0.01, 10
+"""Share of the training rows that a frequent value has at least, and how many rows these are at least."""
+STANDS_OUT = 3.0
+"""How many times as frequent as its neighbors a frequent value of a column with steps is."""
+LEAST_MASS = 0.05
+"""Share of the training rows on spikes below which a column is said to have none."""
+MOST_OF = 0.5
+"""Share of the training values other than 0 that lie on a lattice at least."""
+STEPS = tuple(float(f"{digits}e{power}") for power in range(9, -4, -1) for digits in ("5", "2.5", "1"))
+"""Steps of lattices that are looked for, the coarsest first."""
+STEPS_OF_TIMES = tuple(float(10**6 * seconds) for seconds in (86_400, 3_600, 1_800, 900, 300, 60, 1))
+"""The same of times, in microseconds."""
+LEAST_DISTINCT = 5
+"""Values that a lattice has at least."""
+LARGEST_LOG = float(np.log(1_000.0))
+"""Log ratio of standard deviations that a constant column counts as."""
+
+NAMES = ("columns.tail", "columns.tail.excess", "columns.mean", "columns.std", "columns.spikes.kept",
+         "columns.lattice.kept")  # fmt: skip
+"""Numbers of one column."""
+OF_THE_TABLE = ("columns.tail.excess.mean", *(f"{name}.worst" for name in NAMES[1:]))
+"""Numbers of all columns together."""
+_NO_NUMBER = "the schema has no number or date with a value"
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Values of one number or date in the training, synthetic, fresh and shuffled rows.
+
+    Attributes:
+        name: the column.
+        column: its kind.
+        lines: its values in the four samples, all of the rows.
+        worth: by how many rows each row of the four samples counts; below 1 where entities have several.
+    """
+
+    name: str
+    column: Any
+    lines: tuple[AnyLine, ...]
+    worth: tuple[float, ...]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Present values of each sample."""
+        return tuple(int(of.counts.sum()) for of in self.lines)
+
+    @cached_property
+    def moments(self) -> np.ndarray:
+        """Count, mean and standard deviation in units of train's, around train's mean; shape (4, 3, n_replicates)."""
+        center, scale = _center_and_scale(self.lines[0])
+        sums = np.array([_sums(of, center, scale) for of in self.lines])
+        n, total, squares = np.moveaxis(sums @ replicate_groups(sums.shape[2]).T, 1, 0)
+        mean = total / np.maximum(n, 1.0)
+        return np.stack([n, mean, np.sqrt(np.maximum(squares / np.maximum(n, 1.0) - mean**2, 0.0))], axis=1)
+
+    def rate(self, of: int, hits: np.ndarray, among: np.ndarray, n_comparisons: int = 1) -> Rate:
+        """The share of the values of a sample that a mask of its places holds, among those of another mask."""
+        counts = self.lines[of].counts.sum(axis=0)
+        n = max(int(counts[among].sum()), 1)
+        return wilson(float(counts[hits & among].sum()) / n, max(n * self.worth[of], 1.0), n_comparisons)
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """The share of values at certain places, in the four samples.
+
+    Attributes:
+        name: of the number that rests on it.
+        values: the column.
+        where: whether places of a sample count.
+        among: which places count at all.
+        told: the places in a few words.
+        added: to what train shows, as places are chosen by it.
+    """
+
+    name: str
+    values: Values
+    where: Callable[[AnyLine], np.ndarray]
+    among: Callable[[AnyLine], np.ndarray]
+    told: str = ""
+    added: float = 0.0
+
+    def rates(self, n_comparisons: int = 1) -> list[Rate]:
+        """Of the training, synthetic, fresh and shuffled rows, each with its interval."""
+        found = [
+            self.values.rate(i, self.where(of), self.among(of), n_comparisons) for i, of in enumerate(self.values.lines)
+        ]
+        if self.added:
+            n = self.values.sizes[0]
+            share = (found[0][0] * n + self.added) / (n + self.added)
+            found[0] = wilson(share, max(n * self.values.worth[0], 1.0), n_comparisons)
+        return found
+
+    def excess(self, n_comparisons: int = 1) -> list[Rate]:
+        """Of synthetic, fresh and shuffled rows beyond train's, each with its interval."""
+        train, *others = self.rates(n_comparisons)
+        return [newcombe(other, train) for other in others]
+
+    def kept(self, n_comparisons: int = 1) -> list[Rate]:
+        """Of synthetic, fresh and shuffled rows over train's, each with its interval."""
+        train, *others = self.rates(n_comparisons)
+        return [ratio(other, train) for other in others]
+
+
+def ratio(first: Rate, second: Rate) -> Rate:
+    """The ratio of two independent rates, with an interval from the interval of each.
+
+    Args:
+        first: the rate above.
+        second: the rate below, above 0 with its interval.
+
+    Source: Donner and Zou 2012, "Closed-form confidence intervals for functions of the normal mean and standard
+    deviation", section 3 (MOVER).
+
+    >>> [round(number, 3) for number in ratio((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))]
+    [1.0, 0.756, 1.322]
+    """
+    (a, low_a, high_a), (b, low_b, high_b) = first, second
+    below, above = high_b * (2 * b - high_b), low_b * (2 * b - low_b)
+    value, low = a / b, 0.0
+    if below > 0:
+        low = (a * b - np.sqrt(max((a * b) ** 2 - low_a * (2 * a - low_a) * below, 0.0))) / below
+    high = (a * b + np.sqrt(max((a * b) ** 2 - high_a * (2 * a - high_a) * above, 0.0))) / above
+    return value, min(float(low), value), max(float(high), value)
+
+
+def measure(
+    samples: AnySamples[Any], columns: Mapping[str, Any], lines: Mapping[str, Sequence[AnyLine]]
+) -> list[Estimate | Failure]:
+    """All numbers of each column, then of all of them.
+
+    Args:
+        samples: *Sensitive*. All their rows.
+        columns: of the schema.
+        lines: values of each number or date in the four samples.
+    """
+    there = {name: of for name, of in lines.items() if not of[0].is_empty}
+    empty = [name for name, of in there.items() if any(one.is_empty for one in of)]
+    if empty:  # a column left out would improve what is said of all
+        why = "a table has no present value in this column"
+        failed = [Failure(name, "skipped", why, (column,)) for column in empty for name in NAMES]
+        of_all = f"it is undefined for column {empty[0]!r}: {why}"
+        return [*failed, *(Failure(name, "skipped", of_all) for name in OF_THE_TABLE)]
+    if not there:
+        return [Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE]
+    sizes = [of.n_rows for of in samples.all]
+    units = [source.n_units(n) for source, n in zip(samples.sources, sizes, strict=True)]
+    worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
+    found = [Values(name, columns[name], tuple(of), worth) for name, of in there.items()]
+    return [*_tails(found), *_moments(found), *_kept(found)]
+
+
+def _tails(columns: Sequence[Values]) -> list[Estimate | Failure]:
+    tails = [tail(of) for of in columns]
+    measured: list[Estimate | Failure] = []
+    for one in tails:
+        measured += [_plain_tail(one), _of_rates("columns.tail.excess", one, one.excess(), one.told)]
+    return [*measured, _mean_tail(tails), _worst_share("columns.tail.excess.worst", tails, Shares.excess, "lower")]
+
+
+def _moments(columns: Sequence[Values]) -> list[Estimate | Failure]:
+    varied = [of for of in columns if of.moments[0, 2, 0] > 0]
+    why = "the column is constant in the training table, so that there is no scale"
+    measured: list[Estimate | Failure] = []
+    for which in ("mean", "std"):
+        name = f"columns.{which}"
+        measured += [_of_moment(of, which) for of in varied]
+        measured += [Failure(name, "skipped", why, (of.name,)) for of in columns if of not in varied]
+        nothing = Failure(f"{name}.worst", "skipped", "every number and date is constant in the training table")
+        measured.append(_worst_moment(varied, which) if varied else nothing)
+    return measured
+
+
+def _kept(columns: Sequence[Values]) -> list[Estimate | Failure]:
+    measured: list[Estimate | Failure] = []
+    for name, of_column, without in (
+        ("columns.spikes.kept", spikes, "no number or date has values that are frequent"),
+        ("columns.lattice.kept", lattice, "the values of no number lie mostly on multiples of a step"),
+    ):
+        found = [one for of in columns if (one := of_column(of)) is not None]
+        measured += [_of_rates(name, one, one.kept(), _kept_note(one)) for one in found]
+        nothing = Failure(f"{name}.worst", "skipped", without)
+        measured.append(_worst_share(f"{name}.worst", found, Shares.kept, "higher") if found else nothing)
+    return measured
+
+
+def tail(of: Values) -> Shares:
+    """The share of values beyond the outermost 1 in 1,000 of train's at either end.
+
+    Of k training values beyond the one that is taken for a quantile, another sample has k + 1 more often than k.
+    """
+    train, n = of.lines[0], of.sizes[0]
+    counts = train.counts.sum(axis=0)
+    most = min(int(max(TAIL * n, FEWEST_IN_TAIL)), n // 20)
+    if isinstance(train, CellLine):  # no cell is finer
+        most = max(most, n // LEVELS + 1)
+    up_to = np.cumsum(counts)
+    first = int(np.searchsorted(up_to - counts, most, side="right")) - 1  # the last place with so few below it
+    last = int(np.searchsorted(up_to, n - most, side="left"))
+    low, high = max(min(first, last), 0), min(max(first, last), len(counts) - 1)
+    told = f"Share of values beyond all but the outermost {most / n:.2%} of the real ones at either end."
+    where = partial(_in_cells, first=low, last=high)
+    if isinstance(train, Line):
+        where = partial(_between, least=train.values[low], largest=train.values[high])
+    sides = float((low > 0) + (high < len(counts) - 1))
+    return Shares("columns.tail.excess", of, lambda one: ~where(one), _all, told, sides)
+
+
+def spikes(of: Values) -> Shares | None:
+    """The share of values that are frequent ones of train; `None` where it has none to speak of."""
+    train, n = of.lines[0], of.sizes[0]
+    counts = train.counts.sum(axis=0)
+    frequent = counts >= max(SPIKE * n, FEWEST_IN_SPIKE)
+    if isinstance(train, CellLine):  # a cell of one place holds nothing else
+        ends = train.grid.ends
+        single = np.zeros(len(counts), dtype=bool)
+        single[1:-1] = np.nextafter(ends[:-1], np.inf) >= ends[1:]
+        frequent &= single
+    elif (own := line.step(of.column)) is not None:
+        frequent &= counts >= STANDS_OUT * (_at(train, train.values - own) + _at(train, train.values + own)) / 2
+    if counts[frequent].sum() < LEAST_MASS * n:
+        return None
+    called = f"{int(frequent.sum()):,} frequent values" if frequent.sum() > 1 else "one frequent value"
+    if isinstance(train, CellLine):
+        return Shares("columns.spikes.kept", of, lambda one: frequent, _all, called)
+    return Shares("columns.spikes.kept", of, partial(_on_places, places=train.values[frequent]), _all, called)
+
+
+def lattice(of: Values) -> Shares | None:
+    """The share of values other than 0 on the coarsest lattice that most of train's lie on; `None` where there is none.
+
+    A step that the schema rounds to is kept by every table, and so is no finding.
+    """
+    train = of.lines[0]
+    if isinstance(train, CellLine) or isinstance(of.column, DateColumn):
+        return None
+    counts, own = train.counts.sum(axis=0), line.step(of.column) or 0.0
+    some = _not_zero(train)
+    n = int(counts[some].sum())
+    is_time = isinstance(of.column, DatetimeColumn)
+    for step in STEPS_OF_TIMES if is_time else STEPS:
+        if step < 2 * own or n == 0:
+            break
+        on = some & _multiples(train.values, step)
+        if on.sum() >= LEAST_DISTINCT and counts[on].sum() >= max(MOST_OF, 3 * own / step) * n:
+            called = f"multiples of {step / 10**6:,.0f} seconds" if is_time else f"multiples of {step:,.10g}"
+            return Shares("columns.lattice.kept", of, partial(_on_multiples, step=step), _not_zero, called)
+    return None
+
+
+def _all(of: AnyLine) -> np.ndarray:
+    return np.ones(of.counts.shape[1], dtype=bool)
+
+
+def _in_cells(of: AnyLine, first: int, last: int) -> np.ndarray:
+    cells = np.arange(of.counts.shape[1])
+    return np.asarray((cells >= first) & (cells <= last))
+
+
+def _between(of: Any, least: float, largest: float) -> np.ndarray:
+    return np.asarray((of.values >= least) & (of.values <= largest))
+
+
+def _on_places(of: Any, places: np.ndarray) -> np.ndarray:
+    return np.isin(of.values, places)
+
+
+def _on_multiples(of: Any, step: float) -> np.ndarray:
+    return _multiples(of.values, step)
+
+
+def _at(of: Line, places: np.ndarray) -> np.ndarray:
+    """How often each of some places occurs."""
+    found = np.clip(np.searchsorted(of.values, places), 0, len(of.values) - 1)
+    return np.where(np.isclose(of.values[found], places, rtol=1e-12), of.counts.sum(axis=0)[found], 0)
+
+
+def _not_zero(of: Any) -> np.ndarray:
+    return np.asarray(of.values != 0)
+
+
+def _multiples(values: np.ndarray, step: float) -> np.ndarray:
+    steps = line.ratio(values, step)
+    return np.asarray((steps == np.round(steps)) & (np.abs(values) >= step / 2))
+
+
+def _center_and_scale(train: AnyLine) -> tuple[float, float]:
+    """Mean and standard deviation; of a constant column 1 in place of the latter."""
+    scale = float(train.deviation()[0])
+    if isinstance(train, CellLine):
+        n = float(train.counts.sum())
+        return train.grid.center + train.grid.unit * float(train.sums.sum()) / n, scale or 1.0
+    return float(np.average(train.values, weights=train.counts.sum(axis=0))), scale or 1.0
+
+
+def _sums(of: AnyLine, center: float, scale: float) -> np.ndarray:
+    """Count, sum and sum of squares by group of the values around a center in a scale; shape (3, n_groups)."""
+    if isinstance(of, Line):
+        scaled = (of.values - center) / scale
+        return np.array([of.counts @ scaled**power for power in range(3)])
+    n, total, squares = of.counts.sum(axis=1), of.sums.sum(axis=1), of.squares
+    unit, away = of.grid.unit / scale, (of.grid.center - center) / scale
+    return np.array([n, unit * total + away * n, unit**2 * squares + 2 * unit * away * total + away**2 * n])
+
+
+def _plain_tail(beyond: Shares) -> Estimate:
+    _, synthetic, fresh, shuffled = beyond.rates()
+    return Estimate(
+        "columns.tail", synthetic[0], beyond.values.sizes[1], "none", subject=(beyond.values.name,), low=synthetic[1],
+        high=synthetic[2], reference=fresh[0], floor=shuffled[0], note=beyond.told,
+    )  # fmt: skip
+
+
+def _of_rates(name: str, shares: Shares, found: list[Rate], note: str) -> Estimate:
+    direction = "higher" if name.endswith("kept") else "lower"
+    (value, low, high), fresh, shuffled = found
+    return Estimate(
+        name, value, shares.values.sizes[1], direction, subject=(shares.values.name,), low=low, high=high,
+        reference=fresh[0], floor=shuffled[0], note=note,
+    )  # fmt: skip
+
+
+def _kept_note(shares: Shares) -> str:
+    train, synthetic, *_ = shares.rates()
+    called = shares.told[0].upper() + shares.told[1:]
+    return f"{called}: {train[0]:.3g} of the real values, {synthetic[0]:.3g} of the synthetic ones."
+
+
+def _mean_tail(tails: Sequence[Shares]) -> Estimate:
+    """The mean over columns; one row more in a tail is allowed for, so that no rows beyond are no certainty."""
+    found = np.array([[rate[0] for rate in one.excess()] for one in tails]).mean(axis=0)
+    moved, extra = np.zeros(len(replicate_groups(len(tails[0].values.lines[0].counts)))), 0.0
+    for one in tails:
+        for sign, of in ((-1.0, 0), (1.0, 1)):
+            lines = one.values.lines[of]
+            counted = np.array([lines.counts[:, one.where(lines)].sum(axis=1), lines.counts.sum(axis=1)])
+            hits, n = counted @ replicate_groups(counted.shape[1]).T
+            moved = moved + sign * hits / np.maximum(n, 1.0) / len(tails)
+            extra += 1 / one.values.sizes[of] ** 2 / len(tails) ** 2
+    n_rows = tails[0].values.sizes[1]
+    plain = Estimate(
+        "columns.tail.excess.mean", float(found[0]), n_rows, "lower", reference=float(found[1]), floor=float(found[2]),
+        note=f"Over {len(tails)} numbers and dates.",
+    )  # fmt: skip
+    if len(moved) == 1:
+        return replace(plain, note=f"{plain.note} Too few rows for an interval.")
+    without = moved[WITHOUT] - moved[0]
+    spread = np.sqrt(extra / max((len(without) - 1) * without.var(), 1e-300) + 1.0)
+    low, high = jackknife(plain.value, plain.value + (without - without.mean()) * spread, bounds=(-1.0, 1.0))
+    return replace(plain, low=low, high=high)
+
+
+def _worst_share(
+    name: str, shares: Sequence[Shares], found: Callable[[Shares, int], list[Rate]], direction: Any
+) -> Estimate:
+    """The worst of several columns; its interval holds all of them at once (Bonferroni)."""
+    rates = [found(one, len(shares)) for one in shares]
+    sign = 1.0 if direction == "lower" else -1.0
+    worst = int(np.argmax([sign * synthetic[0] for synthetic, *_ in rates]))
+    pick = max if direction == "lower" else min
+    low, high = (pick(synthetic[end] for synthetic, *_ in rates) for end in (1, 2))
+    note = f"The worst is {shares[worst].values.name!r}."
+    if direction == "higher":
+        note += f" {_kept_note(shares[worst])}"
+    return Estimate(
+        name, rates[worst][0][0], shares[worst].values.sizes[1], direction, low=low, high=high,
+        reference=pick(of[1][0] for of in rates), floor=pick(of[2][0] for of in rates), note=note,
+    )  # fmt: skip
+
+
+def _signed(of: Values, which: str) -> np.ndarray:
+    """Difference of means, or log ratio of deviations, of synthetic, fresh and shuffled rows; (3, n_replicates)."""
+    train, *others = of.moments
+    if which == "mean":
+        return np.array([other[1] - train[1] for other in others])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.array([np.log(other[2] / train[2]) for other in others])
+    return np.clip(np.nan_to_num(logs, nan=0.0), -LARGEST_LOG, LARGEST_LOG)
+
+
+def _of_moment(of: Values, which: str, n_comparisons: int = 1) -> Estimate:
+    """How far a moment is off, whichever way; the note tells the way."""
+    found = _signed(of, which)
+    value, without = float(found[0, 0]), found[0, WITHOUT]
+    note = f"{value:+.3g} standard deviations." if which == "mean" else f"{np.exp(value):.3g} times the real one."
+    plain = Estimate(
+        f"columns.{which}", abs(value), of.sizes[1], "lower", subject=(of.name,), note=note,
+        reference=abs(float(found[FRESH, 0])), floor=abs(float(found[SHUFFLED, 0])),
+    )  # fmt: skip
+    if not len(without):
+        return replace(plain, note=f"{note} Too few rows for an interval.")
+    low, high = jackknife(value, without, n_comparisons=n_comparisons)
+    return replace(plain, low=max(low, -high, 0.0), high=max(high, -low))
+
+
+def _worst_moment(columns: Sequence[Values], which: str) -> Estimate:
+    found = [_of_moment(of, which, len(columns)) for of in columns]
+    worst = max(found, key=lambda one: one.value)
+    ends = [max((getattr(one, end) for one in found if one.low is not None), default=None) for end in ("low", "high")]
+    return replace(
+        worst, measure=f"{worst.measure}.worst", subject=(), low=ends[0], high=ends[1],
+        reference=max(one.reference or 0.0 for one in found), floor=max(one.floor or 0.0 for one in found),
+        note=f"The worst is {worst.subject[0]!r}: {worst.note}",
+    )  # fmt: skip

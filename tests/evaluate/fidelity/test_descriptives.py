@@ -1,0 +1,180 @@
+"""Tails, moments, spikes and lattices of a column: against their definitions, and how often their intervals are right."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from evaluate.fidelity import columns, descriptives
+from evaluate.fidelity.descriptives import Shares, Values, ratio
+from evaluate.fidelity.lines import AnyLine, CellLine, Grid, Line, crossings
+from evaluate.intervals import wilson
+from evaluate.result import Estimate, Failure
+from evaluate.tables import Measurement, Tables
+from synth.columns import DatetimeColumn, IntegerColumn, RealColumn
+from synth.schema import build_schema
+from tests.evaluate import garbage
+
+REAL = RealColumn(kind="real", bounds=(-1e9, 1e9))
+WHOLE = IntegerColumn(kind="integer", bounds=(-(10**9), 10**9))
+
+
+def line_of(values: np.ndarray) -> Line:
+    return Line.of(np.asarray(values, dtype=np.float64), np.arange(len(values)) % 16, 16)
+
+
+def values_of(train: np.ndarray, synthetic: np.ndarray, column: Any = REAL) -> Values:
+    lines: tuple[AnyLine, ...] = tuple(line_of(of) for of in (train, synthetic, train, train))
+    return Values("x", column, lines, (1.0,) * 4)
+
+
+def found(measurement: Measurement, measure: str, *subject: str) -> Estimate:
+    return next(e for e in measurement.estimates if (e.measure, e.subject) == (measure, subject))
+
+
+def test_a_tail_is_what_lies_beyond_all_but_one_in_a_thousand_of_the_training_values_at_either_end() -> None:
+    train = np.random.default_rng(0).permutation(np.arange(10_000.0))
+    beyond = descriptives.tail(values_of(train, np.r_[train[:9_000], np.full(500, -1.0), np.full(500, 9_990.0)]))
+    rates = beyond.rates()
+    assert rates[0][0] == pytest.approx(22 / 10_002)
+    inside = train[:9_000]
+    assert rates[1][0] == pytest.approx((1_000 + (inside < 10).sum() + (inside >= 9_990).sum()) / 10_000)
+
+
+@pytest.mark.parametrize(("values", "column", "told"), [
+    (np.arange(1, 500) * 10_000, WHOLE, "multiples of 10,000"),
+    (np.r_[np.arange(1, 200) * 0.25, np.full(300, 0.0), [0.1, 7.3]], REAL, "multiples of 0.25"),
+    (np.r_[np.arange(1, 100), [2.8, 3.1]], REAL, "multiples of 1"),
+    (np.arange(1, 300) * 900.0 * 10**6, DatetimeColumn(kind="datetime", bounds=("1970-01-01", "1980-01-01"),
+     precision="s"), "multiples of 900 seconds"),
+])  # fmt: skip
+def test_a_lattice_is_the_coarsest_that_most_values_lie_on(values: np.ndarray, column: Any, told: str) -> None:
+    shares = descriptives.lattice(values_of(values, values, column))
+    assert shares is not None
+    assert shares.told == told
+
+
+@pytest.mark.parametrize(("values", "column"), [
+    (np.random.default_rng(0).integers(0, 90, 900), WHOLE),  # whole numbers that the schema rounds to anyway
+    (np.random.default_rng(0).normal(size=900), REAL),
+    (np.r_[np.zeros(900), [10.0, 20.0]], WHOLE),  # 0 is a multiple of anything
+])  # fmt: skip
+def test_what_a_schema_keeps_zeros_and_a_continuous_column_are_no_lattice(values: np.ndarray, column: Any) -> None:
+    assert descriptives.lattice(values_of(values, values, column)) is None
+
+
+def test_a_spike_stands_out_among_its_neighbors() -> None:
+    rng = np.random.default_rng(0)
+    ages = rng.integers(18, 60, 4_000)
+    assert descriptives.spikes(values_of(ages, ages, WHOLE)) is None
+    hours = np.where(rng.random(4_000) < 0.4, 40, ages)
+    shares = descriptives.spikes(values_of(hours, np.where(hours == 40, rng.integers(36, 45, 4_000), hours), WHOLE))
+    assert shares is not None
+    (kept, low, high), *_ = shares.kept()
+    assert low < kept < high < 0.5
+
+
+def test_cells_of_a_line_give_the_moments_tails_and_spikes_of_its_values() -> None:
+    rng = np.random.default_rng(1)
+    train, synthetic = (np.where(rng.random(6_000) < 0.3, 5.0, rng.lognormal(1, s, 6_000)) for s in (1.0, 1.4))
+    by_value = values_of(train, synthetic)
+    places, counts = by_value.lines[0].counted  # type: ignore[union-attr]
+    grid = Grid.at(places[crossings(counts)])
+    cells = tuple(CellLine.of(of, np.arange(6_000) % 16, 16, grid) for of in (train, synthetic, train, train))
+    in_cells = Values("x", REAL, cells, (1.0,) * 4)
+    assert in_cells.moments == pytest.approx(by_value.moments)
+    spikes = [descriptives.spikes(of) for of in (by_value, in_cells)]
+    kept = [np.array(one.kept()) for one in spikes if one]
+    assert kept[0] == pytest.approx(kept[1])
+    assert descriptives.tail(in_cells).excess()[0][0] > 0.01
+    assert descriptives.lattice(in_cells) is None
+
+
+def test_a_column_without_a_value_is_a_failure_of_the_table_and_a_constant_one_has_no_scale(tables: Tables) -> None:
+    gone = columns.measure(replace(tables, synthetic=tables.synthetic.assign(length=np.nan)))
+    failed = {(f.measure, f.subject): f.message for f in gone.failures}
+    assert "'length'" in failed["columns.tail.excess.mean", ()]
+    constant = columns.measure(replace(tables, train=tables.train.assign(length=1.0)))
+    failed = {(f.measure, f.subject): f.message for f in constant.failures}
+    assert "no scale" in failed["columns.std", ("length",)]
+    assert "'count'" in found(constant, "columns.std.worst").note
+
+
+def one_column(tables_of: Callable[..., Tables], *frames: np.ndarray) -> Measurement:
+    column = {"kind": "real", "bounds": [-1e6, 1e6]}
+    schema = build_schema({"status": "declared", "columns": {"x": column}})
+    return columns.measure(tables_of(*(pd.DataFrame({"x": of}) for of in frames), schema))
+
+
+def test_the_numbers_of_a_ruined_column_are_off_and_those_of_a_fresh_one_are_not(
+    tables_of: Callable[..., Tables]
+) -> None:
+    rng = np.random.default_rng(3)
+    train, fresh, honest = (np.round(rng.lognormal(8, 1, n), -2) for n in (2_000, 1_000, 2_000))
+    moved = garbage.tails_tripled(pd.DataFrame({"x": honest}), rng)["x"].to_numpy() + rng.uniform(0, 99, 2_000)
+    bad, good = one_column(tables_of, train, fresh, moved), one_column(tables_of, train, fresh, honest)
+    for measure, limit in (("columns.tail.excess.mean", 0.01), ("columns.tail.excess.worst", 0.03)):
+        assert (found(bad, measure).low or 0) > limit > (found(good, measure).high or 1)
+    assert (found(bad, "columns.lattice.kept.worst").high or 1) < 0.5 < (found(good, "columns.lattice.kept.worst").low or 0)
+    assert found(bad, "columns.std", "x").value > 3 * found(good, "columns.std", "x").value
+    assert "times the real one" in found(bad, "columns.std", "x").note
+
+
+TRUTH = ((0.3, 0.3), (0.3, 0.2), (0.3, 0.02), (0.06, 0.06))
+"""Shares of real and of synthetic rows on a spike, or a lattice."""
+
+
+@pytest.mark.parametrize("shares", TRUTH)
+def test_intervals_of_ratios_hold_the_ratio_of_the_population(shares: tuple[float, float]) -> None:
+    rng, covered = np.random.default_rng(5), []
+    for k_train, k in zip(rng.binomial(800, shares[0], 500), rng.binomial(400, shares[1], 500), strict=True):
+        _, low, high = ratio(wilson(k / 400, 400), wilson(k_train / 800, 800))
+        covered.append(low <= shares[1] / shares[0] <= high)
+    assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 500)
+
+
+@pytest.mark.parametrize("inflated", [1.0, 1.5, 3.0])
+def test_intervals_of_tails_hold_what_lies_beyond_a_training_quantile(inflated: float) -> None:
+    """The truth is what the two populations hold beyond the places that the training sample gave."""
+    rng, covered = np.random.default_rng(6), []
+    for _ in range(300):
+        train, synthetic = rng.normal(size=1_000), inflated * rng.normal(size=400)
+        beyond = descriptives.tail(values_of(train, synthetic))
+        ends = np.sort(train)[[5, -6]]
+        there = [stats.norm.cdf(ends[0] / s) + stats.norm.sf(ends[1] / s) for s in (inflated, 1.0)]
+        _, low, high = beyond.excess()[0]
+        covered.append(low <= there[0] - there[1] <= high)
+    assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 300)
+
+
+def test_the_mean_of_tails_holds_its_expectation_and_the_worst_allows_for_the_choice() -> None:
+    rng, covered = np.random.default_rng(7), []
+    for _ in range(150):
+        trains, others = rng.normal(size=(6, 800)), rng.normal(size=(6, 400)) * 1.3
+        tails: list[Shares] = [descriptives.tail(values_of(*both)) for both in zip(trains, others, strict=True)]
+        ends = np.sort(trains, axis=1)[:, [5, -6]]
+        there = [stats.norm.cdf(ends[:, 0] / s) + stats.norm.sf(ends[:, 1] / s) for s in (1.3, 1.0)]
+        mean = descriptives._mean_tail(tails)
+        worst = descriptives._worst_share("columns.tail.excess.worst", tails, Shares.excess, "lower")
+        truths = (there[0] - there[1]).mean(), (there[0] - there[1]).max()
+        covered.append([(e.low or 0) <= truth <= (e.high or 0) for e, truth in zip((mean, worst), truths, strict=True)])
+    assert (np.mean(covered, axis=0) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 150)).all()
+
+
+def test_rows_of_an_entity_count_as_one_piece_of_evidence(tables_with_entities: Tables) -> None:
+    measured = columns.measure(tables_with_entities)
+    tail = found(measured, "columns.tail", "size")
+    assert tail.low is not None
+    assert tail.high is not None
+    assert tail.high - tail.low > 1.8 * np.subtract(*wilson(tail.value, tail.n)[2:0:-1])
+
+
+def test_a_table_without_numbers_says_so(tables: Tables) -> None:
+    schema = build_schema({"status": "declared", "columns": {"flag": {"kind": "boolean"}}})
+    failures = columns.measure(replace(tables, schema=schema)).failures
+    assert {f.measure for f in failures} >= set(descriptives.OF_THE_TABLE)
+    assert all(isinstance(f, Failure) for f in failures)
