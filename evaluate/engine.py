@@ -61,7 +61,7 @@ MEASURES: dict[str, Measure] = {
         "fidelity.detection", "fidelity.support",
         "utility.tstr", "utility.importance", "utility.queries", "utility.dp_alternative",
         "fairness.models", "fairness.columns",
-        "privacy.copies", "privacy.distance", "privacy.membership", "privacy.vulnerable",
+        "privacy.copies", "privacy.copied_parts", "privacy.distance", "privacy.membership", "privacy.vulnerable",
         "privacy.singling_out", "privacy.linkability", "privacy.inference", "privacy.quasi_identifiers",
         "privacy.personal",
     )

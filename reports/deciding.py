@@ -43,6 +43,7 @@ _COMPARED = Counted("rows of the holdout and as many synthetic ones", 1, 50_000)
 _KEPT = Counted("synthetic rows, beside which the training rows have to grow alike", 0, 50_000, "train")
 _COUNTS = Counted("synthetic rows, beside which the training rows have to grow alike", 0, None, "train")
 _COPIED = Counted("synthetic rows, beside which the holdout has to grow alike", 0, None, "holdout")
+_COPIED_PEOPLE = Counted("people who could have been copied, beside whom the holdout has to grow alike", 1, None, "holdout")
 _THREE = Counted("rows of each of three tables: training table, holdout and synthetic table", 2, 5_000)
 _TEST = Counted("test rows, which are half of the holdout", 2, 20_000)
 _PEOPLE = Counted("training rows and held-out rows, as many as the job\u2019s targets let attacks try", 1)
@@ -69,6 +70,9 @@ COUNTED: Mapping[str, Counted] = {
     "utility.accuracy.released": _NOISY,
     "privacy.personal": _SYNTHETIC,
     "privacy.copies": _SYNTHETIC,
+    "privacy.copies.people": _COPIED_PEOPLE,
+    "privacy.copies.values": _COPIED_PEOPLE,
+    "privacy.copies.parts": _COPIED_PEOPLE,
     "privacy.copies.excess": _COPIED,
     "privacy.copies.unique.excess": _COPIED,
     "privacy.multiset": _COUNTS,

@@ -245,6 +245,20 @@ GLOSSARY = {
     "privacy.copies": Entry(
         "Copies", "Share of synthetic rows equal to a training row; twins make some of them honest."
     ),
+    "privacy.copies.people": Entry(
+        "People copied",
+        "Share of training people whose row, which nobody else has, stands in the table more often than held-out rows do.",
+    ),
+    "privacy.copies.values": Entry(
+        "People whose exact values are copied",
+        "Share of people whose own value of a number or time, to the last digit, stands there more often than held-out "
+        "values do.",
+    ),
+    "privacy.copies.parts": Entry(
+        "People of whom a part is copied",
+        "Share of people of whom some columns, which together nobody else has, stand there more often than held-out "
+        "ones do.",
+    ),
     "privacy.copies.excess": Entry("Copies beyond twins", "Copies minus the same share for a fresh real sample."),
     "privacy.copies.unique": Entry(
         "Copies of unique rows", "Share of synthetic rows equal to a training row that occurs once."

@@ -1,14 +1,15 @@
 """Synthetic rows that stand in the training table, beside how many of a fresh real sample's rows do.
 
 Equal means equal in every learned column, to the last digit, missing equal to missing. In a table whose rows repeat,
-honest rows coincide too: only the excess over fresh rows speaks of copying, and where every row repeats, only
-`evaluate.privacy.multiset` does.
+honest rows coincide too: only what held-out people do not share speaks of copying (`evaluate.privacy.coincidence`), and
+where every row repeats, only `evaluate.privacy.multiset` does.
 """
 
 import numpy as np
 
 from evaluate.intervals import clustered
-from evaluate.privacy.copy_shares import MEASURES, shares
+from evaluate.privacy.coincidence import Alone
+from evaluate.privacy.copy_shares import MEASURES, people, shares
 from evaluate.privacy.multiset import measure_multiset
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes, learned_keys
@@ -18,7 +19,7 @@ from evaluate.tables import Measurement, Tables
 def measure(tables: Tables) -> Measurement:
     """Shares of copied rows, their excess over fresh rows, and how far the row counts keep from the training table's.
 
-    Estimates: `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that occur once in the training
+    Estimates: `privacy.copies.people`, `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that occur once in the training
     table: the ones that single somebody out), `privacy.copies.unique.excess`, `privacy.multiset`.
 
     Of tables that stay where they are stored, all rows are compared there.
@@ -35,5 +36,16 @@ def measure(tables: Tables) -> Measurement:
     for name, targets in zip(MEASURES, (distinct, distinct[counts == 1]), strict=True):
         synthetic, fresh = (clustered(np.isin(k, targets), u) for k, u in zip(keys, units, strict=True))
         estimates += shares(name, synthetic, fresh, n)
-    multiset = measure_multiset(tables)
-    return Measurement((*estimates, *multiset.estimates), multiset.failures)
+    multiset, people = measure_multiset(tables), _people(tables, keys[0])
+    return Measurement((people, *estimates, *multiset.estimates), multiset.failures)
+
+
+def _people(tables: Tables, synthetic: np.ndarray) -> Estimate:
+    """People of train who are copied beyond coincidence, by rows that nobody else has."""
+    content = np.concatenate([learned_keys(frame, tables.schema) for frame in (tables.train, tables.holdout)])
+    train, holdout = (entity_codes(frame, tables.schema) for frame in (tables.train, tables.holdout))
+    n_people = int(train.max(initial=-1)) + 1
+    units = np.concatenate([train, holdout + n_people])
+    order = np.argsort(units, kind="stable")
+    alone = Alone.of(content[order], units[order], order < len(train))
+    return people(alone.coincidences(alone.hit_by(synthetic), len(synthetic)), n_people)

@@ -1,6 +1,9 @@
-"""The estimates of copied rows, from their shares among synthetic and fresh rows."""
+"""The estimates of copied people and rows, from counts of hits and from shares among synthetic and fresh rows."""
+
+import math
 
 from evaluate.intervals import Rate, newcombe
+from evaluate.privacy.coincidence import Coincidences
 from evaluate.result import Estimate
 
 MEASURES = ("privacy.copies", "privacy.copies.unique")
@@ -27,3 +30,22 @@ def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
             note=f"share of synthetic rows equal to {among}, less the same share of fresh real rows",
         ),
     ]  # fmt: skip
+
+
+def people(found: Coincidences, n_people: int) -> Estimate:
+    """People of train whose own row stands in the table beyond coincidence, as a share of those who could be copied.
+
+    Args:
+        found: people with a row that nobody else has, and those whose row is hit.
+        n_people: of train, all of them.
+    """
+    copied = found.copied()
+    n = min(n_people, int(found.n_drawn))
+    value, low, high = (number / n for number in copied)
+    note = (
+        "share of people whose row, which nobody else has, stands in the table beyond chance; about "
+        f"{round(copied[0]):,} people, at least {math.ceil(copied[1]):,}"
+    )
+    return Estimate(
+        "privacy.copies.people", value, n, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note
+    )  # fmt: skip

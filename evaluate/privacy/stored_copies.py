@@ -7,7 +7,8 @@ import ibis.expr.types as ir
 import numpy as np
 
 from evaluate.intervals import Rate, clustered, design_effect_of_units, wilson
-from evaluate.privacy.copy_shares import MEASURES, shares
+from evaluate.privacy.coincidence import Coincidences
+from evaluate.privacy.copy_shares import MEASURES, people, shares
 from evaluate.privacy.multiset import Counts, chi_square, multiset_of
 from evaluate.sampling import entity_codes
 from evaluate.stored.keys import STRATUM, UNIT_NAME, KeyCounts, N
@@ -16,7 +17,7 @@ from evaluate.tables import Measurement, Tables
 from synth.stored.content import KEY
 
 _TRAIN, _OTHER, _TIMES, _HITS, _SIZE = "n_train", "n_other", "times", "hits", "size"
-_STRAY = "stray"
+_STRAY, _UNITS, _IN_TRAIN, _COUNTED = "stray", "n_units", "in_train", "n_counted"
 
 
 def measure(tables: Tables, stored: StoredTables) -> Measurement:
@@ -34,11 +35,54 @@ def measure(tables: Tables, stored: StoredTables) -> Measurement:
         for name, once in zip(MEASURES, (False, True), strict=True):
             fresh = clustered(n_train == 1 if once else n_train > 0, units)
             estimates += shares(name, _rate(synthetic, train, once, stored.n_offered), fresh, stored.n_offered)
+        copied = people(*_coincidences(train, stored.real.sides.keys("holdout", place), synthetic, stored.n_offered))
         found = chi_square(_strata(train, synthetic))
     finally:
         synthetic.forget()
     multiset = multiset_of(found, stored.real.n_rows["train"], stored.n_offered, tables)
-    return Measurement((*estimates, *multiset.estimates), multiset.failures)
+    return Measurement((copied, *estimates, *multiset.estimates), multiset.failures)
+
+
+def _coincidences(
+    train: KeyCounts, holdout: KeyCounts, synthetic: KeyCounts, n_drawn: int
+) -> tuple[Coincidences, int]:  # fmt: skip
+    """The units with a row that no other unit has and those that are hit, and how many units train has."""
+    place = train.place
+    sides = _by_content(train, 1).union(_by_content(holdout, 0))
+    known = sides.group_by(KEY).agg(
+        **{_UNITS: sides[_UNITS].sum().cast("int64"), _IN_TRAIN: sides[_IN_TRAIN].max(), UNIT_NAME: sides[UNIT_NAME].min()}
+    )  # fmt: skip
+    alone = known.filter(known[_UNITS] == 1).drop(_UNITS)
+    marked = [
+        part.select(_IN_TRAIN, UNIT_NAME, **{_HITS: ibis.literal(hit, "int64")})
+        for part, hit in ((alone.semi_join(synthetic.counts, KEY), 1), (alone.anti_join(synthetic.counts, KEY), 0))
+    ]
+    rows = marked[0].union(marked[1])
+    stray = rows[UNIT_NAME].isnull()
+    of_units = rows.filter(~stray).group_by([_IN_TRAIN, UNIT_NAME]).agg(**{_HITS: rows[_HITS].max()})
+    units = rows.filter(stray).select(_IN_TRAIN, _HITS).union(of_units.select(_IN_TRAIN, _HITS))
+    cells = place.fetch(units.group_by([_IN_TRAIN, _HITS]).agg(**{_COUNTED: units.count()})).to_pylist()
+    n = {(cell[_IN_TRAIN], cell[_HITS]): cell[_COUNTED] for cell in cells}
+    hit, could = ([sum(n.get((side, h), 0) for h in which) for side in (1, 0)] for which in ((1,), (0, 1)))
+    twins = place.number(known.filter(known[_UNITS] == 2).count())
+    n_known = place.number(known[_UNITS].sum().fill_null(0))
+    return Coincidences(*hit, *could, twins, n_known, n_drawn), _n_units(train)
+
+
+def _by_content(side: KeyCounts, in_train: int) -> ir.Table:
+    """Each distinct row with the number of units that have it, and one of these; a row without an entity is its own."""
+    rows = side.counts.mutate(**{UNIT_NAME: ibis.null("string")}) if side.of_units is None else side.of_units
+    n = ibis.ifelse(rows[UNIT_NAME].isnull(), rows[N], 1)
+    counted = rows.group_by(KEY).agg(**{_UNITS: n.sum().cast("int64"), UNIT_NAME: rows[UNIT_NAME].min()})
+    return counted.select(KEY, _UNITS, UNIT_NAME, **{_IN_TRAIN: ibis.literal(in_train, "int64")})
+
+
+def _n_units(side: KeyCounts) -> int:
+    rows = side.counts if side.of_units is None else side.of_units
+    if side.of_units is None:
+        return int(side.place.number(rows[N].sum().fill_null(0)))
+    stray = rows.filter(rows[UNIT_NAME].isnull())[N].sum().fill_null(0)
+    return int(side.place.number(rows[UNIT_NAME].nunique())) + int(side.place.number(stray))
 
 
 def _rate(synthetic: KeyCounts, train: KeyCounts, once: bool, n: int) -> Rate:

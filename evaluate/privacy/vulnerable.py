@@ -1,10 +1,13 @@
 """The membership attack on those who are most exposed: isolated rows, rare ones, and the groups of sensitive columns.
 
-The attacker is that of `evaluate.privacy.membership` and picks whom to attack first: the tenth of the targets that lie
-furthest from every row of their own sample, and the tenth that hold the rarest values (the rarest combination of
-quasi-identifiers where the schema names some). Whom they pick depends on the target and on the attacker's own sample
-alone, so that members and non-members are picked alike. A leak of outliers, which an average over all people hides,
-shows here. Groups of sensitive columns are attacked one by one; of these the one that comes out worst is named.
+The attacker is that of `evaluate.privacy.membership` and picks whom to attack first: a twentieth of the targets (a tenth
+of few) that is most isolated, and as many with the rarest values (the rarest combination of quasi-identifiers where the
+schema names some). People are isolated in several ways, and a leak of those who are so in one of them must show: far from every
+row of the attacker's own sample, by ranks; a number far beyond all others, which ranks do not see; or many columns that
+are unusual at once. Whom the attacker picks depends on the target and on their own sample alone, so that members and
+non-members are picked alike. A leak of outliers, which an average over all people hides, shows here, the clearer the
+fewer are picked beside them. Groups of sensitive columns are attacked one by one; of these the one that comes out worst
+is named.
 
 Source: Meeus et al. 2023, "Achilles' Heels: Vulnerable Record Identification in Synthetic Data Publishing",
 arXiv:2306.10308; Kulynych et al. 2022, arXiv:1906.00389 (disparate vulnerability).
@@ -16,25 +19,31 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from evaluate.fairness.groups import Groups
-from evaluate.neighbors import space_of
+from evaluate.neighbors import Rows, share_of, space_of
+from evaluate.neighbors.space import MISSING
 from evaluate.privacy.membership import MIN_TARGETS, NOTHING, area_estimate, rate_estimate
 from evaluate.privacy.membership.attacks import scored
 from evaluate.privacy.membership.ensemble import AREA, Both, parts_for
 from evaluate.privacy.membership.targets import Targets, targets_of
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import line
 
-SHARE = 0.1
-"""Of the targets, how many count as the most exposed."""
+SHARES = (0.05, 0.1)
+"""Of the targets, how many count as the most exposed: more of fewer, so that a rate among the controls can be seen."""
+N_CONTROLS = 120
+"""Controls that should be among the most exposed, as far as these shares allow."""
 MIN_GROUP = 25
 """Members, and controls, that a group needs for an area under the curve with an interval."""
 N_BINS = 10
 """Ranks of a number are told apart by tenths where combinations are counted."""
 RATE = 0.01
 NAMES = tuple(f"privacy.vulnerable.{who}.{n}" for who in ("isolated", "rare") for n in ("auc", f"tpr_at_{RATE:g}"))
-TEXTS = {"isolated": "the tenth furthest from any row that the attacker knows", "rare": "the tenth with rarest values"}
+TEXTS = {"isolated": "the targets that are most isolated", "rare": "the targets with the rarest values"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ def measure(tables: Tables) -> Measurement:
     if not tables.schema.learned:
         return Measurement(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
     sides, of = targets_of(tables), scored(tables)
-    chosen = {"isolated": _isolated(sides), "rare": _rare(sides, tables)}
+    chosen = {"isolated": _isolated(sides, tables), "rare": _rare(sides, tables)}
     found: list[Estimate | Failure] = []
     drawn: list[dict[str, Any]] = []
     for name, among in chosen.items():
@@ -71,10 +80,47 @@ def measure(tables: Tables) -> Measurement:
     )
 
 
-def _isolated(sides: tuple[Targets, Targets]) -> Both:
-    """The targets whose nearest row of the attacker's sample is furthest away."""
-    members, controls = (side.fresh.distances.mean(axis=1) for side in sides)
-    return _highest(members, controls)
+def _isolated(sides: tuple[Targets, Targets], tables: Tables) -> Both:
+    """The targets that are most isolated in one of three ways."""
+    frames = (tables.train, tables.control)
+    ways = (
+        [side.fresh.distances.mean(axis=1) for side in sides],
+        [_far_out(f.iloc[side.positions], tables) for f, side in zip(frames, sides, strict=True)],
+        [_unusual(side, space_of(tables).fresh) for side in sides],
+    )
+    n = len(sides[0])
+    ranks = [stats.rankdata(np.concatenate([s.surest(of) for s, of in zip(sides, way, strict=True)])) for way in ways]
+    most = np.max(ranks, axis=0)
+    return _highest(most[:n], most[n:])
+
+
+def _far_out(rows: pd.DataFrame, tables: Tables) -> np.ndarray:
+    """How far the number that is furthest out lies from the median, in spans of most rows; shape (len(rows),)."""
+    found = np.zeros(len(rows))
+    for name in tables.schema.learned:
+        column = tables.schema.columns[name]
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            continue
+        known = line.positions(tables.fresh[name], column)  # type: ignore[arg-type]
+        known = known[~np.isnan(known)]
+        if len(known):
+            low, middle, high = np.quantile(known, (0.05, 0.5, 0.95))
+            span = high - low or float(np.ptp(known)) or 1.0
+            places = line.positions(rows[name], column)  # type: ignore[arg-type]
+            found = np.maximum(found, np.nan_to_num(np.abs(places - middle) / span))
+    return found
+
+
+def _unusual(side: Targets, known: Rows) -> np.ndarray:
+    """How unusual all columns are together, in nats: how few are of a category, or as far out in a number."""
+    found = np.zeros(len(side.positions))
+    for name, values in side.rows.columns.items():
+        share = share_of(values, known.columns[name])
+        if values.dtype.kind != "i":
+            outside = 2 * np.minimum(values, 1 - values)
+            share = np.where(values == MISSING, share, np.maximum(outside, 1 / max(len(known), 1)))
+        found -= np.log(share)
+    return found
 
 
 def _rare(sides: tuple[Targets, Targets], tables: Tables) -> Both:
@@ -90,7 +136,7 @@ def _rare(sides: tuple[Targets, Targets], tables: Tables) -> Both:
         codes = {name: _binned(values) for name, values in side.rows.columns.items()}
         counts = [_counts([codes[n] for n in names], [known[n] for n in names]) for names in combinations]
         far = side.fresh.distances.mean(axis=1)
-        rarity.append(far / (1 + far) - np.min(counts, axis=0) if counts else far)
+        rarity.append(side.surest(far / (1 + far) - np.min(counts, axis=0) if counts else far))
     return _highest(rarity[0], rarity[1])
 
 
@@ -112,7 +158,8 @@ def _highest(members: np.ndarray, controls: np.ndarray) -> Both:
     both = np.concatenate([members, controls])
     if not len(both):
         return members > 0, controls > 0
-    limit = np.quantile(both, 1 - SHARE, method="higher")
+    share = float(np.clip(N_CONTROLS / max(len(controls), 1), *SHARES))
+    limit = np.quantile(both, 1 - share, method="higher")
     return members >= limit, controls >= limit
 
 
@@ -132,7 +179,7 @@ def _groups(column: str, sides: tuple[Targets, Targets], tables: Tables) -> list
     groups = Groups.of(column, tables.train, tables.schema)
     frames = (tables.train, tables.control)
     codes = [
-        groups.codes(frame.iloc[side.positions].reset_index(drop=True), tables.schema)
+        groups.codes(frame.iloc[side.positions[side.first]].reset_index(drop=True), tables.schema)
         for frame, side in zip(frames, sides, strict=True)
     ]
     found = [_Group(label, (codes[0] == i, codes[1] == i)) for i, label in enumerate(groups.labels)]

@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from evaluate.neighbors import Rows, share_of, space_of
+from evaluate.privacy.exact import exact_of
 from evaluate.privacy.membership.fragments import fragments
 from evaluate.privacy.membership.targets import Targets, targets_of
 from evaluate.sampling import drawn_order, learned_keys
 from evaluate.tables import Tables
 
 Attack = Callable[[Targets, Tables], np.ndarray]
-"""Scores of some targets, shape (len(targets),)."""
+"""Scores of the rows of some targets, shape (n,)."""
 
 SOFTENED = 0.02
 """Added to distances before logarithms: a fiftieth of what one category makes, below which all are the same."""
@@ -31,6 +32,8 @@ N_AROUND = 5
 """Neighbors that stand for how dense a table is around a target."""
 MAX_LEARNED = 20_000
 """Synthetic rows that the classifier learns from at most."""
+N_RARITIES = 9
+"""Classes of how many others have a value."""
 
 
 def nearest(targets: Targets, tables: Tables) -> np.ndarray:
@@ -107,15 +110,37 @@ def classifier(targets: Targets, tables: Tables) -> np.ndarray:
         return np.asarray(model.fit(rows, is_synthetic, weights).decision_function(_features(targets.rows)))
 
 
+def values(targets: Targets, tables: Tables) -> np.ndarray:
+    """How telling it is that a target's exact values stand in the synthetic table, whichever rows hold them.
+
+    A value that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their
+    own sample: column by column, how often values as rare as it stand in the synthetic table. The logarithms add up.
+    """
+    exact, total = exact_of(tables), np.zeros(targets.exact.shape[1])
+    for codes, known, synthetic in zip(targets.exact, exact.fresh, exact.synthetic, strict=True):
+        n = int(max(part.max(initial=-1) for part in (codes, known, synthetic))) + 2  # a missing value is one, too
+        in_table, times = np.bincount(synthetic + 1, minlength=n) > 0, np.bincount(known + 1, minlength=n)
+        own = _rarity(times[known + 1] - 1)
+        met = np.bincount(own, weights=in_table[known + 1], minlength=N_RARITIES)
+        by_chance = (met + 0.5) / (np.bincount(own, minlength=N_RARITIES) + 1)
+        total -= np.where(in_table[codes + 1], np.log(by_chance[_rarity(times[codes + 1])]), 0.0)
+    return total
+
+
+def _rarity(others: np.ndarray) -> np.ndarray:
+    """How many others have a value, as codes: 0, 1 or 2, 3 to 6, and so on in powers of two."""
+    return np.asarray(np.minimum(np.log2(others + 1).astype(np.int64), N_RARITIES - 1))
+
+
 ATTACKS: Mapping[str, Attack] = {
     "nearest": nearest, "margin": margin, "linkage": linkage, "fragments": fragments, "density": density,
-    "classifier": classifier,
+    "classifier": classifier, "values": values,
 }  # fmt: skip
 """Every attack of the ensemble by name; where none is clearly better, the first is chosen."""
 
 
 def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """Scores of members and of controls by every attack, made once for the same tables.
+    """Scores of members and of controls by every attack, made once for the same tables; one score for each target.
 
     Args:
         tables: *Sensitive*. As `Tables.prepare` gives them.
@@ -123,7 +148,7 @@ def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     if "membership scores" not in tables.kept:
         members, controls = targets_of(tables)
         both, n = members.joined(controls), len(members)
-        scores = {name: attack(both, tables) for name, attack in ATTACKS.items()}
+        scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
         tables.kept["membership scores"] = {name: (found[:n], found[n:]) for name, found in scores.items()}
     kept: Mapping[str, tuple[np.ndarray, np.ndarray]] = tables.kept["membership scores"]
     return kept

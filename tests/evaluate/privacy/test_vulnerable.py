@@ -51,7 +51,7 @@ def test_members_and_controls_are_picked_alike(population, draw):
     """Whom the attacker takes for exposed must not depend on who was in the training table."""
     tables = draw(population, SIZES, seed=2)
     sides = targets_of(tables)
-    for picked in (vulnerable._isolated(sides), vulnerable._rare(sides, tables)):
+    for picked in (vulnerable._isolated(sides, tables), vulnerable._rare(sides, tables)):
         members, controls = (side.mean() for side in picked)
         error = (members * (1 - members) / len(picked[0]) + controls * (1 - controls) / len(picked[1])) ** 0.5
         assert abs(members - controls) <= 4 * error

@@ -1,0 +1,158 @@
+"""Units of train that stand in the synthetic table beyond coincidence, judged by units that were not used.
+
+Some content (a row, a value, a part of a row) that one real unit alone has may stand in an honest table by chance. It
+then does whichever side the unit is on: of all units that are hit, a share `n_train / (n_train + n_holdout)` are of
+train. That holds for every generator that did not see which side is which, however concentrated its table is. So hits
+on train beyond what hits on the holdout make likely are copies.
+
+With few held-out units, none of them hit, little can be told so. Then twins among the real units help: content that
+two of them share says how often chance repeats what somebody alone has. An honest table is taken to meet it no more
+often than real rows do, but only where no held-out unit was hit, and no further than `MOST_TWINS` allows: a
+concentrated generator betrays itself by the held-out units that it hits.
+
+Source: Clopper & Pearson 1934 (the exact test); Good 1953, "The Population Frequencies of Species" (content that was
+met once is met again as often as the number of contents that were met twice says).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from evaluate.intervals import LEVEL, Rate
+
+CERTAIN = 1e-3
+"""How often, at most, an honest table has a lower end above 0: it decides that somebody was copied."""
+MOST_TWINS = 3.0
+"""How much twins count at most beside the synthetic table: three times what it tells itself."""
+
+
+@dataclass(frozen=True)
+class Coincidences:
+    """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*.
+
+    Numbers need not be whole where units are alike.
+
+    Attributes:
+        train: units of train that are hit.
+        holdout: units of the holdout that are hit.
+        n_train: units of train that could be hit.
+        n_holdout: units of the holdout that could be.
+        twins: contents that exactly two real units share.
+        n_known: pairs of a unit and a content among the real rows.
+        n_drawn: rows of the synthetic table.
+    """
+
+    train: float
+    holdout: float
+    n_train: float
+    n_holdout: float
+    twins: float = np.inf
+    n_known: float = 0.0
+    n_drawn: float = 1.0
+
+    def copied(self, n_comparisons: int = 1, fitted: float = 1.0) -> Rate:
+        """How many units of train are hit beyond coincidence, with an interval; none below zero.
+
+        Its lower end is above zero for at most `CERTAIN` of honest tables, its upper end is that of a 95% interval.
+
+        Args:
+            n_comparisons: from how many numbers this one was picked (Bonferroni).
+            fitted: how much oftener an honest table may hit a unit of train than one of the holdout.
+
+        >>> Coincidences(40, 0, 6000, 6000).copied()[1] > 25
+        True
+        >>> Coincidences(140, 120, 6000, 6000).copied()[1]
+        0.0
+        """
+        if self.n_train == 0:
+            return 0.0, 0.0, 0.0
+        share = fitted * self.n_train / (fitted * self.n_train + self.n_holdout)
+        expected = self.holdout * share / (1 - share) if share < 1 else self.train
+        most = min(_most(share, self.holdout, CERTAIN / n_comparisons), self._most_by_twins(share, n_comparisons))
+        least = _least(share, self.holdout, (1 - LEVEL) / 2 / n_comparisons)
+        value, low, high = (max(0.0, self.train - chance) for chance in (expected, most, least))
+        return value, min(low, value), max(high, value)
+
+    def _most_by_twins(self, share: float, n_comparisons: int) -> float:
+        """Hits on train that twins leave likely; infinite where they say nothing."""
+        if self.holdout > 0 or not self.n_known:
+            return np.inf
+        known = min(self.n_known / (2 * self.n_drawn * max(self.twins, 1.0)), MOST_TWINS)
+        return _most(share / (1 + known), min(self.twins, 1.0), CERTAIN / n_comparisons)
+
+
+def _most(share: float, others: float, tail: float) -> float:
+    """The most hits on train beside so many others that happen by chance more often than in `tail` of tables."""
+    return float(special.btdtria(tail, others + 1, share)) if share < 1 else np.inf
+
+
+def _least(share: float, others: float, tail: float) -> float:
+    """The fewest hits on train, likewise."""
+    if others == 0 or share == 1:
+        return 0.0
+    return max(0.0, float(special.btdtrib(others, tail, 1 - share)) - 1)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What one real unit alone has, of one content each row; *Sensitive*.
+
+    Attributes:
+        content: that one unit has alone, sorted, shape (k,).
+        units: whose it is, shape (k,).
+        in_train: whether that unit is of train, shape (k,).
+        twins: contents that exactly two units share.
+        n_known: pairs of a unit and a content.
+    """
+
+    content: np.ndarray
+    units: np.ndarray
+    in_train: np.ndarray
+    twins: int
+    n_known: int
+
+    @classmethod
+    def of(cls, content: np.ndarray, units: np.ndarray, in_train: np.ndarray) -> "Alone":
+        """Of the rows of both sides, in the order of their units.
+
+        Args:
+            content: of each row, shape (n,), equal for equal content.
+            units: codes of their units, ascending, shape (n,), those of train and of the holdout apart.
+            in_train: which rows are of train, shape (n,).
+        """
+        order = np.argsort(content, kind="stable")
+        content, units, in_train = content[order], units[order], in_train[order]
+        first = np.ones(len(order), dtype=bool)  # of a unit with some content
+        first[1:] = (content[1:] != content[:-1]) | (units[1:] != units[:-1])
+        content, units, in_train = content[first], units[first], in_train[first]
+        starts = np.flatnonzero(np.r_[True, content[1:] != content[:-1]][: len(content)])
+        counts = np.diff(np.r_[starts, len(content)])
+        alone = starts[counts == 1]
+        return cls(content[alone], units[alone], in_train[alone], int((counts == 2).sum()), len(content))
+
+    def hit_by(self, synthetic: np.ndarray) -> np.ndarray:
+        """Which of the content stands in a synthetic table, shape (k,), boolean.
+
+        Args:
+            synthetic: content of its rows, shape (m,), at least one.
+        """
+        ranked = np.sort(synthetic)
+        return np.asarray(ranked[np.minimum(np.searchsorted(ranked, self.content), len(ranked) - 1)] == self.content)
+
+    def coincidences(self, hit: np.ndarray, n_drawn: int) -> Coincidences:
+        """The units that are hit, each once.
+
+        Args:
+            hit: which content is, shape (k,), boolean.
+            n_drawn: rows of the synthetic table.
+        """
+        sides = (self.in_train, ~self.in_train)
+        hits, all_units = ([_n_distinct(self.units[side & which]) for side in sides] for which in (hit, True))
+        return Coincidences(*hits, *all_units, self.twins, self.n_known, n_drawn)
+
+
+def _n_distinct(codes: np.ndarray) -> int:
+    met = np.zeros(int(codes.max(initial=-1)) + 1, dtype=bool)
+    met[codes] = True
+    return int(met.sum())

@@ -1,0 +1,132 @@
+"""Parts of training records that stand in the synthetic table beyond coincidence: exact values, and parts of rows.
+
+A table may hold nobody's row and still give people away: every value of a column taken from train and shuffled among
+the rows, or half of a record joined to half of another. What one real person alone has, to the last digit, tells where
+it is from (`evaluate.privacy.coincidence`). Two kinds of content are looked at:
+
+* values of numbers and times, column by column. A category that one person alone has is known from the schema, and so
+  are the bounds of a number: neither counts;
+* parts of rows: a few columns together, drawn at random many times. Whatever columns of a record were copied, some of
+  these parts lie within them.
+
+Of tables that stay where they are stored, the samples are compared.
+"""
+
+import numpy as np
+
+from evaluate.intervals import Rate
+from evaluate.privacy.coincidence import Alone, Coincidences
+from evaluate.privacy.exact import Exact, RealCodes, exact_of
+from evaluate.result import Estimate, Failure
+from evaluate.tables import Measurement, Tables
+
+VALUES, PARTS = "privacy.copies.values", "privacy.copies.parts"
+SIZES = {4: 48, 8: 24}
+"""How many parts of so many columns are drawn: short ones lie within what was copied, long ones tell people apart."""
+FITTED = 1.1
+"""How much oftener parts of train may stand in an honest table: a model of the training rows fits their rare
+combinations somewhat better than others."""
+MAX_ROWS = 20_000
+"""Rows of train, and of the holdout, whose parts are looked for at most; the synthetic table is searched whole."""
+
+MIXED = np.uint64(6364136223846793005)
+"""Knuth's factor: content of several columns becomes one number by it."""
+
+
+def measure(tables: Tables) -> Measurement:
+    """People whose exact values, or parts of whose rows, stand in the table beyond coincidence, as a share.
+
+    Estimates: `privacy.copies.values`, `privacy.copies.parts`.
+    """
+    exact = exact_of(tables)
+    found = (_values(exact), _parts(exact, tables.seed))
+    return Measurement(
+        estimates=tuple(one for one in found if isinstance(one, Estimate)),
+        failures=tuple(one for one in found if isinstance(one, Failure)),
+    )
+
+
+def _values(exact: Exact) -> Estimate | Failure:
+    """The column in which most people's own values stand, or the mean over all columns where it is more."""
+    real, n = exact.real(), exact.synthetic.shape[1]
+    each: dict[str, Coincidences] = {}
+    n_units = int(real.units.max(initial=0)) + 1
+    hits, could = np.zeros(n_units), np.zeros(n_units)
+    for name, codes, synthetic, free in zip(exact.names, real.codes, exact.synthetic, exact.free, strict=True):
+        known = np.zeros(len(codes), dtype=bool) if free is None else (codes >= 0) & np.r_[free, False][codes]
+        alone = Alone.of(codes[known], real.units[known], real.in_train[known])
+        if len(alone.content):
+            hit = alone.hit_by(synthetic)
+            each[name] = alone.coincidences(hit, n)
+            hits += np.bincount(alone.units[hit], minlength=n_units)
+            could += np.bincount(alone.units, minlength=n_units)
+    if not each:
+        return Failure(VALUES, "skipped", "no number or time has a value that one person alone has")
+    comparisons = len(each) + 1
+    ends = {f"column {name!r}": found.copied(comparisons) for name, found in each.items()}
+    ends["all columns on average"] = _on_average(hits, could, real, len(each), comparisons)
+    worst = max(ends, key=lambda name: (ends[name][1], ends[name][0]))
+    high = max(end[2] for end in ends.values())
+    note = f"share of people whose own value, to the last digit, stands in the table beyond chance; {worst}"
+    return _share(VALUES, (*ends[worst][:2], high), real.n_people(n), note)
+
+
+def _on_average(hits: np.ndarray, could: np.ndarray, real: RealCodes, n_columns: int, n_comparisons: int) -> Rate:
+    """People who are copied in the average column; the values of one person are no independent hits.
+
+    Args:
+        hits: of each unit, its own values that stand in the table.
+        could: of each unit, its own values.
+        real: whose side is known.
+        n_columns: over which the average is taken.
+        n_comparisons: as in `Coincidences.copied`.
+    """
+    in_train = np.zeros(len(hits), dtype=bool)
+    in_train[real.units[real.in_train]] = True
+    alike = float((hits**2).sum() / hits.sum()) if hits.any() else 1.0  # as a design effect
+    sums = (float(of[side].sum()) / alike for of in (hits, could) for side in (in_train, ~in_train))
+    value, low, high = (end * alike / n_columns for end in Coincidences(*sums).copied(n_comparisons))
+    return value, low, high
+
+
+def _parts(exact: Exact, seed: int) -> Estimate | Failure:
+    """The part of the columns of which most people's own content stands in the table."""
+    real, n = exact.real(MAX_ROWS), exact.synthetic.shape[1]
+    parts = _drawn_parts(len(exact.names), np.random.default_rng([seed, 6]))
+    if not parts:
+        return Failure(PARTS, "skipped", f"parts of rows need more than {min(SIZES)} learned columns")
+    factors = np.random.default_rng([seed, 7]).integers(1, 2**63, len(exact.names), dtype=np.uint64) | np.uint64(1)
+    value = low = high = 0.0
+    for part in parts:
+        alone = Alone.of(_content(real.codes, part, factors), real.units, real.in_train)
+        found = alone.coincidences(alone.hit_by(_content(exact.synthetic, part, factors)), n)
+        ends = found.copied(len(parts), FITTED)
+        if (ends[1], ends[0]) > (low, value):
+            value, low = ends[0], ends[1]
+        high = max(high, ends[2])
+    note = (
+        "share of people of whom a part of their row that nobody else has stands in the table beyond chance; the worst "
+        f"of {len(parts)} parts"
+    )
+    return _share(PARTS, (value, low, high), real.n_people(n), note)
+
+
+def _drawn_parts(d: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Parts of the columns, each once."""
+    sizes = [size for size, times in SIZES.items() if size < d for _ in range(times)]
+    return list(dict.fromkeys(tuple(sorted(rng.permutation(d)[:size].tolist())) for size in sizes))
+
+
+def _content(codes: np.ndarray, part: tuple[int, ...], factors: np.ndarray) -> np.ndarray:
+    """A number for what each row holds in some columns, equal for equal content; shape (n,), uint64."""
+    content = np.zeros(codes.shape[1], dtype=np.uint64)
+    for i in part:
+        content = (content ^ (content >> np.uint64(29))) * MIXED + (codes[i] + 2).astype(np.uint64) * factors[i]
+    return content
+
+
+def _share(name: str, people: Rate, n_most: int, note: str) -> Estimate:
+    """How many people, as a share of those who could have been copied."""
+    value, low, high = (number / n_most for number in people)
+    note = f"{note}; about {round(people[0]):,} people, at least {int(np.ceil(people[1])):,}"
+    return Estimate(name, value, n_most, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note)

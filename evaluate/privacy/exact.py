@@ -1,0 +1,107 @@
+"""Rows as exact codes: equal where two values are equal to the last digit, in real and synthetic rows alike.
+
+Distances take ranks, which cannot tell two values that lie close to each other. These codes can.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from evaluate.sampling import entity_codes
+from evaluate.tables import Tables
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.content import Ruler
+from synth.domain import line
+
+MISSING = -1
+"""The code of a missing value."""
+
+
+@dataclass(frozen=True)
+class RealCodes:
+    """Rows of train and of the holdout as codes, in the order of their units; *Sensitive*.
+
+    Attributes:
+        codes: from 0, `MISSING` where missing, shape (d, n), int32.
+        units: codes of their units, those of train and of the holdout apart; shape (n,).
+        in_train: which rows are of train, shape (n,).
+    """
+
+    codes: np.ndarray
+    units: np.ndarray
+    in_train: np.ndarray
+
+    def n_people(self, n_drawn: int) -> int:
+        """How many units of train so many synthetic rows could copy."""
+        return min(len(np.unique(self.units[self.in_train])), n_drawn)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The four tables of an evaluation as codes; *Sensitive*.
+
+    Attributes:
+        names: of the learned columns, sorted.
+        train: codes from 0, `MISSING` where missing; shape (d, n_train), int32.
+        fresh: likewise.
+        control: likewise.
+        synthetic: likewise.
+        free: for each column the codes that a person's own value may have: those of numbers and times that are not at
+            a bound, which is public; shape (n_codes,), boolean, none for categories.
+        units: codes of the units of train, fresh and control, in this order.
+    """
+
+    names: tuple[str, ...]
+    train: np.ndarray
+    fresh: np.ndarray
+    control: np.ndarray
+    synthetic: np.ndarray
+    free: tuple[np.ndarray | None, ...]
+    units: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+    def real(self, most: int | None = None) -> RealCodes:
+        """The rows of both sides.
+
+        Args:
+            most: so many rows of either side at most, which come in a random order; none: all.
+        """
+        half = None if most is None else most // 2
+        sides = ((self.train, most), (self.fresh, half), (self.control, half))
+        codes = [side[:, :n] for side, n in sides]
+        units = [of[:n] for of, (_, n) in zip(self.units, sides, strict=True)]
+        of_rows = np.concatenate(units)
+        order = np.argsort(of_rows, kind="stable")
+        return RealCodes(np.hstack(codes)[:, order], of_rows[order], order < len(units[0]))
+
+
+def exact_of(tables: Tables) -> Exact:
+    """The codes of an evaluation, made once for the same tables."""
+    if "exact" not in tables.kept:
+        frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
+        names = tuple(sorted(tables.schema.learned))
+        columns = [_codes(pd.concat([f[n] for f in frames], ignore_index=True), tables.schema.columns[n]) for n in names]
+        codes = np.array([part for part, _ in columns], dtype=np.int32).reshape(len(names), sum(map(len, frames)))
+        sides = np.split(codes, np.cumsum([len(frame) for frame in frames])[:-1], axis=1)
+        tables.kept["exact"] = Exact(names, *sides, tuple(free for _, free in columns), _units(tables))
+    found: Exact = tables.kept["exact"]
+    return found
+
+
+def _units(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The units of train, fresh and control, all different between train and the holdout."""
+    train, holdout = (entity_codes(frame, tables.schema) for frame in (tables.train, tables.holdout))
+    fresh, control = np.split(holdout + int(train.max(initial=-1)) + 1, [len(tables.fresh)])
+    return train, fresh, control
+
+
+def _codes(values: pd.Series, column: object) -> tuple[np.ndarray, np.ndarray | None]:
+    """Codes of a column, and which of them are no bound; none for categories."""
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return pd.factorize(values)[0], None
+    places, ruler = line.positions(values, column), Ruler.of(column)  # type: ignore[arg-type]
+    bounds = np.array(line.bounds(column))  # type: ignore[arg-type]
+    if ruler.n_digits == 1:
+        places, bounds = np.rint(places * ruler.factor), np.rint(bounds * ruler.factor)
+    codes, distinct = pd.factorize(places)
+    return codes, ~np.isin(distinct, bounds)
