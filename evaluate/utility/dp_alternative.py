@@ -100,7 +100,8 @@ class _Target:
 
     @property
     def _classes(self) -> pd.Index:
-        return pd.Index(np.array(public_values(self._column), dtype=object))
+        classes: pd.Index = pd.Index(np.array(public_values(self._column), dtype=object))
+        return classes
 
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
         """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
