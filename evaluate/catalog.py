@@ -127,6 +127,8 @@ _JOINT = {
 }
 
 _SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"
+_OUTLIERS = "a few outliers decide it; name 'utility.gap.boosting.without'"
+_TSTR: Mapping[str, Direction] = {"tstr": "higher", "gap": "lower"}
 _ROUGH = "its interval is rough, as ranks jump; name 'utility.gap.linear'"
 _OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.gap.linear'"
 _CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
@@ -136,6 +138,12 @@ _UTILITY = {
     "utility.tstr.boosting": Number("utility.tstr", "higher"),
     "utility.gap.linear": Number("utility.tstr", "lower"),
     "utility.gap.boosting": Number("utility.tstr", "lower"),
+    **{
+        f"utility.{kind}.{form}.{variant}": Number("utility.tstr", direction, describes)
+        for variant, describes in (("without", ""), ("uncut", _OUTLIERS))
+        for form in ("linear", "boosting")
+        for kind, direction in _TSTR.items()
+    },
     "utility.average_precision.linear": Number("utility.tstr", "higher", _SCORED),
     "utility.average_precision.boosting": Number("utility.tstr", "higher", _SCORED),
     "utility.importance.linear": Number("utility.importance", "higher", _ROUGH),

@@ -34,7 +34,7 @@ from evaluate.self_tests import self_tests_of
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Measurement, Real, Tables
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet
-from synth.schema import Schema, build_schema
+from synth.schema import Kind, Schema, build_schema
 from synth.table.conforming import Outside
 
 if TYPE_CHECKING:  # its libraries are slow to import
@@ -83,6 +83,7 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
     generators: Mapping[str, Mapping[str, Any]] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
+    task: Kind | None = None,
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
 ) -> Evaluation:
@@ -102,17 +103,18 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
             `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
         target: the column that models predict; none: the schema's.
+        task: "classification" or "regression" of it; none: the schema's, or by its kind and how many values it has.
         n_targets: rows of either side that attacks are tried on at most, a seeded sample; none: all.
         n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; none: all.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
-        SchemaError: the target is no column that is learned; nothing was measured.
+        SchemaError: the target is no column that is learned, or does not go with the task; nothing was measured.
         TableError: a real table does not fit the schema, or a synthetic one lacks a column; nothing was measured.
     """
     _chosen(measures)
     given = {"synthetic": synthetic} if isinstance(synthetic, pd.DataFrame) else dict(synthetic)
-    schema = schema if target is None else aimed(schema, target)
+    schema = aimed(schema, target, task)
     real = Real.prepare(train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows)
     return evaluate_beside(
         real, given, measures=measures, time_limit_s=time_limit_s, progress=progress, statements=statements,
@@ -134,6 +136,7 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
     generators: Mapping[str, Mapping[str, Any]] | None = None,
     outside: Outside = "refuse",
     target: str | None = None,
+    task: Kind | None = None,
     n_targets: int | None = N_TARGETS,
     n_rows: int | None = N_ROWS,
     sample_rows: int = SAMPLE_ROWS,
@@ -157,6 +160,7 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
         generators: as there.
         outside: as there.
         target: as there.
+        task: as there.
         n_targets: as there.
         n_rows: as there.
         sample_rows: rows of either real side that are drawn at most, whole entities; of the synthetic table five times
@@ -169,7 +173,7 @@ def evaluate_stored(  # noqa: PLR0913 (as `evaluate`)
     """
     _chosen(measures)
     given = dict(synthetic) if isinstance(synthetic, Mapping) else {"synthetic": synthetic}
-    schema = schema if target is None else aimed(schema, target)
+    schema = aimed(schema, target, task)
     real = Real.prepare_stored(
         train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows, sample_rows=sample_rows
     )
@@ -228,13 +232,22 @@ def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: Mapping[
     return real.beside(table, statement) if isinstance(table, pd.DataFrame) else real.beside_stored(table, statement)
 
 
-def aimed(schema: Schema, target: str) -> Schema:
-    """The schema with another column to predict.
+def aimed(schema: Schema, target: str | None, task: Kind | None = None) -> Schema:
+    """The schema with another column to predict, or another task.
+
+    Args:
+        schema: inferred or declared.
+        target: the column; none: the schema's.
+        task: of the models that predict it; none: the schema's, where the target is its own.
 
     Raises:
-        SchemaError: the target is no column that is learned; nothing was measured.
+        SchemaError: the target is no column that is learned, or does not go with the task; nothing was measured.
     """
-    return build_schema({**schema.model_dump(), "target": target})
+    if target is None and task is None:
+        return schema
+    if target is None or target == schema.target:
+        return build_schema({**schema.model_dump(), "task": task or schema.task})
+    return build_schema({**schema.model_dump(), "target": target, "task": task})
 
 
 def measure_candidate(

@@ -101,9 +101,20 @@ class ModelScores(FigurePart):
 class Utility(FigurePart):
     """Scores of all models that predict the target."""
 
+    class Giveaway(FigurePart):
+        """A column that gives the target away, and its score alone."""
+
+        column: str
+        score: Number
+
     target: str
     metric: str
     models: list[ModelScores]
+    task: str = ""
+    why: str = ""
+    giveaways: list[Giveaway] = []
+    without: list[ModelScores] = []
+    uncut: list[ModelScores] = []
 
 
 class Importance(FigurePart):

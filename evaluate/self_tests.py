@@ -160,4 +160,4 @@ def _narrowed(schema: Schema, seed: int) -> Schema:
     drawn = np.random.default_rng([seed, 4]).permutation(sorted(schema.learned))[:MAX_PAIRED]
     kept = {*map(str, drawn), schema.target, schema.entity}
     columns = {name: column for name, column in schema.columns.items() if name in kept}
-    return Schema(status=schema.status, target=schema.target, entity=schema.entity, columns=columns)
+    return Schema(status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns)

@@ -82,7 +82,11 @@ def of_audit(candidate: Candidate, _: Evaluation) -> Answer:
 
 def of_utility(candidate: Candidate, _: Evaluation) -> Answer:
     """What models lose, and the group that is served worst."""
-    gaps = [e for e in candidate.estimates if e.measure.startswith("utility.gap.")]
+    gaps = [
+        e
+        for e in candidate.estimates
+        if e.measure.startswith("utility.gap.") and not e.measure.endswith(".uncut")  # which a few rows decide
+    ]
     served = next((group for group in groups_of(candidate) if group.anchor == "utility"), None)
     if not gaps and served is None:
         return Answer("not measured", "no utility for models or groups was measured")

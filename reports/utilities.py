@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evaluate.result import Candidate, Estimate
+from evaluate.result import Candidate, Estimate, Evaluation
 from reports.glossary import entry
 
 SCORES = ("utility.tstr.", "utility.gap.")
@@ -48,3 +48,23 @@ def subgroups(candidate: Candidate) -> tuple[Mapping[str, Any], ...]:
 def _worst_first(row: Mapping[str, Any]) -> float:
     losses = [row[form]["gap"] for form in ("linear", "boosting") if form in row]
     return -max([float(row.get("excess", -1.0)), *map(float, losses)])
+
+
+def predicted(evaluation: Evaluation) -> tuple[str, ...]:
+    """One sentence for each target that models were measured on: how it is predicted, and why so."""
+    drawn = [one.figures.get("utility") for one in evaluation.candidates]
+    said = (f"Utility: {one['task']} of {one['target']!r}: {one['why']}" for one in drawn if one)
+    return tuple(dict.fromkeys(said))
+
+
+def given_away(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings for each column that gives the target away: the clearest one alone tells it."""
+    drawn = [one.figures.get("utility") or {} for one in evaluation.candidates]
+    return tuple(
+        dict.fromkeys(
+            f"column={found['column']!r} gives target={one['target']!r} away: a model of it alone scores "
+            f"{found['score']:.3f}, so read the loss without it ('utility.gap.boosting.without'), or drop the column"
+            for one in drawn
+            for found in one.get("giveaways", ())
+        )
+    )

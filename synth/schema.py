@@ -9,12 +9,24 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from synth.columns import BooleanColumn, Column, IdentifierColumn, PersonalColumn, TextColumn, is_measured
+from synth.columns import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    IdentifierColumn,
+    IntegerColumn,
+    PersonalColumn,
+    RealColumn,
+    TextColumn,
+    is_measured,
+)
 from synth.constraints import Constraint, Formula, Unique, check
 from synth.errors import SchemaError, nearest
 from synth.texts import is_plain, require_plain
 from synth.validation import Frozen, sentence
 
+Kind = Literal["classification", "regression"]
+"""Of the models that predict the target."""
 FORMAT = 1
 """Version of the schema file; a newer one is refused."""
 
@@ -31,6 +43,9 @@ class Schema(Frozen):
     n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: a public number.")
     max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")
     target: str | None = Field(default=None, description="Column that a model would predict.")
+    task: Kind | None = Field(
+        default=None, description="How models predict the target; none: by its kind and how many values it has."
+    )
     sensitive: tuple[str, ...] = ()
     quasi_identifiers: tuple[str, ...] = ()
     parties: tuple[tuple[str, ...], ...] = Field(
@@ -79,10 +94,30 @@ class Schema(Frozen):
             raise ValueError(
                 f"target={self.target!r} is an identifier, personal or text; choose a column that is learned"
             )
+        self._check_task()
         check(self.constraints, self.columns)
         self._check_keys()
         self._check_proposals()
         return self
+
+    def _check_task(self) -> None:
+        if self.task is None:
+            return
+        if self.target is None:
+            raise ValueError(f"task={self.task!r} needs a target; name the column that a model would predict")
+        column = self.columns[self.target]
+        if self.task == "regression" and isinstance(column, CategoricalColumn | BooleanColumn):
+            raise ValueError(
+                f"task='regression' needs numbers or times: target={self.target!r} is of kind {column.kind}; leave "
+                "task out, or declare the column as integer or real"
+            )
+        if self.task == "classification" and not isinstance(
+            column, CategoricalColumn | BooleanColumn | IntegerColumn | RealColumn
+        ):
+            raise ValueError(
+                f"task='classification' needs classes: target={self.target!r} is of kind {column.kind}; leave task "
+                "out, or declare the column as categorical"
+            )
 
     def _check_names(self) -> None:
         if not self.columns:

@@ -63,8 +63,7 @@ def read_inputs(job_path: Path) -> Inputs:
         waivers = build_waivers(parse_toml(given["waivers"], "waivers", JobError))
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
-    if job.evaluation.target is not None:
-        aimed(schema, job.evaluation.target)
+    aimed(schema, job.evaluation.target, job.evaluation.task)
     return Inputs(job, given, schema, policy, waivers, _generators(job, schema))
 
 

@@ -17,7 +17,7 @@ from synth.generators.base import Generator, Model
 from synth.generators.registry import load_model
 from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
-from synth.schema import Schema
+from synth.schema import Kind
 from synth.schema_file import schema_of
 from synth.validation import parse_toml
 from understudy import provenance
@@ -58,6 +58,7 @@ class Offer:
         sample_rows: rows of either real side that are drawn at most where tables stay stored; none: `SAMPLE_ROWS`.
         memory_mb: what embedded engines may take together; none: `MEMORY_MB`.
         threads: of each embedded engine; none: all cores.
+        task: of the models that predict the target; none: the schema's, or by the target.
     """
 
     train: str | Path = field(repr=False)
@@ -77,6 +78,7 @@ class Offer:
     sample_rows: int | None = None
     memory_mb: int | None = None
     threads: int | None = None
+    task: Kind | None = None
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -85,6 +87,8 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     Raises:
         BadInput: a file cannot be read or does not fit the schema; nothing was measured.
     """
+    from reports.utilities import given_away
+
     given = Given.of(
         str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)), offer.engine,
         memory_mb=offer.memory_mb, threads=offer.threads,
@@ -96,7 +100,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     _check_shadows(offer, given)
     check_measures(offer.measures or ())
     started, files = provenance.now(), {"schema": read_given(offer.schema, "schema", SchemaError)}
-    schema = _aimed(offer, schema_of(files["schema"]))
+    schema = aimed(schema_of(files["schema"]), offer.target, offer.task)
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement = None if model is None or model.statement is None else model.statement.to_dict()
@@ -120,12 +124,17 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     if model is not None and offer.audit:
         candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
     evaluation = replace(evaluation, candidates=candidates)
+    warned = (*unverified(offer), *disputed(evaluation), *given_away(evaluation))
     known = provenance.record(
         offer.seed,
         laid.prints,
         files,
         laid.sha256,
-        provenance.Said(warnings=(*unverified(offer), *disputed(evaluation)), attempts=attempts, evaluated_at=started),
+        provenance.Said(
+            warnings=warned,
+            attempts=attempts,
+            evaluated_at=started,
+        ),
     )
     return replace(evaluation, provenance=known)
 
@@ -176,10 +185,6 @@ def _shadowed(
         lambda: laid.real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
     )
     return attacked(candidate, SHADOW, attack, offer.time_limit_s)
-
-
-def _aimed(offer: Offer, schema: Schema) -> Schema:
-    return schema if offer.target is None else aimed(schema, offer.target)
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:

@@ -73,8 +73,7 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
     from evaluate.engine import aimed
     from evaluate.released.shares import released_schedule
 
-    target = job.evaluation.target
-    asked = schema if target is None else aimed(schema, target)
+    asked = aimed(schema, job.evaluation.target, job.evaluation.task)
     try:
         return released_schedule(asked, job.public_report.epsilon, job.public_report.delta)
     except BudgetError as error:

@@ -61,8 +61,7 @@ def _release(plan: Plan, work: Work, sides: Split, table: Path, progress: Progre
     from evaluate.engine import aimed
     from evaluate.released import release_numbers as released
 
-    target = plan.job.evaluation.target
-    schema = plan.schema if target is None else aimed(plan.schema, target)
+    schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
     with reservations.budget(plan, work, PUBLICATION) as budget:
         assert budget is not None
         numbers = released(sides, read_table(table), schema, budget, progress)

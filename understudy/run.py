@@ -189,6 +189,8 @@ def _remove_releasable(folder: Path) -> None:
 
 
 def _provenance(plan: Plan, work: Work, real: _Real, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
+    from reports.utilities import given_away
+
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
     disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
     stated = {label: work.stage(label)["statement"] for label in plan.points}
@@ -198,7 +200,7 @@ def _provenance(plan: Plan, work: Work, real: _Real, began_at: str, evaluation: 
         job=plan.title,
         release=plan.job.release,
         split=f"{KEYED if real.sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
-        warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed))),
+        warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed, *given_away(evaluation)))),
         ledger=releases(stated),
         sweep=_swept(plan),
         composed=None if plan.everything is None else asdict(plan.everything),

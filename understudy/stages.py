@@ -117,7 +117,7 @@ def synthetic(plan: Plan, path: Path) -> "Iterator[pd.DataFrame | StoredTable]":
 
 def real(plan: Plan, sides: Sides) -> Real:
     """The real side of every evaluation."""
-    schema = plan.schema if plan.job.evaluation.target is None else aimed(plan.schema, plan.job.evaluation.target)
+    schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
     terms: dict[str, Any] = {
         "seed": child_seed(plan.job.seed, "evaluate"),
         "outside": plan.job.table.outside,

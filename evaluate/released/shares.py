@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from synth.columns import BooleanColumn, CategoricalColumn
+from evaluate.utility.task import public_task
 from synth.dp.calibration import Plan, calibrate, resolve_delta
 from synth.dp.events import gaussian_of_rho
 from synth.dp.schedule import Schedule
@@ -39,10 +39,14 @@ def released_schedule(schema: Schema, epsilon: float, delta: float | Literal["au
 
 
 def predicts(schema: Schema) -> bool:
-    """Whether an accuracy can be published: the target has categories, and another column may predict it."""
+    """Whether an accuracy can be published: the target has classes by the schema, and another column predicts it.
+
+    No row is looked at: whether a number takes two values only would be an answer about the real table.
+    """
     if schema.target is None or len(schema.learned) < 2:
         return False
-    return isinstance(schema.columns[schema.target], CategoricalColumn | BooleanColumn)
+    known = public_task(schema, schema.target)
+    return known is not None and known[0] == "classification"
 
 
 def _plan(schema: Schema) -> Plan:

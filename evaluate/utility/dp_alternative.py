@@ -24,11 +24,10 @@ from evaluate.tables import Claim, Measurement, Tables
 from evaluate.utility.dp_regression import N_STEPS, Loss, Units, fit, planned, predict
 from evaluate.utility.public_features import PublicFeatures
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
-from evaluate.utility.task import Task
+from evaluate.utility.task import Task, public_values
 from evaluate.utility.tstr import BOUNDS
-from synth.columns import BooleanColumn, CategoricalColumn, is_measured
+from synth.columns import is_measured
 from synth.domain import line
-from synth.domain.discretizer import categories
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.steps import Steps
@@ -37,6 +36,7 @@ from synth.schema import Schema
 MEASURES = ("utility.dp_alternative.score", "utility.dp_alternative.gap")
 N_RUNS, N_SPLITS = 4, 4
 """Fits that the score is the mean of, each with noise of its own, and splits of the training rows in halves."""
+_NO_CLASSES = "the target is classified, and its classes are not public; declare it as categorical, with a list of them"
 MAX_UNITS = 100_000
 """Units that it learns from at most, so that a large table fits in memory."""
 
@@ -56,6 +56,8 @@ def measure(tables: Tables) -> Measurement:
     if isinstance(study, str):
         return Measurement(failures=tuple(Failure(name, "skipped", study) for name in MEASURES))
     assert tables.claim is not None
+    if study.task.kind == "classification" and public_values(tables.declared.columns[study.task.target]) is None:
+        return Measurement(failures=tuple(Failure(name, "skipped", _NO_CLASSES) for name in MEASURES))
     target = _Target.of(tables.declared, study.task)
     alternative = _Alternative.of(tables, study, target, tables.claim)
     return _measured(study, alternative, tables.claim)
@@ -87,15 +89,19 @@ class _Target:
 
     @classmethod
     def of(cls, declared: Schema, task: Task) -> "_Target":
-        column: Any = declared.columns[task.target]
-        if not isinstance(column, CategoricalColumn | BooleanColumn):
+        if task.kind == "regression":
             return cls(declared, task, "squared", 1)
-        n_classes = len(categories(column))
+        n_classes = len(public_values(declared.columns[task.target]) or ())
         return cls(declared, task, "binary" if n_classes == 2 else "softmax", 1 if n_classes == 2 else n_classes)
 
     @property
     def _column(self) -> Any:
         return self.declared.columns[self.task.target]
+
+    @property
+    def _classes(self) -> pd.Index:
+        classes: pd.Index = pd.Index(np.array(public_values(self._column), dtype=object))
+        return classes
 
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
         """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
@@ -104,7 +110,7 @@ class _Target:
             low, high = line.bounds(self._column)
             scaled = 2 * (line.positions(values, self._column) - low) / max(high - low, np.finfo(float).tiny) - 1
             return np.clip(scaled, -1.0, 1.0)
-        codes = pd.Index(categories(self._column)).get_indexer(pd.Index(values.astype(object)))
+        codes = self._classes.get_indexer(pd.Index(values.astype(object)))
         return np.where((codes < 0) | values.isna().to_numpy(dtype=bool), np.nan, codes)
 
     def decode(self, outputs: np.ndarray) -> np.ndarray:
@@ -113,7 +119,7 @@ class _Target:
             low, high = line.bounds(self._column)
             return np.asarray(np.clip(low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low), *self.task.limits))
         shares = np.hstack([1 - outputs, outputs]) if self.loss == "binary" else outputs
-        places = pd.Index(categories(self._column)).get_indexer(pd.Index(self.task.classes.astype(object)))
+        places = self._classes.get_indexer(pd.Index(self.task.classes.astype(object)))
         return np.where(places >= 0, shares[:, places], 0.0)
 
 

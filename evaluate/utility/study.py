@@ -17,15 +17,17 @@ the degrees of freedom of the sum.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from evaluate.intervals import LEVEL
 from evaluate.tables import Tables
 from evaluate.utility.features import Form, predictors
+from evaluate.utility.giveaways import giveaways_of
 from evaluate.utility.models import FORMS, Fitted, fit_classes, fit_numbers
 from evaluate.utility.scores import macro_roc_auc, r2, weightings
-from evaluate.utility.task import Side, Task
+from evaluate.utility.task import MAX_CLASSES, Side, Task, is_number
 from synth.schema import Schema
 
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
@@ -40,6 +42,8 @@ LEAST_SPLITS = 2
 N_FEWER = 100
 """Weightings of the control rows for what they alone add to the difference between two halves."""
 
+Variant = Literal["whole", "without", "uncut"]
+"""All columns; those that do not give the target away; all, with a number's outliers as they are."""
 Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Of a model's predictions and weightings of the control rows, shape (b, n): a number for each, shape (b,)."""
 
@@ -99,7 +103,7 @@ class Study:
 
     Attributes:
         task: what is predicted.
-        schema: of the tables.
+        schema: of the tables, as the models see it.
         test: the control rows.
         sides: the rows learned from.
         models: by form.
@@ -183,15 +187,19 @@ def _of_halves(halves: np.ndarray) -> float:
     return max(0.0, by_slope - by_curve) + max(0.0, by_curve - float(spread))
 
 
-def study_of(tables: Tables) -> Study | str:
+def study_of(tables: Tables, variant: Variant = "whole") -> Study | str:
     """The study of an evaluation, or one sentence that says why there is none; made once for the same tables.
 
     Models are kept one by one, so that a measure that ran out of time leaves the next one those that it had, and those
     that have seen real rows only serve every synthetic table of as many rows.
+
+    Args:
+        tables: *Sensitive*.
+        variant: which models.
     """
-    if "study" not in tables.kept:
-        tables.kept["study"] = _made(tables)
-    found: Study | str = tables.kept["study"]
+    if ("study", variant) not in tables.kept:
+        tables.kept["study", variant] = _made(tables) if variant == "whole" else _varied(tables, variant)
+    found: Study | str = tables.kept["study", variant]
     return found
 
 
@@ -205,11 +213,44 @@ def _made(tables: Tables) -> Study | str:
     test = Side.of(tables.control, task, tables)
     if len(np.unique(test.truth)) < 2:
         return "the target does not vary among the control rows"
+    if task.kind == "classification" and is_number(tables.schema.columns[target]) and _few_classified(task, tables):
+        return (
+            f"its {MAX_CLASSES} most frequent values are less than half of the training rows, so that the target is a "
+            "number to regress; leave the task out"
+        )
     sides = _sides(task, tables)
     if any(len(side.truth) == 0 for side in sides.values()):
         return "a table has no row with a target that occurs in real rows"
     models = {form: _models(form, task, sides, test, tables) for form in FORMS}
     return Study(task, tables.schema, test, sides, models, tuple(weightings(test.units, tables.seed)))
+
+
+def _few_classified(task: Task, tables: Tables) -> bool:
+    """Whether most training rows with a target have none of its classes: a number of many values has no classes."""
+    there = ~np.isnan(task.truth(tables.train, tables.schema))
+    return bool(2 * there.sum() < tables.train[task.target].notna().sum())
+
+
+def _varied(tables: Tables, variant: Variant) -> Study | str:
+    """The study with fewer columns, or with outliers; the whole one where that changes nothing."""
+    whole = study_of(tables)
+    if isinstance(whole, str):
+        return whole
+    task = whole.task
+    if variant == "uncut":
+        if task.kind == "classification":
+            return "the target has classes, and none of them is an outlier"
+        task = task.uncut
+    else:
+        names = tuple(found.column for found in giveaways_of(tables, task))
+        if not names:
+            return whole
+        task = task.without(names)
+        if not predictors(task.seen(tables.schema)):
+            return "every column that could predict the target gives it away"
+    test, sides = Side.of(tables.control, task, tables), _sides(task, tables)
+    models = {form: _models(form, task, sides, test, tables, variant) for form in FORMS}
+    return Study(task, task.seen(tables.schema), test, sides, models, whole.blocks)
 
 
 def _sides(task: Task, tables: Tables) -> dict[str, Side]:
@@ -223,14 +264,16 @@ def _sides(task: Task, tables: Tables) -> dict[str, Side]:
     return dict(zip(SIDES, sides, strict=True))
 
 
-def _models(form: Form, task: Task, sides: Mapping[str, Side], test: Side, tables: Tables) -> Models:
+def _models(
+    form: Form, task: Task, sides: Mapping[str, Side], test: Side, tables: Tables, variant: Variant = "whole"
+) -> Models:
     n_splits = N_SPLITS[form][len(sides["tstr"].truth) > MANY_ROWS]
-    if form == "boosting" and len(task.classes) > 2:
-        n_splits = LEAST_SPLITS
+    if form == "boosting" and (len(task.classes) > 2 or variant != "whole"):
+        n_splits = min(n_splits, LEAST_SPLITS)
     learned = {}
     for name, side in sides.items():
         kept = tables.kept if name == "tstr" else tables.kept_of_real
-        key = ("study", form, name, len(side.truth), n_splits)
+        key = ("study", variant, form, name, len(side.truth), n_splits)
         if key not in kept:
             kept[key] = _learned(form, task, side, test, tables, n_splits if name in COMPARED else 0)
         learned[name] = kept[key]
@@ -238,10 +281,11 @@ def _models(form: Form, task: Task, sides: Mapping[str, Side], test: Side, table
 
 
 def _learned(form: Form, task: Task, side: Side, test: Side, tables: Tables, n_splits: int) -> Learned:
-    model = fit(form, task, side, tables.schema)
+    schema = task.seen(tables.schema)
+    model = fit(form, task, side, schema)
     # All sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
     seeds = np.random.default_rng([tables.seed, 6]).integers(2**63, size=n_splits)
-    halves = tuple(_pair(form, task, side, tables.schema, int(seed)) for seed in seeds)
+    halves = tuple(_pair(form, task, side, schema, int(seed)) for seed in seeds)
     predicted = tuple((first.predict(test.rows), second.predict(test.rows)) for first, second in halves)
     return Learned(model, halves, model.predict(test.rows), predicted)
 

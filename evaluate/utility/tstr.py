@@ -11,11 +11,16 @@ probability 0 and counts. Where classes are of very different size, that says li
 precision stands beside it.
 
 A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike: else
-one outlier decides which of two honest tables serves better.
+one outlier decides which of two honest tables serves better. That hides a ruined tail, so that models which learn and
+are scored on numbers as they are stand beside these (`uncut`); outliers decide them, and no rule rests on them.
+
+A column that gives the target away (`evaluate.utility.giveaways`) leaves nothing else to be learned. Models that do not
+look at such columns stand beside those that do (`without`): where no column does, they are the same models.
 
 Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR); Saito & Rehmsmeier 2015 for average precision.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,59 +28,99 @@ import numpy as np
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from evaluate.utility.features import Form
+from evaluate.utility.giveaways import giveaways_of
 from evaluate.utility.models import FORMS
 from evaluate.utility.scores import macro_average_precision
-from evaluate.utility.study import COMPARED, SIDES, Figure, Study, interval, study_of
+from evaluate.utility.study import COMPARED, SIDES, Figure, Study, Variant, interval, study_of
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
+
+
+VARIANTS: tuple[Variant, ...] = ("without", "uncut")
 
 
 def measure(tables: Tables) -> Measurement:
     """Scores of models trained on the synthetic table and how far they fall behind.
 
     Estimates: `utility.tstr.linear`, `utility.tstr.boosting` (higher; reference TRTR), `utility.gap.linear`,
-    `utility.gap.boosting` (TRTR - TSTR, lower; reference: the same for fresh rows and as many training ones); for
-    classes `utility.average_precision.linear`, `utility.average_precision.boosting` (higher; reference TRTR).
+    `utility.gap.boosting` (TRTR - TSTR, lower; reference: the same for fresh rows and as many training ones); all four
+    with `.without` (columns that give the target away) and, of numbers, with `.uncut`; for classes
+    `utility.average_precision.linear`, `utility.average_precision.boosting` (higher; reference TRTR).
     """
     study = study_of(tables)
     if isinstance(study, str):
-        names = [f"utility.{kind}.{form}" for form in FORMS for kind in ("tstr", "gap", "average_precision")]
-        return Measurement(failures=tuple(Failure(name, "skipped", study) for name in names))
-    note = _note(study, tables)
-    estimates, models = [], []
+        return Measurement(failures=(*_absent(study), *(_no_precision(form, study) for form in FORMS)))
+    estimates, failures, models = [], [], []
     for form in FORMS:
-        found = _estimates(form, study, note)
-        estimates += found
-        models.append(_model_figure(form, study, found[1]))
-    failures = () if study.task.kind == "classification" else tuple(_no_precision(form) for form in FORMS)
-    figure = {"target": study.task.target, "task": study.task.kind, "metric": study.task.metric, "models": models}
-    return Measurement(tuple(estimates), failures, {"utility": figure})
+        scored = _scored(form, study, _note(study, tables))
+        estimates += scored
+        models.append(_model_figure(form, study, scored[1]))
+        if study.task.kind == "classification":
+            estimates.append(_precision(form, study))
+        else:
+            failures.append(_no_precision(form, "the target has no classes to be found"))
+    figure = {"target": study.task.target, "task": study.task.kind, "why": study.task.why, "metric": study.task.metric}
+    parts = [_varied(variant, study, tables) for variant in VARIANTS]
+    drawn = {key: part for one in parts for key, part in one.figures.items()}
+    return Measurement(
+        tuple(estimates) + tuple(one for part in parts for one in part.estimates),
+        tuple(failures) + tuple(one for part in parts for one in part.failures),
+        {"utility": {**figure, "models": models, "giveaways": _giveaways(study, tables), **drawn}},
+    )
 
 
-def _no_precision(form: Form) -> Failure:
-    return Failure(f"utility.average_precision.{form}", "skipped", "the target has no classes to be found")
+def _absent(why: str, variants: Sequence[str] = ("", *VARIANTS)) -> tuple[Failure, ...]:
+    ends = [f".{variant}" if variant else "" for variant in variants]
+    names = [f"utility.{kind}.{form}{end}" for end in ends for form in FORMS for kind in ("tstr", "gap")]
+    return tuple(Failure(name, "skipped", why) for name in names)
 
 
-def _estimates(form: Form, study: Study, note: str) -> list[Estimate]:
+def _no_precision(form: Form, why: str) -> Failure:
+    return Failure(f"utility.average_precision.{form}", "skipped", why)
+
+
+def _varied(variant: Variant, whole: Study, tables: Tables) -> Measurement:
+    """Scores of models without the columns that give the target away, or with a number's outliers."""
+    study = study_of(tables, variant)
+    if isinstance(study, str):
+        return Measurement(failures=_absent(study, (variant,)))
+    note = f"{_left_out(study.task.left_out)}{_note(study, tables)}" if variant == "without" else _note(study, tables)
+    estimates = [one for form in FORMS for one in _scored(form, study, note, f".{variant}")]
+    drawn = [] if study is whole else [_model_figure(form, study, estimates[2 * i + 1]) for i, form in enumerate(FORMS)]
+    return Measurement(tuple(estimates), figures={variant: drawn} if drawn else {})
+
+
+def _left_out(names: Sequence[str]) -> str:
+    """What the note of models without some columns begins with."""
+    if not names:
+        return "no column gives the target away, "
+    return f"without {', '.join(map(repr, names))}, which {'give' if len(names) > 1 else 'gives'} the target away, "
+
+
+def _giveaways(study: Study, tables: Tables) -> list[dict[str, Any]]:
+    return [{"column": one.column, "score": one.score} for one in giveaways_of(tables, study.task)]
+
+
+def _scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate]:
+    """Score and gap of one form of model."""
     n, bounds = len(study.test.truth), BOUNDS[study.task.metric]
     note = note if study.models[form].converged else f"{note}; a linear fit did not converge"
     score, (drawn, halves) = {side: _value(study, form, side) for side in SIDES}, _compared(study, form, study.score)
     low, high = interval(drawn["tstr"], halves["tstr"], bounds=bounds)
     gap, gap_halves = drawn["trtr"] - drawn["tstr"], halves["trtr"] - halves["tstr"]
     gap_low, gap_high = interval(gap, gap_halves, bounds=(bounds[0] - bounds[1], bounds[1] - bounds[0]))
-    found = [
+    return [
         Estimate(
-            f"utility.tstr.{form}", score["tstr"], n, "higher",
+            f"utility.tstr.{form}{end}", score["tstr"], n, "higher",
             low=low, high=high, reference=score["trtr"], floor=score["floor"], note=note,
         ),
         Estimate(
-            f"utility.gap.{form}", float(gap[0]), n, "lower", low=gap_low, high=gap_high,
+            f"utility.gap.{form}{end}", float(gap[0]), n, "lower", low=gap_low, high=gap_high,
             reference=score["matched"] - score["fresh"],
             floor=score["trtr"] - score["floor"], note=f"TRTR - TSTR: {note}",
         ),
     ]  # fmt: skip
-    return found if study.task.kind == "regression" else [*found, _precision(form, study)]
 
 
 def _precision(form: Form, study: Study) -> Estimate:
@@ -120,11 +165,12 @@ def _note(study: Study, tables: Tables) -> str:
     metric = {"roc_auc": "ROC AUC", "r2": "R2 (not below -1)"}[task.metric]
     if len(task.classes) > 2:
         metric = f"macro one-vs-rest ROC AUC over {len(task.classes)} classes"
-    parts = [f"{metric} of {task.target!r}", f"{len(sides['tstr'].truth)} rows learned from"]
+    parts = [f"{metric} of {task.target!r} ({task.kind}: {task.why})", f"{len(sides['tstr'].truth)} rows learned from"]
     if len(sides["fresh"].truth) < len(sides["tstr"].truth):
         parts.append(f"{len(sides['fresh'].truth)} fresh ones")
     if task.kind == "regression":
-        parts.append("outliers cut off at the 1% and 99% quantiles")
+        cut = np.isfinite(task.limits).all()
+        parts.append("outliers cut off at the 1% and 99% quantiles" if cut else "outliers as they are")
     n_classes = len(np.unique(sides["tstr"].truth))
     if task.kind == "classification" and n_classes < len(task.classes):
         parts.append("the synthetic rows lack a class")

@@ -13,6 +13,7 @@ from understudy.cli.options import (
     OutFile,
     SchemaFile,
     SeedOption,
+    TaskOption,
     ThreadsOption,
     console_of,
 )
@@ -67,6 +68,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         bool, typer.Option(help="Audit the model's claim on a public stand-in; without, no rule about it passes.")
     ] = True,
     target: Annotated[str | None, typer.Option(help="Column that models predict; none: the schema's.")] = None,
+    task: TaskOption = None,
     targets: Annotated[
         str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
     ] = "8000",
@@ -99,6 +101,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
+    from reports.utilities import given_away, predicted
     from synth.output import check_new_file, whole_file
     from understudy.offered import Offer, disputed, measure_offer, parsed_rows, unverified
 
@@ -108,20 +111,23 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
         parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), engine, sample_rows, memory_mb,
-        threads,
+        threads, task,
     )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    for sentence in disputed(evaluation):
+    found = (*disputed(evaluation), *given_away(evaluation))
+    for sentence in found:
         console.warn(sentence)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
+    for sentence in predicted(evaluation):
+        console.say(sentence)
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
     console.say(f"Evaluation: {out}")
-    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *disputed(evaluation)]
+    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *found]
     console.result({"evaluation": str(out), "candidates": names, "warnings": warned})
     return 0
 

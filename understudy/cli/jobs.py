@@ -78,6 +78,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
         _show_candidates(outcome, console)
     for said in dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one)):
         console.say(said)
+    _show_utility(outcome, console)
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
         if check.outcome == "did not come out":
             console.say(f"Self-test {check.case} did not come out, so nothing passes. {check.reason}")
@@ -90,6 +91,16 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
     console.say(f"Report: {outcome.plan.out / REPORT}")
+
+
+def _show_utility(outcome: "Outcome", console: "Console") -> None:
+    """How the target is predicted, and the columns that give it away."""
+    from reports.utilities import given_away, predicted
+
+    for said in predicted(outcome.evaluation):
+        console.say(said)
+    for said in given_away(outcome.evaluation):
+        console.warn(said)
 
 
 def _show_candidates(outcome: "Outcome", console: "Console") -> None:

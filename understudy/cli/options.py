@@ -39,6 +39,10 @@ EngineOption = Annotated[
         show_default="memory for a file",
     ),
 ]
+TaskOption = Annotated[
+    Literal["classification", "regression"] | None,
+    typer.Option(help="How models predict the target; none: the schema's, or by its kind and number of values."),
+]
 MemoryOption = Annotated[
     int | None,
     typer.Option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFolder, SchemaFile, SeedOption, a_file, call_of, console_of
+from understudy.cli.options import OutFolder, SchemaFile, SeedOption, TaskOption, a_file, call_of, console_of
 from understudy.cli.signing import SignKey, signer_of
 from understudy.real_table import is_address
 
@@ -59,6 +59,7 @@ def compare(  # noqa: PLR0913 - options of the command line
         float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure of each table.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column that models predict; none: the schema's.")] = None,
+    task: TaskOption = None,
     targets: Annotated[
         str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
     ] = "8000",
@@ -79,7 +80,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     asked = Asked(
         real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, seed,
-        rows, tuple(measure or ()) or None, time_limit_s, target, parsed_rows(targets),
+        rows, tuple(measure or ()) or None, time_limit_s, target, parsed_rows(targets), task,
     )  # fmt: skip
     given = [real, holdout, schema, *tables, Path(policy), *([] if claims is None else [claims])]
     call = call_of("compare", asked=asdict(asked), files=[file_state(path) for path in given])

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from evaluate.tables import N_TARGETS
 from synth.errors import JobError, nearest
+from synth.schema import Kind
 from synth.validation import Frozen, read_toml, sentence
 
 
@@ -32,6 +33,7 @@ class Asked:
         time_limit_s: seconds for each measure of each table; none: no limit.
         target: the column that models predict; none: the schema's.
         n_targets: rows of either side that attacks are tried on at most; none: every one.
+        task: of the models that predict the target; none: the schema's, or by the target.
     """
 
     train: Path
@@ -47,6 +49,7 @@ class Asked:
     time_limit_s: float | None = None
     target: str | None = None
     n_targets: int | None = N_TARGETS
+    task: Kind | None = None
 
     def named(self) -> dict[str, Path]:
         """The tables by the names of their vendors.

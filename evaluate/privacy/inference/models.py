@@ -112,7 +112,7 @@ def _hits(
 ) -> np.ndarray:  # fmt: skip
     """Which values the model finds, boolean."""
     guesses = model.predict(rows)
-    if secret.is_line:
+    if task.kind == "regression":
         return secret.found(guesses, truth)
     return np.asarray(guesses.argmax(axis=1) == task.truth(rows, tables.schema))
 

@@ -1,0 +1,118 @@
+"""Columns that give the target away: they are named, and models are compared without them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate
+from evaluate.result import Estimate
+from evaluate.utility import giveaways, models, study, tstr
+from evaluate.utility.task import Task
+from reports.utilities import given_away, predicted
+from synth.schema import build_schema
+
+from .conftest import COLUMNS, population, schema_of, values
+
+STATUS = {"kind": "categorical", "categories": ["open", "kept", "lost"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fewer_trees():
+    """Boosting as it is, but quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(models.BOOSTING, "max_iter", 20)
+        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
+        yield
+
+
+def with_status(tables, target="y"):
+    """The same tables with a column that tells the target, whatever else is shuffled."""
+    schema = schema_of(target)
+    column = STATUS if target == "y" else {"kind": "real", "bounds": [-100, 100]}
+    schema = build_schema({**schema.model_dump(), "columns": {**schema.model_dump()["columns"], "status": column}})
+    parts = {}
+    for side in ("train", "fresh", "control", "synthetic", "offered", "shuffled"):
+        frame = getattr(tables, side)
+        told = (
+            np.where(frame["y"] == "yes", "lost", np.where(frame["x"] > 0, "open", "kept")) if target == "y" else None
+        )
+        parts[side] = frame.assign(status=told.astype(object) if told is not None else 3 * frame["amount"] - 1)
+    return replace(tables, schema=schema, declared=schema, **parts)
+
+
+def destroyed(train):
+    """The target's rows as they are, every other column in an order of its own."""
+    rng = np.random.default_rng(5)
+    return train.assign(
+        **{n: train[n].sample(frac=1, random_state=int(rng.integers(99))).array for n in ("x", "group")}
+    )
+
+
+@pytest.mark.parametrize("target", ["y", "amount"])
+def test_a_column_that_gives_the_target_away_is_named_and_the_loss_without_it_shows(make, target):
+    made = with_status(make(schema_of(target), destroyed), target)
+    measured = tstr.measure(made)
+    found = {one.measure: one for one in measured.estimates}
+    assert [one["column"] for one in measured.figures["utility"]["giveaways"]] == ["status"]
+    for form in ("linear", "boosting"):
+        assert abs(found[f"utility.gap.{form}"].value) < 0.05
+        without = found[f"utility.gap.{form}.without"]
+        assert without.low > 0.1
+        assert "without 'status', which gives the target away" in without.note
+    assert [one["model"] for one in measured.figures["utility"]["without"]] == ["linear", "boosting"]
+
+
+def test_where_no_column_does_the_models_are_the_same_and_cost_nothing(make):
+    made = make()
+    found = values(tstr.measure(made))
+    for name in ("tstr.linear", "gap.linear", "tstr.boosting", "gap.boosting"):
+        assert found[f"utility.{name}.without", ()] == found[f"utility.{name}", ()]
+    assert study.study_of(made, "without") is study.study_of(made)
+    assert "without" not in tstr.measure(made).figures["utility"]
+
+
+def test_a_strong_column_and_one_that_never_repeats_give_nothing_away(make):
+    made = make()
+    scores = {one.column: one.score for one in giveaways.scores_alone(made, Task.of(made, "y"))}
+    assert 0.7 < scores["x"] < giveaways.LIMIT
+    assert abs(scores["sex"] - 0.5) < 0.08
+    numbered = replace(
+        made, **{side: getattr(made, side).assign(hours=np.arange(600)) for side in ("train", "control")}
+    )
+    alone = {one.column: one.score for one in giveaways.scores_alone(numbered, Task.of(made, "y"))}
+    assert abs(alone["hours"] - 0.5) < 0.08
+
+
+def test_columns_that_all_give_the_target_away_leave_nothing_to_learn_from(make):
+    made = with_status(make())
+    dropped = {
+        name: {**column, "drop": name not in ("y", "status")}
+        for name, column in made.schema.model_dump()["columns"].items()
+    }
+    alone = build_schema({"status": "declared", "columns": dropped, "target": "y"})
+    sides = {
+        side: getattr(made, side)[["y", "status"]]
+        for side in ("train", "fresh", "control", "synthetic", "offered", "shuffled")
+    }
+    failures = {
+        one.measure: one.message for one in tstr.measure(replace(made, schema=alone, declared=alone, **sides)).failures
+    }
+    assert failures["utility.gap.boosting.without"] == "every column that could predict the target gives it away"
+
+
+def test_an_evaluation_says_how_the_target_is_predicted_and_what_gives_it_away():
+    rng = np.random.default_rng(2)
+    columns = {**COLUMNS, "status": STATUS}
+    schema = build_schema({"status": "declared", "columns": columns, "target": "y"})
+
+    def rows(n: int) -> pd.DataFrame:
+        frame = population(n, rng)
+        return frame.assign(status=np.where(frame["y"] == "yes", "lost", "kept").astype(object))
+
+    found = evaluate(rows(300), rows(300), rows(300), schema, measures=["utility.tstr"])
+    assert predicted(found) == ("Utility: classification of 'y': its values are categories",)
+    (warning,) = given_away(found)
+    assert warning.startswith("column='status' gives target='y' away: a model of it alone scores 1.000")
+    assert isinstance(found.candidates[0].find("utility.gap.boosting.without"), Estimate)

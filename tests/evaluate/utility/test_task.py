@@ -1,0 +1,153 @@
+"""How a target is predicted: by its kind, by how many values it has, or as it is asked for."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import aimed
+from evaluate.released.shares import predicts
+from evaluate.tables import Claim, Tables
+from evaluate.utility import dp_alternative, study, tstr
+from evaluate.utility.task import Task, public_task, public_values
+from synth.columns import IntegerColumn, RealColumn
+from synth.errors import SchemaError
+from synth.schema import build_schema
+
+from .conftest import COLUMNS, population
+
+
+@pytest.fixture(autouse=True)
+def linear_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is predicted is the same for every model: one is enough."""
+    for module in (study, tstr):
+        monkeypatch.setattr(module, "FORMS", ("linear",))
+
+
+INTEGER = {"kind": "integer", "bounds": [0, 1]}
+
+
+def tables(column: dict[str, Any], y: Any, **roles: Any) -> Tables:
+    """Tables with a target made from the usual one, "no" and "yes"."""
+    columns = {**COLUMNS, "y": column}
+    schema = build_schema({"status": "declared", "n_units": 2_000, "columns": columns, "target": "y", **roles})
+    frame = population(2_000, np.random.default_rng(4))
+    frame["y"] = y(frame)
+    train, fresh, control, other = (
+        frame.iloc[i * 500 : (i + 1) * 500][list(schema.kept)].reset_index(drop=True) for i in range(4)
+    )
+    shuffled = train.assign(y=train["y"].sample(frac=1, random_state=0).to_numpy()).astype({"y": train["y"].dtype})
+    claim = Claim(epsilon=10.0, delta=1e-5, n_units=500)
+    return Tables(schema, schema, train, fresh, control, other, other, shuffled, 0, claim)
+
+
+def coded(frame: pd.DataFrame) -> Any:
+    return pd.array((frame["y"] == "yes").astype(int), dtype="Int64")
+
+
+def estimates(found: Any) -> dict[str, Any]:
+    return {one.measure: one for one in found.estimates}
+
+
+def test_a_number_of_two_values_scores_as_the_same_categories_do() -> None:
+    categories = {"kind": "categorical", "categories": [0, 1]}
+    numbers, same = (tstr.measure(tables(column, coded)) for column in (INTEGER, categories))
+    assert {n: e.value for n, e in estimates(numbers).items()} == {n: e.value for n, e in estimates(same).items()}
+    assert numbers.figures["utility"]["task"] == "classification"
+    assert "its bounds hold two values" in estimates(numbers)["utility.tstr.linear"].note
+    assert estimates(numbers)["utility.average_precision.linear"].value > 0.5
+
+
+@pytest.mark.parametrize(
+    ("column", "y", "kind", "why"),
+    [
+        ({"kind": "integer", "bounds": [0, 9]}, coded, "classification", "real rows hold two values"),
+        ({"kind": "real", "bounds": [0, 9]}, lambda f: coded(f).astype(float) + 0.5, "classification", "two values"),
+        ({"kind": "integer", "bounds": [0, 80]}, lambda f: f["hours"] // 20, "regression", "more than two values"),
+        ({"kind": "weight", "bounds": [0, 1]}, lambda f: coded(f).astype(float), "regression", "of kind weight"),
+    ],
+)
+def test_the_number_of_values_decides_how_a_number_is_predicted(column: Any, y: Any, kind: str, why: str) -> None:
+    made = tables(column, y)
+    task = Task.of(made, "y")
+    assert task.kind == kind
+    assert why in task.why
+
+
+def test_what_is_asked_for_goes_before_the_values() -> None:
+    asked = tables({"kind": "integer", "bounds": [0, 80]}, lambda f: f["hours"] // 20, task="classification")
+    assert Task.of(asked, "y").kind == "classification"
+    figure = tstr.measure(asked).figures["utility"]
+    assert (figure["task"], figure["why"], figure["metric"]) == ("classification", "as asked for", "roc_auc")
+    assert Task.of(tables(INTEGER, coded, task="regression"), "y").kind == "regression"
+
+
+def test_a_number_of_many_values_is_not_classified_and_that_is_said() -> None:
+    asked = tables({"kind": "real", "bounds": [-10, 10]}, lambda f: f["amount"], task="classification")
+    assert {one.reason for one in tstr.measure(asked).failures} == {"skipped"}
+    assert all("less than half of the training rows" in one.message for one in tstr.measure(asked).failures)
+
+
+def test_another_target_has_no_task_but_its_own() -> None:
+    schema = tables(INTEGER, coded, task="classification").schema
+    assert aimed(schema, None) is schema
+    assert aimed(schema, "y").task == "classification"
+    assert aimed(schema, "x").task is None
+    assert aimed(schema, "x", "regression").task == "regression"
+    assert aimed(schema, None, "regression").task == "regression"
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "message"),
+    [
+        ("group", "regression", "task='regression' needs numbers or times: target='group' is of kind categorical"),
+        ("sex", "regression", "target='sex' is of kind boolean"),
+        ("wt", "classification", "task='classification' needs classes: target='wt' is of kind weight"),
+        (None, "regression", "task='regression' needs a target"),
+    ],
+)
+def test_nonsense_is_refused(target: str | None, task: str, message: str) -> None:
+    columns = {**COLUMNS, "wt": {"kind": "weight", "bounds": [0, 1]}}
+    with pytest.raises(SchemaError, match=message.replace("(", r"\(")):
+        build_schema({"status": "declared", "columns": columns, "target": target, "task": task})
+
+
+def test_the_declared_schema_alone_says_whether_an_accuracy_is_published() -> None:
+    """Were it the rows, whether a number takes two values would be published without being paid for."""
+    wide = {"kind": "integer", "bounds": [0, 9]}
+    made = tables(wide, coded)
+    assert Task.of(made, "y").kind == "classification"
+    assert public_task(made.schema, "y") is None and not predicts(made.schema)
+    assert predicts(aimed(made.schema, None, "classification"))
+    assert predicts(tables(INTEGER, coded).schema)
+    assert not predicts(tables(INTEGER, coded, task="regression").schema)
+
+
+def test_public_values_are_those_that_bounds_and_precision_allow() -> None:
+    assert public_values(IntegerColumn(bounds=(3, 5))) == [3, 4, 5]
+    assert public_values(RealColumn(bounds=(0.1, 0.3), decimals=1)) == [0.1, 0.2, 0.3]
+    assert public_values(RealColumn(bounds=(0, 1))) is None
+    assert public_values(IntegerColumn(bounds=(0, 20))) is None
+    assert public_values(IntegerColumn(bounds=(0, 1), measure=True)) is None
+
+
+def test_a_private_model_of_a_number_of_two_values_predicts_classes() -> None:
+    found = estimates(dp_alternative.measure(tables(INTEGER, coded)))["utility.dp_alternative.score"]
+    assert found.floor + 0.1 < found.value <= found.reference + 0.02
+    wide = dp_alternative.measure(tables({"kind": "integer", "bounds": [0, 90]}, coded))
+    assert {one.message for one in wide.failures} == {dp_alternative._NO_CLASSES}
+
+
+def test_outliers_that_are_cut_off_count_where_they_are_not() -> None:
+    """A tail three times as long costs next to nothing below the cut, and much above it."""
+    heavy = {"kind": "real", "bounds": [0, 1e9]}
+    made = tables(heavy, lambda f: np.exp(f["amount"]))
+    y = made.synthetic["y"].to_numpy()
+    tail = y > np.quantile(y, 0.98)
+    tripled = made.synthetic.assign(y=np.where(tail, 3 * y, y))
+    found = estimates(tstr.measure(replace(made, synthetic=tripled, offered=tripled, kept={})))
+    cut, uncut = found["utility.gap.linear"], found["utility.gap.linear.uncut"]
+    assert uncut.value > cut.value + 0.1
+    assert "outliers as they are" in uncut.note
