@@ -19,12 +19,13 @@ from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
+from synth.table.conforming import Outside
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.auditing import audit_model, disproved
 from understudy.inputs import check_measures
-from understudy.offered_tables import Draws, Given, Laid, laid_out
+from understudy.offered_tables import CLAMPED, Draws, Given, Laid, laid_out
 from understudy.policies import given_policy, named_policy
 from understudy.real_table import Engine
 from understudy.seeds import child_seed
@@ -58,6 +59,7 @@ class Offer:
         sample_rows: rows of either real side that are drawn at most where tables stay stored; none: `SAMPLE_ROWS`.
         memory_mb: what embedded engines may take together; none: `MEMORY_MB`.
         threads: of each embedded engine; none: all cores.
+        outside: what to do with values of the real tables that do not fit the schema.
     """
 
     train: str | Path = field(repr=False)
@@ -77,6 +79,7 @@ class Offer:
     sample_rows: int | None = None
     memory_mb: int | None = None
     threads: int | None = None
+    outside: Outside = "refuse"
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -100,7 +103,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement = None if model is None or model.statement is None else model.statement.to_dict()
-    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS)
+    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS, offer.outside)
     with laid_out(given, schema, draws) as laid:
         evaluation = evaluate_beside(
             laid.real,
@@ -184,11 +187,13 @@ def _aimed(offer: Offer, schema: Schema) -> Schema:
 
 def unverified(offer: Offer) -> tuple[str, ...]:
     """What nobody can check about an offer."""
+    said = (CLAMPED,) if offer.outside == "clamp" else ()
     if offer.model is None:
-        return ()
+        return said
     return (
         f"the privacy statement is that of the model in {str(offer.model)!r}; that the table came from this model is "
         "what whoever offers it says, and is not verified",
+        *said,
     )
 
 

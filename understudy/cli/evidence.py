@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import (
+    ClampOption,
     EngineOption,
     MemoryOption,
     OutFile,
@@ -15,6 +16,7 @@ from understudy.cli.options import (
     SeedOption,
     ThreadsOption,
     console_of,
+    outside_of,
 )
 from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
@@ -96,6 +98,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     engine: EngineOption = None,
     memory_mb: MemoryOption = None,
     threads: ThreadsOption = None,
+    clamp: ClampOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
@@ -108,7 +111,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
         parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), engine, sample_rows, memory_mb,
-        threads,
+        threads, outside_of(clamp),
     )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from evaluate.tables import N_TARGETS
 from synth.errors import JobError, nearest
+from synth.table.conforming import Outside
 from synth.validation import Frozen, read_toml, sentence
 
 
@@ -32,6 +33,7 @@ class Asked:
         time_limit_s: seconds for each measure of each table; none: no limit.
         target: the column that models predict; none: the schema's.
         n_targets: rows of either side that attacks are tried on at most; none: every one.
+        outside: what to do with values of the real tables that do not fit the schema.
     """
 
     train: Path
@@ -47,6 +49,7 @@ class Asked:
     time_limit_s: float | None = None
     target: str | None = None
     n_targets: int | None = N_TARGETS
+    outside: Outside = "refuse"
 
     def named(self) -> dict[str, Path]:
         """The tables by the names of their vendors.

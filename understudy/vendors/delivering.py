@@ -77,7 +77,7 @@ def exit_code(found: VendorComparison) -> int:
 
 def sentences(found: VendorComparison) -> tuple[str, ...]:
     """What a reader has to know before the numbers."""
-    said, seen = [], set[str]()
+    said, seen = list(found.evaluation.provenance["warnings"]), set[str]()
     for vendor in found.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
             said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
