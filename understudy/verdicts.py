@@ -80,7 +80,10 @@ def verdicts_on(
     claiming = [_Claiming.of(candidate, together) for candidate in chosen]
     judged = (
         settled(
-            _explained(judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests), one.reading),
+            _explained(
+                judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests, real=evaluation.real),
+                one.reading,
+            ),
             evaluation.real,
         )
         for policy in policies

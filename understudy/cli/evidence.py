@@ -102,6 +102,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
+    from evaluate.shift import Shift
     from synth.output import check_new_file, whole_file
     from understudy.offered import Offer, disputed, measure_offer, parsed_rows, unverified
 
@@ -117,14 +118,15 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    for sentence in disputed(evaluation):
+    said = (*Shift.of(evaluation.real).warnings, *disputed(evaluation))
+    for sentence in said:
         console.warn(sentence)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
     console.say(f"Evaluation: {out}")
-    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *disputed(evaluation)]
+    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *said]
     console.result({"evaluation": str(out), "candidates": names, "warnings": warned})
     return 0
 
@@ -143,6 +145,7 @@ def gate(  # noqa: PLR0913 - options of the command line
     sign_key: SignKey = None,
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
+    from evaluate.shift import Shift
     from reports.junit import render_junit
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
@@ -166,7 +169,7 @@ def gate(  # noqa: PLR0913 - options of the command line
         offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
         candidate = offer.candidate
     verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
-    warned = [*(() if offer is None else offer.warnings), *_long(answers, [rules])]
+    warned = [*Shift.of(found.real).warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
