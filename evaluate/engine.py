@@ -31,6 +31,8 @@ from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
+from evaluate.shift import KEY as SHIFT
+from evaluate.shift import Shift
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Measurement, Real, Tables
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet
@@ -225,7 +227,21 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
         progress("self-tests", None)
         self_tests = self_tests_of(real, chosen, lambda name, tables, limit_s: _run(name, tables, limit_s).measurement)
     schema = real.declared.model_dump(mode="json")
-    return Evaluation(tuple(candidates), real_facts(real), schema, self_tests=self_tests)
+    return Evaluation(tuple(candidates), real_facts(real, chosen, progress), schema, self_tests=self_tests)
+
+
+def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> dict[str, Any]:
+    """How train and holdout differ, as plain data, tested once; or why nothing was tested."""
+    if not any(name.startswith("privacy.") for name in chosen):
+        return Shift(untested="no measure that rests on it was asked for").model_dump(mode="json")
+    if SHIFT not in real.kept:
+        from evaluate.fidelity.two_samples import shift_of
+
+        progress("train against holdout", None)
+        found, _ = attempted(SHIFT, lambda: shift_of(real))
+        real.kept[SHIFT] = Shift(untested=found.message) if isinstance(found, Failure) else found
+    kept: Shift = real.kept[SHIFT]
+    return kept.model_dump(mode="json")
 
 
 def _beside(real: Real, table: "pd.DataFrame | StoredTable", statement: Mapping[str, Any] | None) -> Tables:
@@ -386,23 +402,31 @@ def _chosen(measures: Iterable[str] | None) -> list[str]:
     return [name for name in MEASURES if name in names]
 
 
-def real_facts(real: Real) -> dict[str, Any]:
+def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> dict[str, Any]:
     """What a reader needs to know about the real table.
 
     Args:
         real: *Sensitive*. Its rows.
+        measures: that were asked for; none: all. How train and holdout differ is tested where one rests on it.
+        progress: told what is being done.
     """
-    schema = real.declared
-    columns = {"columns": len(schema.kept), "target": schema.target, "entity": schema.entity}
-    if real.stored is not None:
-        return {**real.stored.facts, **columns}
-    train, holdout = (learned_keys(rows, real.schema) for rows in (real.train, pd.concat([real.fresh, real.control])))
-    across = np.isin(holdout, train)
-    _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
-    return {
-        "train_rows": len(train),
-        "holdout_rows": len(holdout),
-        **columns,
-        "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
-        "duplicate_share_train": float((counts[places] > 1).mean()),
-    }
+    schema, shift = real.declared, _shift(real, MEASURES if measures is None else measures, progress)
+    columns = {"columns": len(schema.kept), "target": schema.target, "entity": schema.entity, SHIFT: shift}
+    return {**(real.stored.facts if real.stored is not None else _row_facts(real)), **columns}
+
+
+def _row_facts(real: Real) -> dict[str, Any]:
+    """How many rows either side has, and how many of them are equal; counted once."""
+    if "facts" not in real.kept:
+        sides = (real.train, pd.concat([real.fresh, real.control]))
+        train, holdout = (learned_keys(rows, real.schema) for rows in sides)
+        across = np.isin(holdout, train)
+        _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
+        real.kept["facts"] = {
+            "train_rows": len(train),
+            "holdout_rows": len(holdout),
+            "duplicates_across": {"count": int(across.sum()), "share": float(across.mean())},
+            "duplicate_share_train": float((counts[places] > 1).mean()),
+        }
+    found: dict[str, Any] = real.kept["facts"]
+    return found

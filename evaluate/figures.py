@@ -10,6 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from evaluate.shift import Shift
+
 LARGEST = 1e15
 """No number in a picture is larger."""
 _SLACK = 1e-6
@@ -245,10 +247,12 @@ class Validity(FigurePart):
 
 
 class RealSizes(FigurePart):
-    """Numbers of real rows."""
+    """Numbers of real rows, and how train and holdout differ."""
 
     train_rows: Count | None = None
     holdout_rows: Count | None = None
+    duplicate_share_train: Share | None = None
+    shift: Shift | None = None
 
 
 class ShownSchema(FigurePart):

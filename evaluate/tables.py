@@ -222,11 +222,12 @@ class Real:
             offered, fitted = (_taken(rows, order) for rows in (offered, fitted))
         real = {one.name: getattr(self, one.name) for one in fields(self)} | {"stored": stored}
         made = Tables(**real, offered=offered, synthetic=fitted, claim=Claim.of(statement))
-        object.__setattr__(made, "kept_of_real", self._kept)  # a table that is changed by `replace` has its own
+        object.__setattr__(made, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
         return made
 
     @cached_property
-    def _kept(self) -> dict[Any, Any]:
+    def kept(self) -> dict[Any, Any]:
+        """*Sensitive*. What is made of these rows alone, once for all synthetic tables."""
         return {}
 
 

@@ -4,7 +4,7 @@ The worst of the binding rules decides, those that an owner waives aside. What i
 that show, on tables of which the answer is known, that they work: see `evaluate.checks`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from evaluate.finding import Finding, Outcome, answered, finding_of
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, SelfTest
+from evaluate.shift import questioned
 from evaluate.waiver import Waiver
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def judge(
     today: date | None = None,
     self_tests: Iterable[SelfTest] | None = None,
     limit: "TradeOff | None" = None,
+    real: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """The verdict of a policy on one synthetic table. A rule about an audit applies where there is a claim.
 
@@ -70,6 +72,8 @@ def judge(
             rests on the measures as they are, and makes no check.
         limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves.
             Rules that it keeps pass by proof. None: nothing is proved.
+        real: facts about the real table, of the same evaluation. Where its two sides are of different populations, or
+            nobody knows, no rule that compares them passes. None: the verdict rests on the measures as they are.
 
     Raises:
         JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
@@ -77,7 +81,9 @@ def judge(
     of = {w.key: w for w in waivers}
     day = today_utc() if today is None else today
     findings = tuple(
-        answered(finding_of(candidate, rule, limit), of.get(_key(candidate, policy, rule)), day)
+        answered(
+            questioned(finding_of(candidate, rule, limit), candidate, real), of.get(_key(candidate, policy, rule)), day
+        )
         for rule in policy.rules
         if _applies(candidate, rule)
     )

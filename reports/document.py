@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.shift import Shift
 from evaluate.verdict import Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
@@ -215,7 +216,8 @@ def _section(
 def _warnings(evaluation: Evaluation) -> tuple[str, ...]:
     """What was said before and during the run, as whole sentences."""
     found = evaluation.provenance.get("warnings") or ()
-    return tuple(warned(sentence) for sentence in found) if isinstance(found, list | tuple) else ()
+    said = [warned(sentence) for sentence in found] if isinstance(found, list | tuple) else []
+    return (*Shift.of(evaluation.real).warnings, *said)
 
 
 def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Entry], ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluate.result import Evaluation
+from evaluate.shift import KEY as SHIFT
 from reports.text import count, number, plain
 
 UNVERIFIED = (
@@ -70,6 +71,7 @@ def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
         return tuple(_flat({name: found[name] for name in names if name in found}))
 
     schema = {name: evaluation.schema[name] for name in ("status", "n_units", "entity") if evaluation.schema.get(name)}
+    real = {name: fact for name, fact in evaluation.real.items() if name != SHIFT}  # told on the first screen
     groups = (
         FactGroup("Files that were written", of(_OUTPUTS), "sha256sum gives the same for a file that nobody changed."),
         FactGroup("What was asked for", of(_ASKED), "Hashes of the files that lie beside this report."),
@@ -78,7 +80,7 @@ def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
             "Keyed (HMAC) with a key that stays where this ran: without it nobody can use them to confirm a guess.",
         ),
         FactGroup("The run", of(name for name in found if name not in _ELSEWHERE), ""),
-        FactGroup("The real table and its schema", (*_flat(evaluation.real, "real"), *_flat(schema, "schema")), ""),
+        FactGroup("The real table and its schema", (*_flat(real, "real"), *_flat(schema, "schema")), ""),
     )  # fmt: skip
     return tuple(group for group in groups if group.facts)
 

@@ -19,12 +19,13 @@ from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Kind
 from synth.schema_file import schema_of
+from synth.table.conforming import Outside
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.auditing import audit_model, disproved
 from understudy.inputs import check_measures
-from understudy.offered_tables import Draws, Given, Laid, laid_out
+from understudy.offered_tables import CLAMPED, Draws, Given, Laid, laid_out
 from understudy.policies import given_policy, named_policy
 from understudy.real_table import Engine
 from understudy.seeds import child_seed
@@ -59,6 +60,7 @@ class Offer:
         memory_mb: what embedded engines may take together; none: `MEMORY_MB`.
         threads: of each embedded engine; none: all cores.
         task: of the models that predict the target; none: the schema's, or by the target.
+        outside: what to do with values of the real tables that do not fit the schema.
     """
 
     train: str | Path = field(repr=False)
@@ -79,6 +81,7 @@ class Offer:
     memory_mb: int | None = None
     threads: int | None = None
     task: Kind | None = None
+    outside: Outside = "refuse"
 
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
@@ -104,7 +107,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     statement = None if model is None or model.statement is None else model.statement.to_dict()
-    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS)
+    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS, offer.outside)
     with laid_out(given, schema, draws) as laid:
         evaluation = evaluate_beside(
             laid.real,
@@ -189,11 +192,13 @@ def _shadowed(
 
 def unverified(offer: Offer) -> tuple[str, ...]:
     """What nobody can check about an offer."""
+    said = (CLAMPED,) if offer.outside == "clamp" else ()
     if offer.model is None:
-        return ()
+        return said
     return (
         f"the privacy statement is that of the model in {str(offer.model)!r}; that the table came from this model is "
         "what whoever offers it says, and is not verified",
+        *said,
     )
 
 

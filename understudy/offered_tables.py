@@ -10,6 +10,7 @@ from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError
 from synth.schema import Schema
 from synth.table import conform, read_table
+from synth.table.conforming import Outside
 from synth.table.limits import Limits
 from understudy import provenance
 from understudy.digested import changed, check_same, read_digested
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from synth.stored import StoredTable
+
+CLAMPED = (
+    "values of the real tables outside the schema were clamped, as --clamp asks; every number is about these tables as "
+    "they were clamped"
+)
+"""What a reader has to know of real tables that may not have been measured as they are."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +79,19 @@ class Draws:
         n_targets: rows of either side that attacks are tried on at most; none: every one.
         n_rows: rows of each table that marginal fidelity compares at most; none: all.
         sample_rows: rows of either real side that are drawn at most where tables stay stored.
+        outside: what to do with values of the real tables that do not fit the schema.
     """
 
     seed: int
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     sample_rows: int = SAMPLE_ROWS
+    outside: Outside = "refuse"
 
     @property
     def terms(self) -> dict[str, Any]:
         """As measures of tables in memory take them."""
-        return {"seed": self.seed, "n_targets": self.n_targets, "n_rows": self.n_rows}
+        return {"seed": self.seed, "n_targets": self.n_targets, "n_rows": self.n_rows, "outside": self.outside}
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,9 @@ def laid_out(given: Given, schema: Schema, draws: Draws) -> Iterator[Laid]:
         with _where_stored(given, schema, key, draws) as laid:
             yield laid
         return
-    train, holdout = (conform(read_table(one.file), schema, part=True) for one in (given.train, given.holdout))
+    train, holdout = (
+        conform(read_table(one.file), schema, outside=draws.outside, part=True) for one in (given.train, given.holdout)
+    )
     # As they were given, violations and all: how many rows are valid is one of the measures.
     read = {name: read_digested(one.file, Limits.beside(train)) for name, one in given.synthetic.items()}
     yield Laid(

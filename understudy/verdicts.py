@@ -87,7 +87,10 @@ def verdicts_on(
     judged = (
         settled(
             _explained(
-                judge(one.candidate, policy, waivers=waivers, today=today, self_tests=tests, limit=one.limit),
+                judge(
+                    one.candidate, policy, waivers=waivers, today=today, self_tests=tests, limit=one.limit,
+                    real=evaluation.real,
+                ),
                 one.reading,
             ),
             evaluation.real,

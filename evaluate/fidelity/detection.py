@@ -11,7 +11,7 @@ arXiv:1604.06651; LeDell, Petersen, van der Laan 2015 (the variance of a cross-f
 import numpy as np
 from scipy import special
 
-from evaluate.fidelity.joint_classifier import Skill, coded, folds, skill
+from evaluate.fidelity.joint_classifier import Skill, coded, skill
 from evaluate.fidelity.joint_propensity import design, propensity
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, Side, joint_samples
 from evaluate.intervals import LEVEL
@@ -52,7 +52,7 @@ def _tables(samples: JointSamples) -> tuple[Side, Side, Side]:
 def _c2st(samples: JointSamples, tables: Tables) -> tuple[Estimate, Estimate]:
     sides = (samples.fresh, *_tables(samples))
     codes, categories = coded(list(sides), tables.schema)
-    held_out, *others = ((code, folds(side.units)) for code, side in zip(codes, sides, strict=True))
+    held_out, *others = ((code, side.units) for code, side in zip(codes, sides, strict=True))
     synthetic, real, shuffled = (skill(held_out, other, categories) for other in others)
     note = "0.5 is a coin." if len(categories) else _EQUAL
     low, high = _around(synthetic.auc, _error(synthetic, samples), (0.0, 1.0))

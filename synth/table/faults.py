@@ -45,7 +45,7 @@ _OR_MISSING = "correct them, or list their text in missing_values where it stand
 
 _LIMITS = (Fault.BOUNDS, Fault.CATEGORY)
 _OF_LIMITS = (
-    'correct the table or let it be clamped (outside = "clamp" in the [table] of a job, --clamp of a fit or a split); '
+    'correct the table or let it be clamped (outside = "clamp" in the [table] of a job, --clamp of a command); '
     "the limits of a declared schema are public, so they must not be set by looking at the table"
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import (
+    ClampOption,
     EngineOption,
     MemoryOption,
     OutFile,
@@ -16,6 +17,7 @@ from understudy.cli.options import (
     TaskOption,
     ThreadsOption,
     console_of,
+    outside_of,
 )
 from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
@@ -98,9 +100,11 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     engine: EngineOption = None,
     memory_mb: MemoryOption = None,
     threads: ThreadsOption = None,
+    clamp: ClampOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
+    from evaluate.shift import Shift
     from reports.utilities import given_away, predicted
     from synth.output import check_new_file, whole_file
     from understudy.offered import Offer, disputed, measure_offer, parsed_rows, unverified
@@ -111,14 +115,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     offer = Offer(
         train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
         parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), engine, sample_rows, memory_mb,
-        threads, task,
+        threads, task, outside_of(clamp),
     )  # fmt: skip
     for sentence in unverified(offer):
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    found = (*disputed(evaluation), *given_away(evaluation))
-    for sentence in found:
+    said = (*Shift.of(evaluation.real).warnings, *disputed(evaluation), *given_away(evaluation))
+    for sentence in said:
         console.warn(sentence)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
@@ -127,7 +131,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
     console.say(f"Evaluation: {out}")
-    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *found]
+    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *said]
     console.result({"evaluation": str(out), "candidates": names, "warnings": warned})
     return 0
 
@@ -146,6 +150,7 @@ def gate(  # noqa: PLR0913 - options of the command line
     sign_key: SignKey = None,
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
+    from evaluate.shift import Shift
     from reports.junit import render_junit
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
@@ -169,7 +174,7 @@ def gate(  # noqa: PLR0913 - options of the command line
         offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
         candidate = offer.candidate
     verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
-    warned = [*(() if offer is None else offer.warnings), *_long(answers, [rules])]
+    warned = [*Shift.of(found.real).warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))

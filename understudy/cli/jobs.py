@@ -66,6 +66,7 @@ def run(
 
 def _show(outcome: "Outcome", console: "Console") -> None:
     """What was found of the candidates, then the verdict and where the report is."""
+    from evaluate.shift import Shift
     from reports.limits import on_samples
     from understudy.delivery import REPORT
     from understudy.funds import release_line
@@ -79,6 +80,8 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     for said in dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one)):
         console.say(said)
     _show_utility(outcome, console)
+    for said in Shift.of(outcome.evaluation.real).warnings:
+        console.warn(said)
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
         if check.outcome == "did not come out":
             console.say(f"Self-test {check.case} did not come out, so nothing passes. {check.reason}")

@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from understudy.cli.options import (
+    ClampOption,
     EngineOption,
     MemoryOption,
     OutFolder,
@@ -18,11 +19,11 @@ from understudy.cli.options import (
     ThreadsOption,
     call_of,
     console_of,
+    outside_of,
     parameters_of,
 )
 from understudy.seeds import MAX_SEED
 
-Clamp = Annotated[bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")]
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
     "Example: understudy fit parts/train.csv --schema patients.schema.toml --generator mst --epsilon 1 "
@@ -49,7 +50,7 @@ def split(  # noqa: PLR0913 - options of the command line
     stratified: Annotated[
         bool, typer.Option("--stratified", help="Stratify on the target; only where no private fit will follow.")
     ] = False,
-    clamp: Clamp = False,
+    clamp: ClampOption = False,
     engine: EngineOption = None,
     memory_mb: MemoryOption = None,
     threads: ThreadsOption = None,
@@ -61,7 +62,7 @@ def split(  # noqa: PLR0913 - options of the command line
     from understudy.real_table import find_table
 
     console = console_of(ctx)
-    cut = Cut(holdout_share, seed, stratified, _outside(clamp))
+    cut = Cut(holdout_share, seed, stratified, outside_of(clamp))
     place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
     known = read_schema(schema)
     call = call_of("split", schema=known.model_dump_json(), cut=asdict(cut), **place.state)
@@ -94,7 +95,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
     ] = None,
-    clamp: Clamp = False,
+    clamp: ClampOption = False,
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -130,7 +131,7 @@ def fit(  # noqa: PLR0913 - options of the command line
         clamp=clamp, ledger=ledger_place(ledger), **place.state,
     )  # fmt: skip
     with making(out, call) as made:
-        planned = plan_fit(chosen, place, known, made, outside=_outside(clamp), ledger=ledger, place=training)
+        planned = plan_fit(chosen, place, known, made, outside=outside_of(clamp), ledger=ledger, place=training)
         for sentence in planned.warnings:
             console.warn(sentence)
         if made.told is None:
@@ -152,10 +153,6 @@ def fit(  # noqa: PLR0913 - options of the command line
             {"model": str(out), "generator": name, "statement": statement, "ledger": noted, "warnings": warnings}
         )
     return 0
-
-
-def _outside(clamp: bool) -> Literal["clamp", "refuse"]:
-    return "clamp" if clamp else "refuse"
 
 
 def _promise(statement: dict[str, Any] | None) -> str:

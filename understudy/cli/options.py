@@ -58,7 +58,15 @@ ThreadsOption = Annotated[
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.", show_default=False)]
 OutFolder = Annotated[Path, typer.Option("--out", help="The folder to make; it must be new.", show_default=False)]
+ClampOption = Annotated[
+    bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Of every draw but private noise.")]
+
+
+def outside_of(clamp: bool) -> Literal["clamp", "refuse"]:
+    """What to do with values of a real table that lie outside its schema."""
+    return "clamp" if clamp else "refuse"
 
 
 def console_of(ctx: typer.Context) -> Console:

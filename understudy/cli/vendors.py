@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import OutFolder, SchemaFile, SeedOption, TaskOption, a_file, call_of, console_of
+from understudy.cli.options import (
+    ClampOption,
+    OutFolder,
+    SchemaFile,
+    SeedOption,
+    TaskOption,
+    a_file,
+    call_of,
+    console_of,
+    outside_of,
+)
 from understudy.cli.signing import SignKey, signer_of
 from understudy.real_table import is_address
 
@@ -63,6 +73,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     targets: Annotated[
         str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
     ] = "8000",
+    clamp: ClampOption = False,
     sign_key: SignKey = None,
 ) -> int:
     """Compare vendors' tables on the same terms: bar those that break a rule, rank the others in groups.
@@ -81,6 +92,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     asked = Asked(
         real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, seed,
         rows, tuple(measure or ()) or None, time_limit_s, target, parsed_rows(targets), task,
+        outside_of(clamp),
     )  # fmt: skip
     given = [real, holdout, schema, *tables, Path(policy), *([] if claims is None else [claims])]
     call = call_of("compare", asked=asdict(asked), files=[file_state(path) for path in given])

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 from evaluate.tables import N_TARGETS
 from synth.errors import JobError, nearest
 from synth.schema import Kind
+from synth.table.conforming import Outside
 from synth.validation import Frozen, read_toml, sentence
 
 
@@ -34,6 +35,7 @@ class Asked:
         target: the column that models predict; none: the schema's.
         n_targets: rows of either side that attacks are tried on at most; none: every one.
         task: of the models that predict the target; none: the schema's, or by the target.
+        outside: what to do with values of the real tables that do not fit the schema.
     """
 
     train: Path
@@ -50,6 +52,7 @@ class Asked:
     target: str | None = None
     n_targets: int | None = N_TARGETS
     task: Kind | None = None
+    outside: Outside = "refuse"
 
     def named(self) -> dict[str, Path]:
         """The tables by the names of their vendors.

@@ -23,6 +23,7 @@ from synth.table.limits import Limits
 from understudy import provenance
 from understudy.attempts import count_attempt
 from understudy.inputs import check_measures
+from understudy.offered_tables import CLAMPED
 from understudy.policies import given_policy, named_policy
 from understudy.vendors.asked import Asked, read_claims, shown_name
 from understudy.vendors.measuring import Bench, Measured, looked_at, measure
@@ -69,8 +70,11 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     given["schema"] = read_given(asked.schema, "schema", SchemaError)
     schema = aimed(schema_of(given["schema"]), asked.target, asked.task)
     key = provenance.fingerprint_key(provenance.key_path())
-    train, holdout = (conform(read_table(path), schema, part=True) for path in (asked.train, asked.holdout))
-    real = Real.prepare(train, holdout, schema, seed=asked.seed, n_targets=asked.n_targets)
+    outside = asked.outside
+    train, holdout = (
+        conform(read_table(path), schema, outside=outside, part=True) for path in (asked.train, asked.holdout)
+    )
+    real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=outside, n_targets=asked.n_targets)
     bench = Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress, given, started)
 
     offers, unusable = looked_at(bench, named)
@@ -168,5 +172,6 @@ def _provenance(bench: Bench, offers: Mapping[str, Offered], key: bytes) -> dict
     prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
     named = {f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()}
-    said = provenance.Said(attempts=attempts, evaluated_at=bench.started)
+    warnings = (CLAMPED,) if bench.asked.outside == "clamp" else ()
+    said = provenance.Said(warnings=warnings, attempts=attempts, evaluated_at=bench.started)
     return provenance.record(bench.asked.seed, prints, bench.given, named, said)

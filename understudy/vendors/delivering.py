@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from evaluate.shift import Shift
 from reports.spreadsheet import write_csv
 from synth.output import whole_folder
 from understudy.bundle.evidence import Evidence, write_evidence
@@ -77,7 +78,7 @@ def exit_code(found: VendorComparison) -> int:
 
 def sentences(found: VendorComparison) -> tuple[str, ...]:
     """What a reader has to know before the numbers."""
-    said, seen = [], set[str]()
+    said, seen = [*Shift.of(found.evaluation.real).warnings, *found.evaluation.provenance["warnings"]], set[str]()
     for vendor in found.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
             said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from evaluate.engine import attempted, measure_candidate
+from evaluate.engine import attempted, measure_candidate, real_facts
 from evaluate.finding import Finding
 from evaluate.policy import Policy
 from evaluate.ranking import Figures
@@ -46,8 +46,14 @@ class Bench:
     def prepared(self, schema: Schema) -> Real:
         """The real rows by the columns of a schema."""
         return Real.prepare(
-            self.train, self.holdout, schema, seed=self.asked.seed, n_targets=self.asked.n_targets
+            self.train, self.holdout, schema, seed=self.asked.seed, outside=self.asked.outside,
+            n_targets=self.asked.n_targets,
         )  # fmt: skip
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts about the real table, with how train and holdout differ."""
+        return real_facts(self.real, self.asked.measures)
 
 
 @dataclass(frozen=True)
@@ -109,12 +115,8 @@ def measure(bench: Bench, offered: Offered, n_rows: int) -> Measured:
     own = beyond_policy(tables, candidate, None if whole is None else whole.synthetic)
     if whole is not None:
         in_all = measure_candidate(offered.name, whole, measures=[PERSONAL])
-        own += [f for f in _judged(in_all, bench.policy) if f.rule.measure.startswith(PERSONAL)]
-    barred, left_open = barring(candidate, bench.policy, own)
+        own += [f for f in barring(in_all, bench.policy, [], bench.facts)[0] if f.rule.measure.startswith(PERSONAL)]
+    barred, left_open = barring(candidate, bench.policy, own, bench.facts)
     figures = None if barred or offered.lacking else Figures.of(tables, asked.time_limit_s)
     tables.kept.clear()
     return Measured(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
-
-
-def _judged(candidate: Candidate, policy: Policy) -> list[Finding]:
-    return barring(candidate, policy, [])[0]

@@ -116,15 +116,20 @@ def _once(keys: np.ndarray) -> np.ndarray:
     return np.asarray(distinct[counts == 1])
 
 
-def barring(candidate: Candidate, policy: Policy, own: list[Finding]) -> tuple[list[Finding], list[Finding]]:
+def barring(
+    candidate: Candidate, policy: Policy, own: list[Finding], real: Mapping[str, Any]
+) -> tuple[list[Finding], list[Finding]]:
     """The findings that bar a table, and those that leave open whether they would.
 
     Args:
         candidate: what was measured of the columns that it has.
         policy: its binding rules on privacy and validity count.
         own: what the comparison's own rules say.
+        real: facts about the real table.
     """
-    findings = [f for f in judge(candidate, policy).findings if f.binding and f.rule.measure.startswith(BARRING)]
+    findings = [
+        f for f in judge(candidate, policy, real=real).findings if f.binding and f.rule.measure.startswith(BARRING)
+    ]
     said = [*own, *findings]
     return [f for f in said if f.outcome == "FAIL"], [f for f in said if f.outcome == "INCONCLUSIVE"]
 

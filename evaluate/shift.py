@@ -1,0 +1,176 @@
+"""Distribution shift between train and holdout: whether they are samples of one population, and what rests on that.
+
+An attack counts as successful by how much better it does on training rows than on held-out ones. Where the two are of
+different populations, another year or another town, it tells these apart, and no member: an honest table then looks
+like a leak, and a leak can look honest. So a rule that compares with the holdout is INCONCLUSIVE there, either way.
+What is counted among training rows alone stands, and so do copies that training rows' own twins do not explain.
+
+Source: Das, Zhang, Tramer 2024, "Blind Baselines Beat Membership Inference Attacks for Foundation Models",
+arXiv:2406.16201.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from evaluate.finding import Finding, finding_of
+from evaluate.result import Candidate, Estimate
+
+KEY = "shift"
+"""Where the facts about the real table hold it."""
+TWINS = "duplicate_share_train"
+"""Where they hold the share of training rows that equal another one: as many as a fresh row's twins, or more."""
+LEVEL = 5e-4
+"""How often samples of one population are said to differ, at most, by all tests together."""
+MAX_NAMED = 5
+"""Columns that a sentence names."""
+
+ALONE = (
+    "privacy.personal", "privacy.copies", "privacy.copies.unique", "privacy.multiset", "privacy.audit.excess",
+    "privacy.black_box.epsilon",
+)  # fmt: skip
+"""Privacy measures that are not compared with the holdout: counted among training rows, or by chance or mechanism."""
+EXCESS = ".excess"
+"""Ends the name of a share less that of the holdout's rows."""
+
+UNTESTED = "Whether train and holdout are of one population is not known"
+_REMEDY = "hold out rows of the same table at random, as `understudy split` does, and evaluate again"
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class ShiftedColumn(BaseModel):
+    """A column that differs between train and holdout.
+
+    Attributes:
+        column: its name.
+        statistic: Kolmogorov-Smirnov's D of numbers and times, Cramer's V of categories and of what is missing.
+        value: by how much, from 0 (alike) to 1.
+        p_value: Holm-Bonferroni adjusted.
+    """
+
+    model_config = _CLOSED
+
+    column: str
+    statistic: Literal["D", "V"]
+    value: Share
+    p_value: Share
+
+
+class Shift(BaseModel):
+    """Two-sample tests of the holdout against the training rows.
+
+    Attributes:
+        n_train: training rows (entities, where there are some) that are compared; 0 where nothing was tested.
+        n_holdout: the same of the holdout.
+        auc: the area under the ROC curve of a classifier that tells them apart, on rows it has not seen.
+        low: the lower end of its 95% interval.
+        high: the upper end.
+        p_value: of that area, if both were samples of one population.
+        detectable: the area that would have been seen in 80 of 100 repetitions.
+        columns: those that differ, the furthest first.
+        untested: why nothing was tested; empty where it was.
+    """
+
+    model_config = _CLOSED
+
+    n_train: Annotated[int, Field(ge=0)] = 0
+    n_holdout: Annotated[int, Field(ge=0)] = 0
+    auc: Share = 0.5
+    low: Share = 0.5
+    high: Share = 0.5
+    p_value: Share = 1.0
+    detectable: Share = 1.0
+    columns: list[ShiftedColumn] = []
+    untested: str = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.n_train > 0 and self.n_holdout > 0) == bool(self.untested):
+            raise ValueError("it was tested, or says why not")
+        if not self.low <= self.auc <= self.high:
+            raise ValueError("the area lies in its interval")
+        return self
+
+    @classmethod
+    def of(cls, real: Mapping[str, Any]) -> Self:
+        """The shift that facts about a real table tell; an evaluation that holds none did not test it.
+
+        Raises:
+            ValidationError: what stands there is none.
+        """
+        found = real.get(KEY)
+        return cls(untested="the evaluation holds no such test") if found is None else cls.model_validate(found)
+
+    @property
+    def differs(self) -> bool:
+        """Whether train and holdout are of different populations."""
+        return self.p_value <= LEVEL / 2 or bool(self.columns)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader has to know first: the sentence where they differ. *Sensitive*."""
+        return (self.sentence,) if self.differs else ()
+
+    @property
+    def sentence(self) -> str:
+        """What is known, for a reader; empty where they may well be of one population. *Sensitive*."""
+        if self.untested:
+            return f"{UNTESTED}: {self.untested.rstrip('.')}."
+        if not self.differs:
+            return ""
+        return (
+            f"Train and holdout are not samples of one population: a classifier tells their rows apart with an AUC of "
+            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin){self._named}"
+        )
+
+    @property
+    def _named(self) -> str:
+        if not self.columns:
+            return "; no column differs by itself."
+        named = ", ".join(f"{one.column!r} ({one.statistic} = {one.value:.3f})" for one in self.columns[:MAX_NAMED])
+        n_more = len(self.columns) - MAX_NAMED
+        return f"; columns that differ: {named}{f' and {n_more} more' if n_more > 0 else ''}."
+
+
+def questioned(finding: Finding, candidate: Candidate, real: Mapping[str, Any] | None) -> Finding:
+    """The finding as far as it stands where train and holdout may be of different populations.
+
+    Args:
+        finding: of a rule on the candidate.
+        candidate: measured.
+        real: facts about the real table; none: the finding rests on the measures as they are.
+    """
+    if real is None or not rests_on_holdout(finding.rule.measure) or finding.estimate is None:
+        return finding
+    if finding.proven is not None:  # a proof compares nothing
+        return finding
+    shift = Shift.of(real)
+    if not shift.differs and not (shift.untested and finding.outcome == "PASS"):
+        return finding
+    if finding.outcome == "FAIL" and _beyond_twins(finding, candidate, real.get(TWINS)):
+        return replace(finding, reason=f"{finding.reason} Training rows' own twins do not explain it either.")
+    remedy = "evaluate again" if shift.untested else _REMEDY
+    why = f"It compares training rows with held-out ones, so that it tells nothing here. {shift.sentence} So {remedy}."
+    return replace(finding, outcome="INCONCLUSIVE", reason=why, n_needed=None)
+
+
+def rests_on_holdout(measure: str) -> bool:
+    """Whether a privacy measure compares training rows with held-out ones; one that nobody has thought of does."""
+    return measure.startswith("privacy.") and measure not in ALONE
+
+
+def _beyond_twins(finding: Finding, candidate: Candidate, twins: object) -> bool:
+    """Whether copies break the rule by the training rows alone, whose twins stand in for those of the holdout."""
+    rule = finding.rule
+    counted = candidate.find(rule.measure.removesuffix(EXCESS), rule.subject)
+    if not isinstance(twins, float) or not rule.measure.endswith(EXCESS) or not isinstance(counted, Estimate):
+        return False
+    if counted.measure not in ALONE or counted.low is None or counted.high is None:
+        return False
+    value, low, high = (end - twins for end in (counted.value, counted.low, counted.high))
+    beyond = replace(counted, measure=rule.measure, value=value, low=low, high=high, reference=None)
+    return finding_of(Candidate(candidate.name, (beyond,)), rule).outcome == "FAIL"
