@@ -78,7 +78,8 @@ class _Sample:
         _, places, counts = np.unique(
             learned_keys(self.real.train, self.real.schema), return_inverse=True, return_counts=True
         )
-        return self.real.train[counts[places] == 1]
+        alone: pd.DataFrame = self.real.train[counts[places] == 1]
+        return alone
 
     @property
     def silent(self) -> dict[Case, str]:
