@@ -7,7 +7,6 @@ from evaluate.result import Estimate
 from reports.audits import DISPROVED, NOT_DISPROVED
 from reports.text import alike, loss
 
-
 FLOOR_SHARES = ("pairs.tvd.floor_share", "triples.tvd.floor_share")
 _ABOVE_ONE = {
     "pairs.association.kept": "Above 1 is not better than 1: columns hang together more strongly than in the real "
@@ -16,6 +15,23 @@ _ABOVE_ONE = {
     "from the training table than chance makes them, as of a table that is off.",
 }
 """What a share that ought to be 1 says where even its lower end lies above."""
+
+
+_BETTER = {
+    "pairs.association.kept": "1 is right; less is lost, more is made up",
+    "privacy.multiset": "1 is an independent sample, 0 a copy",
+    **dict.fromkeys(FLOOR_SHARES, "lower is better; 1 and more is no better than shuffled columns"),
+}
+
+
+def better(measure: str, direction: str) -> str:
+    """Which way a number is better, in words; empty where it only describes.
+
+    >>> better("validity.rows", "higher"), better("pairs.association.kept", "higher")
+    ('higher is better', '1 is right; less is lost, more is made up')
+    """
+    said = {"lower": "lower is better", "higher": "higher is better"}.get(direction, "")
+    return _BETTER.get(measure, said) if said else ""
 
 
 def shown(estimate: Estimate) -> str:

@@ -77,7 +77,7 @@ def highest(measure: str, size: Size) -> float | None:
     """The upper end of the interval of a table that gives nobody away: 1 where nothing is measured, none if unknown.
 
     >>> round(highest("privacy.membership.tpr_at_0.01", Size(40_000, 0.2, 8_000)), 4)
-    0.0165
+    0.0197
     """
     if measure in COPIES:
         _, n_controls = replace(size, n_targets=None).sides
