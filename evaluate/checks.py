@@ -80,7 +80,11 @@ def checks_of(self_tests: Iterable[SelfTest], policy: Policy) -> tuple[Check, ..
 
 def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
     if test is None:
-        return Check(case, BROKEN, "The evaluation holds no such self-test, so nothing shows that its measures work; evaluate again.")
+        return Check(
+            case,
+            BROKEN,
+            "The evaluation holds no such self-test, so nothing shows that its measures work; evaluate again.",
+        )
     if test.candidate is None:
         return Check(case, NOT_APPLICABLE, test.absent)
     rules = [rule for rule in policy.rules if rule.severity == "fail" and not rule.measure.startswith(UNMEASURED)]

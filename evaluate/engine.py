@@ -336,7 +336,9 @@ def attempted(
         PlaceError: what a table is stored in gave out, which is no finding; another start may go well.
     """
     began = time.monotonic()
-    asked = "" if time_limit_s is None else f"it did not end within the time_limit_s={time_limit_s:g} that was asked for"
+    asked = (
+        "" if time_limit_s is None else f"it did not end within the time_limit_s={time_limit_s:g} that was asked for"
+    )
     late = Failure(name, "timed out", asked)
     found: T | Failure
     try:

@@ -55,8 +55,8 @@ class Patience:
 
     Attributes:
         n_fits: at most, at least 1.
-        until: the monotonic clock's time after which no further fit is begun; infinite: no limit. The clock knows no result, so that
-            stopping early costs strength and nothing else.
+        until: the monotonic clock's time after which no further fit is begun; infinite: no limit. The clock knows no
+            result, so that stopping early costs strength and nothing else.
         tell: told the share done.
     """
 
