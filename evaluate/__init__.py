@@ -1,6 +1,6 @@
 """Measure a synthetic table against the real one, and judge it by a written policy.
 
-From a notebook, two lines: an evaluation, then what one of its numbers says.
+From a notebook: an evaluation, what one of its numbers says, and the verdict of a policy.
 
 >>> import numpy as np, pandas as pd, evaluate, synth
 >>> rng = np.random.default_rng(0)
@@ -9,6 +9,14 @@ From a notebook, two lines: an evaluation, then what one of its numbers says.
 >>> evaluation = evaluate.evaluate(real[:200], real[200:300], real[300:], schema, measures=["validity"])
 >>> evaluation.candidates[0].find("validity.rows").value
 1.0
+>>> policy = evaluate.load_policy("internal")
+>>> verdict = evaluate.judge(evaluation.candidates[0], policy, self_tests=evaluation.self_tests)
+>>> verdict.verdict, [one.rule.measure for one in verdict.findings if one.outcome == "PASS"]
+('INCONCLUSIVE', ['validity.rows'])
+>>> print(verdict)  # doctest: +ELLIPSIS
+synthetic: INCONCLUSIVE under policy internal ...
+  INCONCLUSIVE privacy.personal: It could not be measured: it was not asked for.
+  ...
 """
 
 import importlib

@@ -1,14 +1,16 @@
 """Whether the measures that a policy rests on work: what it says of tables of which the answer is known.
 
-A half of the holdout must fail nothing, a copy of train must fail on privacy, columns shuffled one by one must fail on
-what holds between columns. A case speaks only through rules that could show it on this table:
+A half of the holdout must fail nothing, a copy of train must fail on privacy and a few copies among honest rows on
+copies, columns shuffled or sorted one by one must fail on what holds between columns. A case speaks only through rules
+that could show it on this table:
 
 * an interval that holds the limit has too few rows behind it to decide, which is no fault;
 * a rule that a fresh real sample breaks itself (the reference), or that shuffled columns keep (the floor), tells
-  nothing of the table, whose columns are then nearly independent, or of a limit that nothing could break.
+  nothing of the table, whose columns are then nearly independent, or of a limit that nothing could break;
+* a rule that allows as many copies as there are is the policy's choice.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,10 +24,28 @@ BROKEN: Literal["did not come out"] = "did not come out"
 NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
 
 PRIVACY = ("privacy.",)
+COPYING = ("privacy.copies",)
+COPIED = 0.05
+"""Share of training rows among honest ones in the self-test of some copies."""
 BETWEEN = ("pairs.", "triples.", "joint.")
 """Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
 UNMEASURED = (STATEMENT, AUDITED)
 """What no table tells of itself."""
+FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
+    "copy": (PRIVACY, "privacy"),
+    "some copies": (COPYING, "copies"),
+    "shuffled": (BETWEEN, "what holds between columns"),
+    "sorted": (BETWEEN, "what holds between columns"),
+}
+"""How the measures begin on which a spoiled table must fail, and what they are about."""
+TEXTS: Mapping[Case, str] = {
+    "copy": "A copy of the training rows",
+    "some copies": f"A table of held-out rows with {COPIED:.0%} of training rows among them",
+    "shuffled": "The training table with every column shuffled",
+    "sorted": "The training table with every column sorted on its own",
+}
+SUBTLE: tuple[Case, ...] = ("some copies", "sorted")
+"""Cases in which some rules of the family are right to pass."""
 STRETCH = 2.0
 """How much wider than its 95% interval a number has to miss a limit before honest rows are said to break it. Several
 rules are tried on few rows of every table, and one in forty intervals lies beyond the truth on one side by chance;
@@ -60,13 +80,17 @@ def checks_of(self_tests: Iterable[SelfTest], policy: Policy) -> tuple[Check, ..
 
 def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
     if test is None:
-        return Check(case, BROKEN, "The evaluation holds no such self-test, so nothing shows that its measures work.")
+        return Check(
+            case,
+            BROKEN,
+            "The evaluation holds no such self-test, so nothing shows that its measures work; evaluate again.",
+        )
     if test.candidate is None:
         return Check(case, NOT_APPLICABLE, test.absent)
     rules = [rule for rule in policy.rules if rule.severity == "fail" and not rule.measure.startswith(UNMEASURED)]
     if case == "honest":
         return _honest(test.candidate, rules)
-    family, of = (PRIVACY, "privacy") if case == "copy" else (BETWEEN, "what holds between columns")
+    family, of = FAMILIES[case]
     rules = [rule for rule in rules if rule.measure.startswith(family)]
     if not rules:
         return Check(case, NOT_APPLICABLE, f"The policy has no binding rule on {of}.")
@@ -94,12 +118,12 @@ def _spoiled(case: Case, candidate: Candidate, rules: list[Rule]) -> Check:
     """At least one rule has to fail; those that could not on this table are no evidence either way."""
     found = [finding_of(candidate, rule) for rule in _measured(candidate, rules)]
     failed = [finding for finding in found if finding.outcome == "FAIL"]
-    what = {"copy": "A copy of the training rows", "shuffled": "The training table with every column shuffled"}[case]
     if failed:
-        return Check(case, CAME_OUT, f"{what} breaks {_named(failed[0])}.")
+        return Check(case, CAME_OUT, f"{TEXTS[case]} breaks {_named(failed[0])}.")
     passed = [finding for finding in found if finding.outcome == "PASS" and not _untelling(case, finding)]
-    if passed:
-        return Check(case, BROKEN, f"{what} keeps {_named(passed[0])}, which would not have seen it.")
+    # Another rule may see with more rows what is not wrong in every way, and until then such a table passes nothing.
+    if passed and not (case in SUBTLE and any(finding.outcome == "INCONCLUSIVE" for finding in found)):
+        return Check(case, BROKEN, f"{TEXTS[case]} keeps {_named(passed[0])}, which would not have seen it.")
     halted = _halted(case, candidate, [finding.rule for finding in found])
     return halted or Check(case, NOT_APPLICABLE, _silent(case, found))
 
@@ -110,9 +134,11 @@ def _silent(case: Case, found: list[Finding]) -> str:
         return "What the policy's rules on it rest on is not part of a self-test, or was not asked for."
     if any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in found):
         return "The table is too small for any interval to decide."
+    if case == "some copies" and any(finding.outcome == "PASS" for finding in found):
+        return f"The policy allows {COPIED:.0%} of copies."
     if any(finding.outcome == "PASS" for finding in found):
         return "Shuffled columns keep these limits by their own landmark: the columns are nearly independent."
-    if case == "shuffled":
+    if case in ("shuffled", "sorted"):
         return "The columns are nearly independent, or the table is too small to tell."
     return "The table is too small, or too many of its rows are alike, to tell."
 
@@ -147,9 +173,11 @@ def _by_chance(finding: Finding) -> bool:
 
 
 def _untelling(case: Case, finding: Finding) -> bool:
-    """Whether shuffled columns keep the rule, by its own landmark."""
+    """Whether shuffled columns keep the rule, by its own landmark, or it allows as many copies as there are."""
+    if case == "some copies":
+        return not finding.rule.breaks(COPIED)
     floor = None if finding.estimate is None else finding.estimate.floor
-    return case == "shuffled" and floor is not None and finding.rule.keeps(floor)
+    return case != "copy" and floor is not None and finding.rule.keeps(floor)
 
 
 def _named(finding: Finding) -> str:

@@ -225,7 +225,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     self_tests: tuple[SelfTest, ...] = ()
     if self_tested:
         progress("self-tests", None)
-        self_tests = self_tests_of(real, chosen, lambda name, tables, limit_s: _run(name, tables, limit_s).measurement)
+        self_tests = self_tests_of(real, chosen, lambda name, tables: _run(name, tables, None).measurement)
     schema = real.declared.model_dump(mode="json")
     return Evaluation(tuple(candidates), real_facts(real, chosen, progress), schema, self_tests=self_tests)
 
@@ -365,9 +365,10 @@ def attempted(
         PlaceError: what a table is stored in gave out, which is no finding; another start may go well.
     """
     began = time.monotonic()
-    late = Failure(
-        name, "timed out", "" if time_limit_s is None else f"it did not end within time_limit_s={time_limit_s:g}"
+    asked = (
+        "" if time_limit_s is None else f"it did not end within the time_limit_s={time_limit_s:g} that was asked for"
     )
+    late = Failure(name, "timed out", asked)
     found: T | Failure
     try:
         with deadline(time_limit_s):
@@ -381,7 +382,7 @@ def attempted(
     except Exception as error:  # noqa: BLE001 (one measure must not take the others down)
         found = Failure(name, "failed", f"it ended in an internal error, {type(error).__name__}; please report it")
     seconds = time.monotonic() - began
-    # No alarm can be set outside the main thread: the result came, but not in time.
+    # No alarm can be set outside the main thread: the result came, but not in the time that somebody asked for.
     in_time = time_limit_s is None or seconds <= time_limit_s or isinstance(found, Failure)
     return found if in_time else late, seconds
 

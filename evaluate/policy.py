@@ -14,6 +14,8 @@ from evaluate.result import Direction
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence
 
+SHIPPED = Path(__file__).parent / "policies"
+"""The folder of the policies that ship."""
 STATEMENT = "statement."
 """How the names of what a privacy statement claims begin."""
 
@@ -117,13 +119,33 @@ class Policy(Frozen):
         return self
 
 
-def load_policy(path: Path | str) -> Policy:
-    """A policy from a TOML file.
+def shipped() -> tuple[str, ...]:
+    """Names of the policies that ship.
+
+    >>> shipped()
+    ('internal', 'partner', 'public')
+    """
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def load_policy(name_or_path: Path | str) -> Policy:
+    """A policy that ships, by its name, or one of a TOML file.
+
+    Args:
+        name_or_path: such as "internal", or the path of a file.
 
     Raises:
-        JobError: the file cannot be read or is not a policy; nothing was judged.
+        JobError: neither a name nor a file, or the file is not a policy; nothing was judged.
+
+    >>> load_policy("internal").audience
+    'people inside the organization, in a protected sandbox'
     """
-    return build_policy(read_toml(Path(path), "policy", JobError))
+    path = Path(name_or_path)
+    if name_or_path in shipped():
+        path = SHIPPED / f"{name_or_path}.toml"
+    elif path.suffix != ".toml" and not path.exists():
+        raise JobError(f"policy={str(path)!r} is no file and does not ship; {nearest(str(path), shipped())}")
+    return build_policy(read_toml(path, "policy", JobError))
 
 
 def build_policy(content: Mapping[str, Any]) -> Policy:

@@ -21,7 +21,7 @@ NOTICE = "Internal: this file holds numbers computed from real rows, outside any
 
 Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped"]
-Case = Literal["honest", "copy", "shuffled"]
+Case = Literal["honest", "copy", "some copies", "shuffled", "sorted"]
 
 
 class EvaluationError(BadInput):
@@ -137,8 +137,8 @@ class SelfTest:
     """One table of which it is known what a policy must say of it, made of the same real rows and measured like others.
 
     Attributes:
-        case: "honest" is a half of the holdout, "copy" is train itself, "shuffled" are train's columns, each on its
-            own.
+        case: "honest" is a half of the holdout, "copy" is train itself, "some copies" are honest rows with a few of
+            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise.
         candidate: what was measured of it; none where the case says nothing about this table.
         absent: why it says nothing, as a sentence; empty where there is a candidate.
     """

@@ -2,14 +2,15 @@
 
 * honest: a half of the holdout, which no rule may fail;
 * copy: the training rows themselves, which must fail on privacy;
-* shuffled: the training rows with every column shuffled, which must fail on what holds between columns.
+* some copies: the honest rows, of which `COPIED` are replaced by training rows, which must fail on copies;
+* shuffled: the training rows with every column shuffled, which must fail on what holds between columns;
+* sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise.
 
-They are measured like every other table, on at most `MAX_ROWS` rows in all and within `LIMIT_S`, by the measures that
-tell most for their time, and by none that was not asked for. What they come to depends on a policy: see
-`evaluate.checks`.
+They are measured like every other table, on at most `MAX_ROWS` rows in all, of wide tables on some of their columns,
+by the measures that tell most for their time, and by none that was not asked for. Work is limited and time is not, so
+that a busy machine comes to what an idle one does. What they come to depends on a policy: see `evaluate.checks`.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -17,8 +18,9 @@ import numpy as np
 import pandas as pd
 
 from evaluate.catalog import GATEABLE
+from evaluate.checks import COPIED
 from evaluate.result import Candidate, Case, SelfTest
-from evaluate.sampling import entity_codes
+from evaluate.sampling import entity_codes, learned_keys
 from evaluate.sides import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, shuffle_columns
 from evaluate.tables import Measurement, Real, Tables
 from synth.schema import Schema
@@ -26,21 +28,24 @@ from synth.split import halves, twins
 
 MAX_ROWS = 2_000
 """Rows of train and holdout together."""
-MAX_PAIRED = 32
-"""Columns whose pairs are looked at, as the time goes with their square; the others of a wider table are left out."""
-LIMIT_S = 10.0
-"""Wall seconds for all cases together."""
+MAX_COLUMNS = 32
+"""Columns that attacks and pairs look at; of a wider table these are drawn. Whole rows are compared where copies are
+counted."""
 
 COPIES, MEMBERSHIP, COLUMNS, PAIRS = "privacy.copies", "privacy.membership", "fidelity.columns", "fidelity.pairs"
 TELLING: dict[Case, tuple[str, ...]] = {
     "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP),
     "copy": (COPIES, MEMBERSHIP),
+    "some copies": (COPIES,),
     "shuffled": (PAIRS,),
+    "sorted": (PAIRS,),
 }
 """The measures of each case."""
+NARROWED = (PAIRS, MEMBERSHIP)
+"""Measures that look at `MAX_COLUMNS` at most."""
 
-Run = Callable[[str, Tables, float], Measurement]
-"""What a measure gives of a table within so many wall seconds, with whatever goes wrong turned into failures."""
+Run = Callable[[str, Tables], Measurement]
+"""What a measure gives of a table, with whatever goes wrong turned into failures."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +63,40 @@ class _Sample:
     @property
     def tables(self) -> dict[Case, pd.DataFrame]:
         """The table of each case that there is."""
-        made: dict[Case, pd.DataFrame] = {"copy": self.real.train, "shuffled": self.real.shuffled}
-        return made if self.honest is None else {"honest": self.honest, **made}
+        made: dict[Case, pd.DataFrame] = {
+            "copy": self.real.train, "shuffled": self.real.shuffled, "sorted": _sorted(self.real.train),
+        }  # fmt: skip
+        if self.honest is None:
+            return made
+        n_copied = round(COPIED * len(self.honest))
+        some = pd.concat([self.honest.iloc[n_copied:], self._alone.head(n_copied)], ignore_index=True)
+        return {"honest": self.honest, **made, "some copies": some}
+
+    @property
+    def _alone(self) -> pd.DataFrame:
+        """The training rows that occur once."""
+        _, places, counts = np.unique(
+            learned_keys(self.real.train, self.real.schema), return_inverse=True, return_counts=True
+        )
+        alone: pd.DataFrame = self.real.train[counts[places] == 1]
+        return alone
 
     @property
     def silent(self) -> dict[Case, str]:
         """Why a case says nothing of these rows, by case."""
         real, found = self.real, dict[Case, str]()
         if self.honest is None:
-            found["honest"] = f"Half of the holdout and another half to measure it by need {2 * MIN_HOLDOUT_ROWS} rows."
+            few = f"Half of the holdout and another half to measure it by need {2 * MIN_HOLDOUT_ROWS} rows."
+            found |= {"honest": few, "some copies": few}
+        elif len(self._alone) < round(COPIED * len(self.honest)):
+            found["some copies"] = "Nearly every training row has a twin, so that nobody is known by one."
         if len(real.schema.learned) < 2:
-            found["shuffled"] = "Fewer than two columns are learned, so nothing holds between columns."
+            alone = "Fewer than two columns are learned, so nothing holds between columns."
+            found |= {"shuffled": alone, "sorted": alone}
         outside = pd.concat([real.fresh, real.control])
         if twins(outside, real.train, real.schema.learned).mean() > MOSTLY:
             found["copy"] = "Most held-out rows equal a training row, so a copy is hardly told from an honest table."
+            found.setdefault("some copies", found["copy"])
         return found
 
 
@@ -98,17 +123,12 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
 def _measured(
     tables: Mapping[Case, Tables], asked: Mapping[Case, Collection[str]], run: Run
 ) -> dict[Case, Candidate]:  # fmt: skip
-    """The numbers of each table that a rule may rest on, without what a report draws.
-
-    The quickest measures run first, on all tables, so that a slow machine loses the least.
-    """
-    ends = time.monotonic() + LIMIT_S
+    """The numbers of each table that a rule may rest on, without what a report draws."""
     found: dict[Case, list[Measurement]] = {case: [] for case in tables}
     for name in (COPIES, COLUMNS, PAIRS, MEMBERSHIP):
         for case, given in tables.items():
             if name in asked[case]:
-                narrow = replace(given, schema=_narrowed(given.schema, given.seed)) if name == PAIRS else given
-                found[case].append(run(name, narrow, max(ends - time.monotonic(), 0.001)))
+                found[case].append(run(name, _narrowed(given) if name in NARROWED else given))
     return {case: _candidate(case, measured) for case, measured in found.items()}
 
 
@@ -153,11 +173,23 @@ def _some(rows: pd.DataFrame, schema: Schema, most: int) -> pd.DataFrame:
     return rows[np.isin(codes, few[np.cumsum(sizes[few]) <= most])].reset_index(drop=True)
 
 
-def _narrowed(schema: Schema, seed: int) -> Schema:
-    """The schema with some of its columns, drawn by name; as it is where it has few."""
-    if len(schema.learned) <= MAX_PAIRED:
-        return schema
-    drawn = np.random.default_rng([seed, 4]).permutation(sorted(schema.learned))[:MAX_PAIRED]
+def _sorted(train: pd.DataFrame) -> pd.DataFrame:
+    """The table with every column sorted on its own, missing values first: all of them rise together."""
+    ranks = {name: pd.factorize(train[name], sort=True)[0] for name in train.columns}
+    return pd.DataFrame(
+        {name: train[name].take(np.argsort(ranks[name], kind="stable")).reset_index(drop=True) for name in ranks}
+    )
+
+
+def _narrowed(tables: Tables) -> Tables:
+    """The tables with at most `MAX_COLUMNS`, drawn by name; as they are where they have no more."""
+    schema = tables.schema
+    if len(schema.learned) <= MAX_COLUMNS:
+        return tables
+    drawn = np.random.default_rng([tables.seed, 4]).permutation(sorted(schema.learned))[:MAX_COLUMNS]
     kept = {*map(str, drawn), schema.target, schema.entity}
     columns = {name: column for name, column in schema.columns.items() if name in kept}
-    return Schema(status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns)
+    narrow = Schema(
+        status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns
+    )
+    return replace(tables, schema=narrow)

@@ -27,9 +27,12 @@ WHERE_THERE = (AUDITED,)
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
-    """What a policy says of one synthetic table, with the finding of every rule and what the self-tests came to."""
+    """What a policy says of one synthetic table, with the finding of every rule and what the self-tests came to.
+
+    Printed, it says what did not pass, and why.
+    """
 
     candidate: str
     policy: str
@@ -38,6 +41,21 @@ class Verdict:
     verdict: Outcome
     findings: tuple[Finding, ...]
     checks: tuple[Check, ...] = ()
+
+    def __repr__(self) -> str:
+        """The verdict in one line, without its findings."""
+        return f"<Verdict {self.verdict} on {self.candidate!r} under {self.policy!r} {self.version}>"
+
+    def __str__(self) -> str:
+        """The verdict, then a line for each rule that does not pass and each self-test that did not come out."""
+        lines = [f"{self.candidate}: {self.verdict} under policy {self.policy} {self.version}, for {self.audience}"]
+        for finding in self.findings:
+            if finding.outcome != "PASS":
+                subject = f" of {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
+                kind = "" if finding.binding else " (warning)"
+                lines.append(f"  {finding.outcome}{kind} {finding.rule.measure}{subject}: {finding.reason}")
+        lines += [f"  self-test {one.case}: {one.reason}" for one in self.checks if one.outcome == BROKEN]
+        return "\n".join(lines)
 
     @property
     def waived(self) -> tuple[Finding, ...]:

@@ -132,7 +132,8 @@ GLOSSARY = {
     ),
     "pairs.association.kept": Entry(
         "Associations kept",
-        "How much of the associations between columns is still there: 1 is all, 0 is none, as in shuffled columns.",
+        "How much of the associations between columns is there: 1 is as in the real table, 0 is none, as in shuffled "
+        "columns; above 1 is not better, but more than there is in the real table.",
     ),
     "pairs.tvd": Entry("Pair distance", "Total variation of two columns taken together."),
     "pairs.tvd.mean": Entry("Pair distance, mean", "Total variation of two columns together, averaged over all pairs."),
@@ -153,7 +154,8 @@ GLOSSARY = {
     ),
     "triples.tvd.floor_share": Entry(
         "Triple structure lost",
-        "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently.",
+        "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently; "
+        "above 1 is farther still, mostly because single columns are off too.",
     ),
     "joint.c2st.auc": Entry(
         "Told from real rows, AUC",

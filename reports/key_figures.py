@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evaluate.result import Candidate, Estimate, Failure
 from reports.glossary import KEY_FIGURES, NOTES, Entry, entry
+from reports.readings import better
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ def comparisons(candidates: Sequence[Candidate]) -> tuple[Comparison, ...]:
 def _compare(measure: str, candidates: Sequence[Candidate]) -> Comparison:
     cells = tuple(c.find(measure) for c in candidates)
     directions = [cell.direction for cell in cells if isinstance(cell, Estimate)]
-    better = {"lower": "lower is better", "higher": "higher is better"}.get(directions[0] if directions else "", "")
     notes = {cell.note for cell in cells if isinstance(cell, Estimate)}
     note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else NOTES.get(measure, "")
-    return Comparison(measure, entry(measure), better, note, cells)
+    return Comparison(measure, entry(measure), better(measure, directions[0] if directions else ""), note, cells)

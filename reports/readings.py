@@ -7,6 +7,32 @@ from evaluate.result import Estimate
 from reports.audits import DISPROVED, NOT_DISPROVED
 from reports.text import alike, loss
 
+FLOOR_SHARES = ("pairs.tvd.floor_share", "triples.tvd.floor_share")
+_ABOVE_ONE = {
+    "pairs.association.kept": "Above 1 is not better than 1: columns hang together more strongly than in the real "
+    "table, so that relations are exaggerated or made up.",
+    "privacy.multiset": "Above 1 is not better than 1, which is an independent sample: the counts of rows are farther "
+    "from the training table than chance makes them, as of a table that is off.",
+}
+"""What a share that ought to be 1 says where even its lower end lies above."""
+
+
+_BETTER = {
+    "pairs.association.kept": "1 is right; less is lost, more is made up",
+    "privacy.multiset": "1 is an independent sample, 0 a copy",
+    **dict.fromkeys(FLOOR_SHARES, "lower is better; 1 and more is no better than shuffled columns"),
+}
+
+
+def better(measure: str, direction: str) -> str:
+    """Which way a number is better, in words; empty where it only describes.
+
+    >>> better("validity.rows", "higher"), better("pairs.association.kept", "higher")
+    ('higher is better', '1 is right; less is lost, more is made up')
+    """
+    said = {"lower": "lower is better", "higher": "higher is better"}.get(direction, "")
+    return _BETTER.get(measure, said) if said else ""
+
 
 def shown(estimate: Estimate) -> str:
     """An estimate's value as text, with the decimals of its interval; a claimed privacy loss is rounded up."""
@@ -23,11 +49,14 @@ def reading(estimate: Estimate | None) -> str:
         return DISPROVED if estimate.value > 0 else NOT_DISPROVED
     if estimate.measure.startswith(STATEMENT):
         return "" if estimate.note == CLAIMED else estimate.note
-    return _of_pairs(estimate) if estimate.measure == "pairs.tvd.floor_share" else ""
+    if estimate.measure in FLOOR_SHARES:
+        return _of_pairs(estimate)
+    return _ABOVE_ONE.get(estimate.measure, "") if estimate.low is not None and estimate.low > 1 else ""
 
 
 def _of_pairs(estimate: Estimate) -> str:
     low, high = estimate.low, estimate.high
+    what = "pairs" if estimate.measure == FLOOR_SHARES[0] else "triples"
     if estimate.value > 1 and low is not None and low <= 1:
         return (
             "Above 1 would be farther from the real table than its own columns shuffled independently; the interval "
@@ -35,11 +64,11 @@ def _of_pairs(estimate: Estimate) -> str:
         )
     if estimate.value > 1:
         return (
-            "Above 1, pairs are farther from the real table than those of its own columns shuffled independently, "
+            f"Above 1, {what} are farther from the real table than those of its own columns shuffled independently, "
             "mostly because single columns are off too."
         )
     if high is not None and high < 0:
-        return "Below 0, pairs are closer to the training table than those of fresh real rows: look for copies."
+        return f"Below 0, {what} are closer to the training table than those of fresh real rows: look for copies."
     if estimate.value <= 0 or (low is not None and low <= 0):
-        return "Around 0, pairs cannot be told from those of a fresh real sample."
+        return f"Around 0, {what} cannot be told from those of a fresh real sample."
     return ""

@@ -23,7 +23,9 @@ DISQUALIFIED = "DISQUALIFIED"
 CASES: Mapping[Case, str] = {
     "honest": "Half of the holdout must not fail",
     "copy": "A copy of the training table must fail on privacy",
+    "some copies": "Held-out rows with 5% of training rows among them must fail on copies",
     "shuffled": "Columns shuffled on their own must fail on fidelity",
+    "sorted": "Columns sorted on their own must fail on fidelity",
 }
 """The self-tests in plain words."""
 MOST_REASONS = 5

@@ -12,6 +12,7 @@ from typing import Any
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports.glossary import Entry, entry
 from reports.plain_data import mapping
+from reports.readings import better
 from reports.text import amount, finite
 
 PANELS = (
@@ -247,7 +248,7 @@ def _panel(measure: str, points: Sequence[Point]) -> Panel | None:
     return Panel(
         measure=measure,
         entry=entry(measure),
-        better={"lower": "lower is better", "higher": "higher is better"}.get(found[0].direction, ""),
+        better=better(measure, found[0].direction),
         note=notes.pop() if len(notes) == 1 and measure.startswith("utility.") else "",
         reference=average([one.reference for one in found]),
         floor=average([one.floor for one in found]),

@@ -5,10 +5,11 @@ Airbnb's listings at epsilons from 0.01 to 1.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from evaluate.policy import Policy
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators.base import Generator
@@ -125,6 +126,7 @@ def advise(
     epsilon: float,
     delta: float | Literal["auto"] = "auto",
     holdout_share: float = HOLDOUT_SHARE,
+    policies: Sequence[Policy] = (),
 ) -> Advice:
     """The generator to fit under this schema and budget. Reads no row.
 
@@ -133,6 +135,7 @@ def advise(
         epsilon: total, of one fit.
         delta: of the guarantee.
         holdout_share: of the units that the fit does not see, in [0, 1).
+        policies: to say of which rules no table of this size could pass, and the claim does not prove.
 
     Raises:
         BudgetError: the schema is not declared or names no n_units, or the budget leaves no room.
@@ -152,6 +155,12 @@ def advise(
         shown.append(chosen)
     facts = Facts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share)
     warnings = tuple(warnings_of(facts))
+    if policies and holdout_share > 0 and schema.n_units is not None:
+        from evaluate.tables import N_TARGETS
+        from understudy.reach import Size, beyond_reach
+
+        size, limits = Size(schema.n_units, holdout_share, N_TARGETS), {"": chosen.schedule.trade_off}
+        warnings += tuple(said for policy in policies for said in beyond_reach(policy, size, limits))
     return Advice(schema, epsilon, delta, chosen, tuple(shown), (*reasons, AGAINST_NETWORKS), warnings, holdout_share)
 
 

@@ -35,7 +35,7 @@ class Trial:
         generator: with the epsilon and delta that are claimed.
         schema: gives the unit, k and n_units.
         seed: of which canaries are in; never of the noise.
-        time_limit_s: of the audit, where it is less than an audit's own; none: that.
+        time_limit_s: of the audit, where somebody asked for one; none: no limit.
     """
 
     generator: PrivateGenerator
@@ -54,10 +54,11 @@ def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candi
     """
     from evaluate.privacy.audit import white_box as auditing
 
-    started, limits = time.perf_counter(), (auditing.TIME_LIMIT_S, trial.time_limit_s)
-    limit_s = min(limit for limit in limits if limit is not None)
+    started = time.perf_counter()
     try:
-        found = auditing.audit(trial.generator, trial.schema, seed=trial.seed, progress=progress, time_limit_s=limit_s)
+        found = auditing.audit(
+            trial.generator, trial.schema, seed=trial.seed, progress=progress, time_limit_s=trial.time_limit_s
+        )
     except UnderstudyError as error:
         return _not_audited(candidate, error)
     return replace(

@@ -42,7 +42,7 @@ class Inquiry:
         schema: gives the unit, k and n_units, and a black-box audit's columns.
         seed: of all draws but private noise.
         confidence: of each bound.
-        time_limit_s: of each audit; none: its own, if it has one.
+        time_limit_s: of each audit; none: no limit.
         white_box: whether the measurement log is audited.
         black_box_fits: fits of a black-box audit; none: there is none.
         public_table: file that the black-box audit is made on, asserted to be public; none: a stand-in.

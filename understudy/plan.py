@@ -9,6 +9,7 @@ from pathlib import Path
 from evaluate.policy import Policy
 from evaluate.waiver import Waiver, lasting
 from synth.dp.schedule import Schedule
+from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.generators.chunks import check_columns
@@ -132,7 +133,32 @@ class Plan:
         )
         published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
         long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
-        return (*cautions(intent), *published, *long)
+        return (*cautions(intent), *published, *long, *self._unreachable)
+
+    @property
+    def _unreachable(self) -> tuple[str, ...]:
+        """What the policy asks for and no table of the declared size could show, nor any claim of this run proves."""
+        from understudy.reach import Size, beyond_reach, could_pass
+
+        asked = self.job.evaluation.measures
+        if self.schema.n_units is None or (asked is not None and "privacy.membership" not in asked):
+            return ()
+        size = Size(self.schema.n_units, self.job.split.holdout_share, self.job.evaluation.n_targets)
+        judged = self.points if self.job.release is None else [self.job.release]
+        # Rules whose limits can be measured need no curve, which takes a moment to work out.
+        if all(could_pass(rule, size) for rule in self.policy.rules):
+            return ()
+        return tuple(beyond_reach(self.policy, size, {label: self._proven(label) for label in judged}))
+
+    def _proven(self, label: str) -> TradeOff | None:
+        """The limit on tests that the claim of a table proves, with all that counts with it."""
+        if label not in self.schedules:
+            return None
+        alone = len(self.reserved) < 2 or (label == self.job.release and not self.job.is_sweep and not self.publication)
+        together = None if alone else self.together or self.everything
+        if together is None:
+            return self.schedules[label].trade_off
+        return TradeOff.of_claim(together.epsilon, together.delta)
 
     @property
     def suffix(self) -> str:

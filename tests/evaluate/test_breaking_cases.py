@@ -14,7 +14,7 @@ from evaluate.sides import shuffle_columns
 from evaluate.verdict import judge
 from synth.infer import infer_schema
 
-POLICIES = Path(__file__).parents[2] / "understudy" / "policies"
+POLICIES = Path(__file__).parents[2] / "evaluate" / "policies"
 FIDELITY = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples")
 
 

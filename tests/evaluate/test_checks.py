@@ -1,6 +1,6 @@
 """What self-tests come to under a policy: when a case speaks, when it says nothing, and when something is broken."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -138,10 +138,44 @@ def test_statements_and_warnings_are_no_concern_of_self_tests() -> None:
 
 
 def test_a_case_that_says_nothing_keeps_its_reason() -> None:
-    (honest, copy, shuffled) = checks_of([SelfTest("copy", absent="Too many twins.")], ALL)
+    found = {one.case: one for one in checks_of([SelfTest("copy", absent="Too many twins.")], ALL)}
+    copy = found.pop("copy")
     assert (copy.outcome, copy.reason) == (NOT_APPLICABLE, "Too many twins.")
-    assert {honest.outcome, shuffled.outcome} == {BROKEN}
-    assert "no such self-test" in honest.reason
+    # An older evaluation lacks cases, and what is missing shows nothing.
+    assert len(found) == len(get_args(Case)) - 1
+    assert all(one.outcome == BROKEN and "no such self-test" in one.reason for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        ([number(COPIES, 0.01, 0.1)], CAME_OUT),
+        ([number(COPIES, -0.01, 0.04)], BROKEN),
+        ([number(COPIES, -0.01, 0.1)], NOT_APPLICABLE),
+        ([number(COPIES, -0.01, 0.04), number("privacy.copies", 0.0, 0.5)], NOT_APPLICABLE),
+        ([Failure(COPIES, "failed", "broken")], BROKEN),
+        ([number(AUC, 0.4, 0.5)], NOT_APPLICABLE),
+    ],
+)
+def test_a_few_copies_are_a_matter_of_rules_on_copies_that_allow_fewer(
+    found: list[Estimate | Failure], outcome: str
+) -> None:
+    rules = (
+        Rule(measure=COPIES, limit=0.05, fails_beyond=0.0, why="w"), Rule(measure=AUC, limit=0.6, why="w"),
+        Rule(measure="privacy.copies", limit=0.3, why="w"),
+    )  # fmt: skip
+    assert check("some copies", Policy(name="p", version=1, audience="a", rules=rules), *found).outcome == outcome
+    lax = Policy(name="p", version=1, audience="a", rules=(Rule(measure=COPIES, limit=0.2, why="w"),))
+    assert check("some copies", lax, number(COPIES, 0.03, 0.07)).reason == "The policy allows 5% of copies."
+
+
+def test_sorted_columns_are_no_matter_of_a_rule_on_what_is_lost_where_another_one_is_open() -> None:
+    kept = number(KEPT, 1.2, 1.4, floor=0.0)
+    assert check("sorted", ALL, kept).outcome == BROKEN
+    assert check("sorted", ALL, kept, number(SHARE, 0.5, 3.0, floor=1.0)).outcome == NOT_APPLICABLE
+    assert check("sorted", ALL, kept, Failure(SHARE, "skipped", "few rows")).outcome == NOT_APPLICABLE
+    assert check("sorted", ALL, kept, Failure(SHARE, "failed", "broken")).outcome == BROKEN
+    assert check("sorted", ALL, kept, number(SHARE, 2.0, 3.0, floor=1.0)).outcome == CAME_OUT
 
 
 @pytest.mark.parametrize(("low", "expected"), [(0.4, "INCONCLUSIVE"), (0.9, "FAIL")])
@@ -150,6 +184,6 @@ def test_a_broken_self_test_takes_a_pass_and_leaves_a_fail(low: float, expected:
     candidate = Candidate("c", (number(AUC, low, low + 0.1),))
     assert judge(candidate, policy, self_tests=()).verdict == expected
     blind = SelfTest("copy", Candidate("copy", (number(AUC, 0.4, 0.5),)))
-    rest = [SelfTest("honest", absent="x"), SelfTest("shuffled", absent="x")]
+    rest = [SelfTest(case, absent="x") for case in get_args(Case) if case != "copy"]
     assert judge(candidate, policy, self_tests=[blind, *rest]).verdict == expected
     assert judge(candidate, policy).verdict == ("PASS" if low == 0.4 else "FAIL")

@@ -86,7 +86,7 @@ def test_a_measure_that_takes_too_long_is_stopped_and_listed(tables: Tables, bro
     candidate = engine.measure_candidate("a", tables, measures=["validity", "privacy.distance"], time_limit_s=1.0)
     assert time.monotonic() - began < 10.0
     late = failures(candidate)["privacy.distance"]
-    assert (late.reason, late.message) == ("timed out", "it did not end within time_limit_s=1")
+    assert (late.reason, late.message) == ("timed out", "it did not end within the time_limit_s=1 that was asked for")
     assert candidate.seconds["privacy.distance"] == pytest.approx(1.0, abs=0.6)
     assert isinstance(candidate.find("validity.rows"), Estimate)
 

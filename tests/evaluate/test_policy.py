@@ -13,7 +13,7 @@ from evaluate.verdict import judge
 from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError
 
-SHIPPED = Path(__file__).parents[2] / "understudy" / "policies"
+SHIPPED = Path(__file__).parents[2] / "evaluate" / "policies"
 NAMES = ("internal", "partner", "public")
 AUC, VALID, AUDIT = "privacy.membership.auc", "validity.rows", "privacy.audit.excess"
 
@@ -236,6 +236,25 @@ def test_a_file_that_is_not_there_or_not_toml_is_refused(tmp_path: Path) -> None
         (tmp_path / name).write_bytes(content)
         with pytest.raises(JobError, match="not TOML"):
             load_policy(tmp_path / name)
+
+
+def test_a_policy_that_ships_is_loaded_by_its_name_from_anywhere(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in NAMES:
+        assert load_policy(name) == load_policy(SHIPPED / f"{name}.toml")
+    with pytest.raises(JobError, match="did you mean 'internal'"):
+        load_policy("intern")
+    Path("intern").write_bytes((SHIPPED / "internal.toml").read_bytes())
+    assert load_policy("intern") == load_policy("internal")
+
+
+def test_a_verdict_is_printed_short_with_what_did_not_pass() -> None:
+    found = (estimate(0.7, 0.8, 0.9), estimate(0.95, 0.97, 0.99, VALID))
+    verdict = judge(candidate(*found), policy_of(rule(), rule(VALID, 0.9), rule("columns.missing", subject=("a b",))))
+    assert repr(verdict) == "<Verdict FAIL on 'c' under 'test' 1>"
+    first, *rest = str(verdict).splitlines()
+    assert first == "c: FAIL under policy test 1, for nobody"
+    assert [line.split(": ")[0] for line in rest] == [f"  FAIL {AUC}", "  INCONCLUSIVE columns.missing of a b"]
 
 
 def test_a_verdict_is_plain_data() -> None:

@@ -15,7 +15,7 @@ from evaluate.verdict import judge
 from synth.errors import TableError
 from synth.schema import Schema, build_schema
 
-INTERNAL = Path(__file__).parents[2] / "understudy" / "policies" / "internal.toml"
+INTERNAL = Path(__file__).parents[2] / "evaluate" / "policies" / "internal.toml"
 
 
 def schema() -> Schema:

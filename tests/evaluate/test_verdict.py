@@ -3,13 +3,14 @@
 import itertools
 import json
 from datetime import date
+from typing import get_args
 
 import pytest
 
 from evaluate.catalog import GATEABLE
 from evaluate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding_of
 from evaluate.policy import Policy, Rule
-from evaluate.result import Candidate, Estimate, Failure, SelfTest
+from evaluate.result import Candidate, Case, Estimate, Failure, SelfTest
 from evaluate.verdict import Verdict, judge
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
@@ -18,7 +19,7 @@ LOWER, HIGHER, EPSILON = "privacy.membership.auc", "validity.rows", "statement.e
 AUDIT, PERSONAL = "privacy.audit.excess", "privacy.personal"
 OTHER = "privacy.copies"
 TODAY, YESTERDAY, LAST = date(2026, 5, 4), date(2026, 5, 3), date(2026, 12, 31)
-ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in ("honest", "copy", "shuffled"))
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 
 # Ends and value of an interval against a limit of 0.6 where lower is better; mirrored at it where higher is.
 LIMIT = 0.6

@@ -276,7 +276,7 @@ def _statement() -> dict[str, Any]:
 
 def shipped_verdicts(evaluation: Evaluation, policy: str = "internal") -> tuple[Verdict, ...]:
     """The verdict of a shipped policy on every candidate."""
-    path = Path(__file__).parents[2] / "understudy" / "policies" / f"{policy}.toml"
+    path = Path(__file__).parents[2] / "evaluate" / "policies" / f"{policy}.toml"
     return tuple(judge(candidate, load_policy(path)) for candidate in evaluation.candidates)
 
 

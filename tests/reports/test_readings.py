@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluate.result import Estimate
-from reports.readings import reading, shown
+from reports.readings import better, reading, shown
 from reports.text import loss
 
 
@@ -29,6 +29,17 @@ def lost(value: float, low: float | None = None, high: float | None = None) -> E
 )
 def test_a_share_outside_its_landmarks_is_explained(estimate: Estimate, begins: str) -> None:
     assert reading(estimate).startswith(begins)
+
+
+@pytest.mark.parametrize("measure", ["pairs.association.kept", "privacy.multiset"])
+def test_more_than_all_is_not_called_better(measure: str) -> None:
+    most = Estimate(measure, 1.458, 100, "higher", low=1.4, high=1.5)
+    assert reading(most).startswith("Above 1 is not better than 1")
+    assert reading(Estimate(measure, 1.01, 100, "higher", low=0.98, high=1.04)) == ""
+    assert "higher is better" not in better(measure, "higher")
+    assert reading(Estimate("triples.tvd.floor_share", 1.4, 9, "lower", low=1.2, high=1.6)).startswith(
+        "Above 1, triples"
+    )
 
 
 def test_what_reads_itself_is_left_alone() -> None:

@@ -11,13 +11,13 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import tomli_w
 
 from evaluate.policy import Policy, Rule, build_policy
-from evaluate.result import Candidate, Estimate, Evaluation, Failure, SelfTest
+from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, SelfTest
 from evaluate.result_reading import evaluation_from
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
@@ -26,7 +26,7 @@ from understudy.offered import read_policy
 from understudy.verdicts import check_waivers, verdicts_on
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
-ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in ("honest", "copy", "shuffled"))
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 LEAKY = Estimate(AUC, 0.9, 1000, "lower", low=0.85, high=0.95)
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
 UNSURE = Estimate(AUC, 0.6, 1000, "lower", low=0.5, high=0.7)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from evaluate.engine import evaluate
 from evaluate.policy import Policy, build_policy
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result import Candidate, Case, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_reading import evaluation_from
 from evaluate.verdict import judge
 from evaluate.waiver import Waiver
@@ -33,7 +33,7 @@ STATEMENT = PrivacyStatement(
 ).to_dict()  # fmt: skip
 COMPOSED = {"epsilon": 4.0, "delta": 1e-6, "n_fits": 4}
 AUC, PERSONAL = "privacy.membership.auc", "privacy.personal"
-ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in ("honest", "copy", "shuffled"))
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
 
 

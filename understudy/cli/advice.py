@@ -1,5 +1,6 @@
 """`understudy advise`: what to fit and what to expect, from public facts alone. No row of the table is read."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,6 +35,13 @@ def advise(
             show_default="that of a job",
         ),
     ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the table will be judged by: a name or a TOML file; rules that it is too small for are told.",
+            show_default="all that ship",
+        ),
+    ] = None,
 ) -> int:
     """Say which private generator suits a schema and a budget, with which settings, what to expect of it, and why.
 
@@ -43,14 +51,17 @@ def advise(
     from synth.schema_file import read_schema
     from understudy.advice import HOLDOUT_SHARE
     from understudy.advice import advise as ask
+    from understudy.policies import given_policy, named_policy, names
     from understudy.real_rows import check_names
     from understudy.real_table import find_table
 
     console = console_of(ctx)
     declared = read_schema(schema)
+    policies = [named_policy(given_policy(one, Path())) for one in policy or names()]
     check_names(find_table(table), declared)
     with console.stage("price the generators"):
-        advice = ask(declared, epsilon, scalar(delta), HOLDOUT_SHARE if holdout_share is None else holdout_share)
+        share = HOLDOUT_SHARE if holdout_share is None else holdout_share
+        advice = ask(declared, epsilon, scalar(delta), share, policies)
     _show(advice, console)
     console.result({**advice.to_dict(), "exit_code": DONE})
     return DONE

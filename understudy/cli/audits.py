@@ -77,7 +77,7 @@ def audit(  # noqa: PLR0913 - options of the command line
     confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of each bound.")] = 0.99,
     time_limit_s: Annotated[
         float | None,
-        typer.Option("--time-limit-s", min=0.001, help="Seconds for each audit; none: 20 for the measurement log."),
+        typer.Option("--time-limit-s", min=0.001, help="Seconds for each audit; none: no limit."),
     ] = None,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="A JSON file for all of it.", show_default=False)] = None,

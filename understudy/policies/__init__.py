@@ -4,13 +4,14 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import evaluate
 from synth.errors import JobError, nearest
 from synth.given_file import GivenFile, read_given
 
 if TYPE_CHECKING:
     from evaluate.policy import Policy
 
-_HOME = Path(__file__).parent
+_HOME = Path(evaluate.__file__).parent / "policies"
 
 
 def names() -> tuple[str, ...]:

@@ -11,6 +11,7 @@ checks of their own. The same fits say how large the noise is that they drew, wh
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4.
 """
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -54,14 +55,19 @@ class Patience:
 
     Attributes:
         n_fits: at most, at least 1.
-        until: the monotonic clock's time after which no further fit is begun. The clock knows no result, so that
-            stopping early costs strength and nothing else.
+        until: the monotonic clock's time after which no further fit is begun; infinite: no limit. The clock knows no
+            result, so that stopping early costs strength and nothing else.
         tell: told the share done.
     """
 
     n_fits: int
     until: float
     tell: Callable[[float], None]
+
+    @property
+    def over(self) -> bool:
+        """Whether no further fit is begun; no clock is looked at where there is no limit."""
+        return math.isfinite(self.until) and time.monotonic() >= self.until
 
 
 def trials_of_counts(
@@ -82,7 +88,7 @@ def trials_of_counts(
     false_positives = false_negatives = n_done = 0
     half = stand_in.n_codes // 2
     signals, residuals = [], Residuals()
-    while n_done < patience.n_fits and (n_done == 0 or time.monotonic() < patience.until):
+    while n_done < patience.n_fits and (n_done == 0 or not patience.over):
         patience.tell(n_done / patience.n_fits)
         present = rng.permutation(stand_in.n_codes) < half
         log = measurement_log(generator, schedule, stand_in, present)

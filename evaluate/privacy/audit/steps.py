@@ -63,7 +63,7 @@ class StepLog:
     Attributes:
         present: which canaries are in, shape (n_canaries,).
         n_planned: steps after which a fit ends by `LogComplete`.
-        limit_s: seconds from the first step on, after which no further step is begun.
+        limit_s: seconds from the first step on, after which no further step is begun; infinite: no limit.
         rng: of the canaries' places among the units; never of the noise.
         tell: told the share done, now and then.
         score: of each canary, up to a threshold that all share, shape (n_canaries,).
@@ -111,7 +111,7 @@ class StepLog:
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
         """One unit, or none; whom the system sampled of the canaries is kept."""
         if self.n_done == 0:  # what a fit does before its first step, as loading its libraries, is not the audit's time
-            self._until = time.monotonic() + self.limit_s
+            self._until = self.limit_s if math.isinf(self.limit_s) else time.monotonic() + self.limit_s
         found = self.system.sample(n_units + int(self.present.sum()), sampling_rate)
         canaries = self._places(n_units)[found]
         self._sampled, self._rate = canaries[canaries >= 0], sampling_rate
@@ -143,7 +143,7 @@ class StepLog:
         self.n_done += 1
         if self.n_done % EMPTY_EVERY == 0:
             self.tell(self.n_done / self.n_planned)
-        if self.n_done == self.n_planned or time.monotonic() > self._until:
+        if self.n_done == self.n_planned or (math.isfinite(self._until) and time.monotonic() > self._until):
             raise LogComplete
         return noisy[: values.size].reshape(values.shape)
 

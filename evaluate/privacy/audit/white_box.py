@@ -65,7 +65,11 @@ Fewer than the confidence alone promises, since both error rates have to come ou
 """
 N_FITS = 160
 """At epsilon 3 enough to find half the noise in 999 audits of a thousand."""
-TIME_LIMIT_S = 20.0
+MOST_RELEASES = 2_700
+"""Noisy numbers or tables of numbers that all fits release together, as fits that release more take longer: `aim` is
+fitted 60 times. No clock decides how strong an audit is, unless somebody asks for one."""
+MOST_STEPS = 2_000
+"""Of a training run; of a longer one these are held against as many."""
 SHORTCUTS = {"n_iterations": 1, "n_draws": 1_000}
 """Parameters of what follows the noise: it may be worse in an audit, and what it costs in privacy is nothing."""
 WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
@@ -97,7 +101,8 @@ class _Subject:
 
     def patience(self, share: float, tell: Callable[[float], None]) -> Patience:
         """For fits that begin now and may take this share of the limit."""
-        return Patience(self.n_fits, time.monotonic() + share * self.limit_s, tell)
+        until = math.inf if math.isinf(self.limit_s) else time.monotonic() + share * self.limit_s
+        return Patience(self.n_fits, until, tell)
 
     def tell(self, share: float) -> None:
         """Say how far it is."""
@@ -118,9 +123,9 @@ def audit(
     generator: PrivateGenerator,
     schema: Schema,
     *,
-    n_fits: int = N_FITS,
+    n_fits: int | None = None,
     confidence: float = CONFIDENCE,
-    time_limit_s: float | None = TIME_LIMIT_S,
+    time_limit_s: float | None = None,
     seed: int = 0,
     progress: Progress = quiet,
 ) -> Audit:
@@ -130,7 +135,8 @@ def audit(
         generator: with an epsilon.
         schema: declared; it gives the unit, k, n_units and with them delta. Of its columns only the domain is used, and
             only where some of it is to be measured.
-        n_fits: how often a stand-in is fitted for the counts of it, at least 1; steps of DP-SGD take one run.
+        n_fits: how often a stand-in is fitted for the counts of it, at least 1; `None`: `N_FITS`, or as many as release
+            `MOST_RELEASES`. Steps of DP-SGD take one run.
         confidence: of the bound, in (0, 1).
         time_limit_s: seconds for steps and fits, beside the checks and what a fit does before its first step; then no
             further one is begun; `None`: no limit. The clock knows no result, so that stopping early costs strength and
@@ -154,7 +160,7 @@ def audit(
     )
     progress(f"audit {generator.name}", 0.0)
     checks, covered = _checks(audited, schema, schedule, stand_in, of_choices)
-    subject = _Subject(audited, schedule, stand_in, attacked, n_fits, limit_s, progress)
+    subject = _Subject(audited, schedule, stand_in, attacked, n_fits or _n_fits(schedule), limit_s, progress)
     found, of_noise = _attacked(subject, schema, np.random.default_rng(seed), of_size)
     if subject.steps is not None:
         covered.add(subject.steps.what)
@@ -168,6 +174,12 @@ def audit(
         covered=tuple(what for what in named if what in covered),
         not_covered=(*(what for what in named if what not in covered), *OUTSIDE),
     )
+
+
+def _n_fits(schedule: Schedule) -> int:
+    """Fits of a stand-in, the fewer the more each releases; at least a handful."""
+    n_releases = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
+    return int(np.clip(MOST_RELEASES // max(n_releases, 1), 5, N_FITS))
 
 
 def _proved(check: AuditCheck, claimed: float) -> float:
@@ -217,7 +229,7 @@ def _of_network(
     each = 1 - (1 - subject.confidence) / 2
     subject.tell(0.0)
     present, limit_s = rng.random(N_STEP_CANARIES) < 1 / 2, STEPS_SHARE * subject.limit_s
-    log = StepLog(present, event.count, limit_s, rng, lambda share: subject.tell(STEPS_SHARE * share))
+    log = StepLog(present, min(event.count, MOST_STEPS), limit_s, rng, lambda share: subject.tell(STEPS_SHARE * share))
     run = run_of_steps(generator, schedule, event, subject.stand_in, log)
     steps = of_steps(schedule, run, each)
     patience = subject.patience(FITS_SHARE, lambda share: subject.tell(STEPS_SHARE + share * (1 - STEPS_SHARE)))

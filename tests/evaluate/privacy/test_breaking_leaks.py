@@ -16,7 +16,7 @@ from evaluate.tables import Real
 from evaluate.verdict import judge
 from synth.infer import infer_schema
 
-POLICIES = Path(__file__).parents[3] / "understudy" / "policies"
+POLICIES = Path(__file__).parents[3] / "evaluate" / "policies"
 SHIPPED = ("internal", "partner", "public")
 PRIVACY = ("privacy.copies", "privacy.membership", "privacy.vulnerable", "privacy.singling_out", "privacy.inference")
 
