@@ -94,7 +94,9 @@ def _details(numbers: Mapping[tuple[str, tuple[str, ...]], Estimate], column: st
     made = []
     for measure, of in found.items():
         beyond = of.high if of.direction == "higher" else of.low
-        off = beyond is not None and (beyond < DETAILS[measure] if of.direction == "higher" else beyond > DETAILS[measure])
+        off = beyond is not None and (
+            beyond < DETAILS[measure] if of.direction == "higher" else beyond > DETAILS[measure]
+        )
         made.append(Detail(_words(measure, of), off))
     return tuple(made)
 
@@ -103,6 +105,8 @@ def _words(measure: str, of: Estimate) -> str:
     value = finite(of.value)
     sign = MINUS if of.note.startswith("-") else "+"
     if measure == "columns.tail.excess":
+        if abs(value) < 0.0005:
+            return "tails as real"
         return f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
     if measure == "columns.mean":
         return f"mean {sign}{number(value, 2)} SD"

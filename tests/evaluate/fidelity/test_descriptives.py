@@ -111,7 +111,7 @@ def one_column(tables_of: Callable[..., Tables], *frames: np.ndarray) -> Measure
 
 
 def test_the_numbers_of_a_ruined_column_are_off_and_those_of_a_fresh_one_are_not(
-    tables_of: Callable[..., Tables]
+    tables_of: Callable[..., Tables],
 ) -> None:
     rng = np.random.default_rng(3)
     train, fresh, honest = (np.round(rng.lognormal(8, 1, n), -2) for n in (2_000, 1_000, 2_000))
@@ -119,7 +119,11 @@ def test_the_numbers_of_a_ruined_column_are_off_and_those_of_a_fresh_one_are_not
     bad, good = one_column(tables_of, train, fresh, moved), one_column(tables_of, train, fresh, honest)
     for measure, limit in (("columns.tail.excess.mean", 0.01), ("columns.tail.excess.worst", 0.03)):
         assert (found(bad, measure).low or 0) > limit > (found(good, measure).high or 1)
-    assert (found(bad, "columns.lattice.kept.worst").high or 1) < 0.5 < (found(good, "columns.lattice.kept.worst").low or 0)
+    assert (
+        (found(bad, "columns.lattice.kept.worst").high or 1)
+        < 0.5
+        < (found(good, "columns.lattice.kept.worst").low or 0)
+    )
     assert found(bad, "columns.std", "x").value > 3 * found(good, "columns.std", "x").value
     assert "times the real one" in found(bad, "columns.std", "x").note
 
