@@ -93,11 +93,8 @@ def _details(numbers: Mapping[tuple[str, tuple[str, ...]], Estimate], column: st
     found = {measure: of for measure in DETAILS if (of := numbers.get((measure, (column,)))) is not None}
     made = []
     for measure, of in found.items():
-        beyond = of.high if of.direction == "higher" else of.low
-        off = beyond is not None and (
-            beyond < DETAILS[measure] if of.direction == "higher" else beyond > DETAILS[measure]
-        )
-        made.append(Detail(_words(measure, of), off))
+        sign, end = (-1.0, of.high) if of.direction == "higher" else (1.0, of.low)
+        made.append(Detail(_words(measure, of), end is not None and sign * end > sign * DETAILS[measure]))
     return tuple(made)
 
 

@@ -78,8 +78,7 @@ GLOSSARY = {
     ),
     "columns.spikes.kept": Entry(
         "Frequent values kept",
-        "Share of synthetic rows that have one of the real column's frequent exact values, over that of real rows; 1 is "
-        "all kept.",
+        "Share of synthetic rows with one of the real column's frequent exact values, over that of real rows.",
     ),
     "columns.spikes.kept.worst": Entry(
         "Frequent values kept, worst", "The smallest such ratio of a column, and the column it belongs to."

@@ -1,4 +1,4 @@
-"""Tails, moments, spikes and lattices of a column: against their definitions, and how often their intervals are right."""
+"""Tails, moments, spikes and lattices of a column: against their definitions, and how often intervals are right."""
 
 from collections.abc import Callable
 from dataclasses import replace
