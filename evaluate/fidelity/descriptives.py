@@ -19,7 +19,7 @@ from evaluate.result import Direction, Estimate, Failure
 from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import line
 
-TAIL, FEWEST_IN_TAIL = 0.001, 5
+TAIL, FEWEST_IN_TAIL = 0.001, 3
 """Share of the training rows beyond each end of a column's bulk, and how many rows these are at least."""
 SPIKE, FEWEST_IN_SPIKE = 0.01, 10
 """Share of the training rows that a frequent value has at least, and how many rows these are at least."""
@@ -138,7 +138,7 @@ def ratio(first: Rate, second: Rate) -> Rate:
     deviation", section 3 (MOVER).
 
     >>> [round(number, 3) for number in ratio((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))]
-    [1.0, 0.756, 1.322]
+    [1.0, 0.75, 1.333]
     """
     (a, low_a, high_a), (b, low_b, high_b) = first, second
     below, above = high_b * (2 * b - high_b), low_b * (2 * b - low_b)
