@@ -93,9 +93,8 @@ def _details(numbers: Mapping[tuple[str, tuple[str, ...]], Estimate], column: st
     found = {measure: of for measure in DETAILS if (of := numbers.get((measure, (column,)))) is not None}
     made = []
     for measure, of in found.items():
-        beyond = of.high if of.direction == "higher" else of.low
-        off = beyond is not None and (beyond < DETAILS[measure] if of.direction == "higher" else beyond > DETAILS[measure])
-        made.append(Detail(_words(measure, of), off))
+        sign, end = (-1.0, of.high) if of.direction == "higher" else (1.0, of.low)
+        made.append(Detail(_words(measure, of), end is not None and sign * end > sign * DETAILS[measure]))
     return tuple(made)
 
 
@@ -103,6 +102,8 @@ def _words(measure: str, of: Estimate) -> str:
     value = finite(of.value)
     sign = MINUS if of.note.startswith("-") else "+"
     if measure == "columns.tail.excess":
+        if abs(value) < 0.0005:
+            return "tails as real"
         return f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
     if measure == "columns.mean":
         return f"mean {sign}{number(value, 2)} SD"

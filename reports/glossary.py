@@ -55,7 +55,7 @@ GLOSSARY = {
     ),
     "columns.tail": Entry(
         "Tail",
-        "Share of values beyond all but the outermost 0.1% (at least five) of the real ones at either end of a column.",
+        "Share of values beyond all but the outermost 0.1% (at least three) of the real ones at either end of a column.",
     ),
     "columns.tail.excess": Entry(
         "Tail beyond real", "Share of values further out than nearly all real ones, minus the share of real rows there."
@@ -78,8 +78,7 @@ GLOSSARY = {
     ),
     "columns.spikes.kept": Entry(
         "Frequent values kept",
-        "Share of synthetic rows that have one of the real column's frequent exact values, over that of real rows; 1 is "
-        "all kept.",
+        "Share of synthetic rows with one of the real column's frequent exact values, over that of real rows.",
     ),
     "columns.spikes.kept.worst": Entry(
         "Frequent values kept, worst", "The smallest such ratio of a column, and the column it belongs to."

@@ -89,8 +89,8 @@ class Squares:
     def interval(self, n_comparisons: int = 1) -> tuple[float, float]:
         """Of the share of synthetic rows, to first order, by half-samples.
 
-        The square of a half-sample's difference holds the noise of all rows once more. Half of that is taken off: where a
-        difference happens to be small, what half-samples show is small, too.
+        The square of a half-sample's difference holds the noise of all rows once more. Half of that is taken off: where
+        a difference happens to be small, what half-samples show is small, too.
 
         Args:
             n_comparisons: shares that are to be held at once (Bonferroni).

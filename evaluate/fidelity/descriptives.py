@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from evaluate.fidelity.lines import LEVELS, AnyLine, CellLine, Line
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
+from evaluate.fidelity.samples import FRESH, SHUFFLED, AnySamples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
-from evaluate.result import Estimate, Failure
+from evaluate.result import Direction, Estimate, Failure
 from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import line
 
-TAIL, FEWEST_IN_TAIL = 0.001, 5
+TAIL, FEWEST_IN_TAIL = 0.001, 3
 """Share of the training rows beyond each end of a column's bulk, and how many rows these are at least."""
 SPIKE, FEWEST_IN_SPIKE = 0.01, 10
 """Share of the training rows that a frequent value has at least, and how many rows these are at least."""
@@ -43,6 +43,8 @@ NAMES = ("columns.tail", "columns.tail.excess", "columns.mean", "columns.std", "
 """Numbers of one column."""
 OF_THE_TABLE = ("columns.tail.excess.mean", *(f"{name}.worst" for name in NAMES[1:]))
 """Numbers of all columns together."""
+_FURTHEST = 1e100
+"""Standard deviations from train's mean that a value is taken to be off at most."""
 _NO_NUMBER = "the schema has no number or date with a value"
 
 
@@ -136,7 +138,7 @@ def ratio(first: Rate, second: Rate) -> Rate:
     deviation", section 3 (MOVER).
 
     >>> [round(number, 3) for number in ratio((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))]
-    [1.0, 0.756, 1.322]
+    [1.0, 0.75, 1.333]
     """
     (a, low_a, high_a), (b, low_b, high_b) = first, second
     below, above = high_b * (2 * b - high_b), low_b * (2 * b - low_b)
@@ -313,16 +315,18 @@ def _center_and_scale(train: AnyLine) -> tuple[float, float]:
     if isinstance(train, CellLine):
         n = float(train.counts.sum())
         return train.grid.center + train.grid.unit * float(train.sums.sum()) / n, scale or 1.0
-    return float(np.average(train.values, weights=train.counts.sum(axis=0))), scale or 1.0
+    largest = max(-float(train.values[0]), float(train.values[-1])) or 1.0  # so that no sum overflows
+    return largest * float(np.average(train.values / largest, weights=train.counts.sum(axis=0))), scale or 1.0
 
 
 def _sums(of: AnyLine, center: float, scale: float) -> np.ndarray:
     """Count, sum and sum of squares by group of the values around a center in a scale; shape (3, n_groups)."""
     if isinstance(of, Line):
-        scaled = (of.values - center) / scale
+        with np.errstate(over="ignore"):
+            scaled = np.clip((of.values - center) / scale, -_FURTHEST, _FURTHEST)
         return np.array([of.counts @ scaled**power for power in range(3)])
     n, total, squares = of.counts.sum(axis=1), of.sums.sum(axis=1), of.squares
-    unit, away = of.grid.unit / scale, (of.grid.center - center) / scale
+    unit, away = np.clip([of.grid.unit / scale, (of.grid.center - center) / scale], -_FURTHEST, _FURTHEST)
     return np.array([n, unit * total + away * n, unit**2 * squares + 2 * unit * away * total + away**2 * n])
 
 
@@ -335,7 +339,7 @@ def _plain_tail(beyond: Shares) -> Estimate:
 
 
 def _of_rates(name: str, shares: Shares, found: list[Rate], note: str) -> Estimate:
-    direction = "higher" if name.endswith("kept") else "lower"
+    direction: Direction = "higher" if name.endswith("kept") else "lower"
     (value, low, high), fresh, shuffled = found
     return Estimate(
         name, value, shares.values.sizes[1], direction, subject=(shares.values.name,), low=low, high=high,
@@ -374,7 +378,7 @@ def _mean_tail(tails: Sequence[Shares]) -> Estimate:
 
 
 def _worst_share(
-    name: str, shares: Sequence[Shares], found: Callable[[Shares, int], list[Rate]], direction: Any
+    name: str, shares: Sequence[Shares], found: Callable[[Shares, int], list[Rate]], direction: Direction
 ) -> Estimate:
     """The worst of several columns; its interval holds all of them at once (Bonferroni)."""
     rates = [found(one, len(shares)) for one in shares]
@@ -398,7 +402,7 @@ def _signed(of: Values, which: str) -> np.ndarray:
         return np.array([other[1] - train[1] for other in others])
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.array([np.log(other[2] / train[2]) for other in others])
-    return np.clip(np.nan_to_num(logs, nan=0.0), -LARGEST_LOG, LARGEST_LOG)
+    return np.asarray(np.clip(np.nan_to_num(logs, nan=0.0), -LARGEST_LOG, LARGEST_LOG))
 
 
 def _of_moment(of: Values, which: str, n_comparisons: int = 1) -> Estimate:
