@@ -270,7 +270,7 @@ GLOSSARY = {
     ),
     "privacy.copies.people": Entry(
         "People copied",
-        "Share of training people whose row, which nobody else has, stands in the table more often than held-out rows do.",
+        "Share of training people whose row, which nobody else has, stands there more often than held-out rows do.",
     ),
     "privacy.copies.values": Entry(
         "People whose exact values are copied",

@@ -147,9 +147,11 @@ class Alone:
             hit: which content is, shape (k,), boolean.
             n_drawn: rows of the synthetic table.
         """
-        sides = (self.in_train, ~self.in_train)
-        hits, all_units = ([_n_distinct(self.units[side & which]) for side in sides] for which in (hit, True))
-        return Coincidences(*hits, *all_units, self.twins, self.n_known, n_drawn)
+        train, holdout = self.in_train, ~self.in_train
+        return Coincidences(
+            _n_distinct(self.units[train & hit]), _n_distinct(self.units[holdout & hit]),
+            _n_distinct(self.units[train]), _n_distinct(self.units[holdout]), self.twins, self.n_known, n_drawn,
+        )  # fmt: skip
 
 
 def _n_distinct(codes: np.ndarray) -> int:

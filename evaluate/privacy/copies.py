@@ -17,10 +17,11 @@ from evaluate.tables import Measurement, Tables
 
 
 def measure(tables: Tables) -> Measurement:
-    """Shares of copied rows, their excess over fresh rows, and how far the row counts keep from the training table's.
+    """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's.
 
-    Estimates: `privacy.copies.people`, `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that occur once in the training
-    table: the ones that single somebody out), `privacy.copies.unique.excess`, `privacy.multiset`.
+    Estimates: `privacy.copies.people`, `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that
+    occur once in the training table: the ones that single somebody out), `privacy.copies.unique.excess`,
+    `privacy.multiset`.
 
     Of tables that stay where they are stored, all rows are compared there.
     """

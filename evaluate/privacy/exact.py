@@ -80,10 +80,12 @@ def exact_of(tables: Tables) -> Exact:
     if "exact" not in tables.kept:
         frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
         names = tuple(sorted(tables.schema.learned))
-        columns = [_codes(pd.concat([f[n] for f in frames], ignore_index=True), tables.schema.columns[n]) for n in names]
+        together = (pd.concat([frame[name] for frame in frames], ignore_index=True) for name in names)
+        columns = [_codes(part, tables.schema.columns[name]) for name, part in zip(names, together, strict=True)]
         codes = np.array([part for part, _ in columns], dtype=np.int32).reshape(len(names), sum(map(len, frames)))
-        sides = np.split(codes, np.cumsum([len(frame) for frame in frames])[:-1], axis=1)
-        tables.kept["exact"] = Exact(names, *sides, tuple(free for _, free in columns), _units(tables))
+        train, fresh, control, synthetic = np.split(codes, np.cumsum([len(frame) for frame in frames])[:-1], axis=1)
+        free = tuple(free for _, free in columns)
+        tables.kept["exact"] = Exact(names, train, fresh, control, synthetic, free, _units(tables))
     found: Exact = tables.kept["exact"]
     return found
 
@@ -100,7 +102,7 @@ def _codes(values: pd.Series, column: object) -> tuple[np.ndarray, np.ndarray | 
     if isinstance(column, CategoricalColumn | BooleanColumn):
         return pd.factorize(values)[0], None
     places, ruler = line.positions(values, column), Ruler.of(column)  # type: ignore[arg-type]
-    bounds = np.array(line.bounds(column))  # type: ignore[arg-type]
+    bounds: np.ndarray = np.array(line.bounds(column))  # type: ignore[arg-type]
     if ruler.n_digits == 1:
         places, bounds = np.rint(places * ruler.factor), np.rint(bounds * ruler.factor)
     codes, distinct = pd.factorize(places)

@@ -49,9 +49,8 @@ def _coincidences(
     """The units with a row that no other unit has and those that are hit, and how many units train has."""
     place = train.place
     sides = _by_content(train, 1).union(_by_content(holdout, 0))
-    known = sides.group_by(KEY).agg(
-        **{_UNITS: sides[_UNITS].sum().cast("int64"), _IN_TRAIN: sides[_IN_TRAIN].max(), UNIT_NAME: sides[UNIT_NAME].min()}
-    )  # fmt: skip
+    summed = {_UNITS: sides[_UNITS].sum().cast("int64"), _IN_TRAIN: sides[_IN_TRAIN].max()}
+    known = sides.group_by(KEY).agg(**summed, **{UNIT_NAME: sides[UNIT_NAME].min()})
     alone = known.filter(known[_UNITS] == 1).drop(_UNITS)
     marked = [
         part.select(_IN_TRAIN, UNIT_NAME, **{_HITS: ibis.literal(hit, "int64")})
@@ -63,10 +62,11 @@ def _coincidences(
     units = rows.filter(stray).select(_IN_TRAIN, _HITS).union(of_units.select(_IN_TRAIN, _HITS))
     cells = place.fetch(units.group_by([_IN_TRAIN, _HITS]).agg(**{_COUNTED: units.count()})).to_pylist()
     n = {(cell[_IN_TRAIN], cell[_HITS]): cell[_COUNTED] for cell in cells}
-    hit, could = ([sum(n.get((side, h), 0) for h in which) for side in (1, 0)] for which in ((1,), (0, 1)))
+    train_hit, holdout_hit, train_missed, holdout_missed = (n.get((side, hit), 0) for hit in (1, 0) for side in (1, 0))
+    could = train_hit + train_missed, holdout_hit + holdout_missed
     twins = place.number(known.filter(known[_UNITS] == 2).count())
     n_known = place.number(known[_UNITS].sum().fill_null(0))
-    return Coincidences(*hit, *could, twins, n_known, n_drawn), _n_units(train)
+    return Coincidences(train_hit, holdout_hit, *could, twins, n_known, n_drawn), _n_units(train)
 
 
 def _by_content(side: KeyCounts, in_train: int) -> ir.Table:

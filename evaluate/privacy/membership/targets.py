@@ -94,9 +94,7 @@ def n_targets_of(tables: Tables) -> int:
     return min(tables.n_targets, max(affordable, LEAST_TARGETS))
 
 
-def _side(  # noqa: PLR0917 (one table in its several forms)
-    name: str, frame: pd.DataFrame, rows: Rows, exact: np.ndarray, each: int, tables: Tables
-) -> Targets:
+def _side(name: str, frame: pd.DataFrame, rows: Rows, exact: np.ndarray, each: int, tables: Tables) -> Targets:
     space, n = space_of(tables), n_targets_of(tables)
     order = drawn_order(learned_keys(frame, tables.schema), tables.seed)
     positions, first = _of_entities(order, frame, tables.schema, n, each)

@@ -13,6 +13,7 @@ from evaluate.privacy.membership.attacks import ATTACKS, scored
 from evaluate.privacy.membership.ensemble import AREA, parts_for
 from evaluate.privacy.membership.rates import Scores, area, true_positive_rate
 from evaluate.result import Failure
+from synth.schema import build_schema
 
 AUC, STRICT, LOOSE = (f"privacy.membership.{name}" for name in ("auc", "tpr_at_0.001", "tpr_at_0.01"))
 
@@ -231,3 +232,49 @@ def test_a_table_of_which_nothing_is_learned_is_not_attacked(evaluate_frames):
         found = measure.measure(tables).failures
         assert found
         assert {(one.reason, one.message) for one in found} == {("skipped", membership.NOTHING)}
+
+
+def of_entities(tables, sizes):
+    """The same rows, each real table dealt to entities of these sizes in turn, all different."""
+    schema = build_schema({
+        **tables.schema.model_dump(), "entity": "who",
+        "columns": {**tables.schema.model_dump()["columns"], "who": {"kind": "identifier", "bounds": [0, 10**9]}},
+    })  # fmt: skip
+    frames = {}
+    for side, (name, of) in enumerate([*sizes.items(), ("synthetic", [1])]):
+        frame = getattr(tables, name)
+        owners = np.repeat(np.arange(len(frame)), np.resize(of, len(frame)))[: len(frame)] + side * 10**6
+        frames[name] = frame.assign(who=pd.array(owners, dtype="Int64"))
+    return replace(tables, **frames, schema=schema, declared=schema)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_how_many_rows_an_entity_has_does_not_give_it_away(draw, make, cut):
+    """Entities of 1 to 6 rows; also where train was cut to two rows of each, and the holdout was not."""
+    sizes = {"train": [1, 2, 2, 2] if cut else [1, 2, 3, 6], "fresh": [1, 2, 3, 6], "control": [1, 2, 3, 6]}
+    aucs = []
+    for seed in range(2):
+        found = by_name(membership.measure(of_entities(draw(make["mixed"], (900, 300, 900, 600), seed), sizes)))
+        aucs.append(found[AUC].value)
+        assert found[AUC].low <= 0.51
+    assert abs(np.mean(aucs) - 0.5) < 0.04
+
+
+def test_one_row_of_an_entity_that_is_copied_gives_the_entity_away(draw, make):
+    sizes = {"train": [4], "fresh": [4], "control": [4]}
+    tables = of_entities(draw(make["mixed"], (3000, 1000, 3000, 1000), seed=3), sizes)
+    copied = tables.train.iloc[3 : 4 * 75 : 4]
+    rows = pd.concat([tables.synthetic.iloc[75:], copied], ignore_index=True)
+    members, _ = scored(replace(tables, synthetic=rows, offered=rows))["nearest"]
+    assert len(members) == 750
+    assert (members > 1.0).mean() == pytest.approx(0.1, abs=0.005)
+
+
+def test_exact_values_that_travel_in_other_rows_are_found(draw, make):
+    tables = draw(make["all numeric"], (2000, 1000, 1000, 2000), seed=2)
+    rng = np.random.default_rng(0)
+    rows = tables.synthetic.assign(**{name: rng.permutation(tables.train[name]) for name in ("x0", "x1")})
+    of = scored(replace(tables, synthetic=rows, offered=rows))
+    aucs = {name: area([Scores.of(*scores)])[0] for name, scores in of.items()}
+    assert max(aucs, key=lambda name: aucs[name]) == "values"
+    assert aucs["values"] > 0.6
