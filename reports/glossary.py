@@ -202,15 +202,15 @@ GLOSSARY = {
     "utility.gap.linear": Entry("Linear model, loss", "What a linear model loses by training on synthetic rows."),
     "utility.gap.boosting": Entry("Boosting, loss", "What gradient boosting loses by training on synthetic rows."),
     "utility.tstr.linear.without": Entry(
-        "Linear model, without what gives the target away", "That score without columns that alone predict the target."
+        "Linear model, target not given away", "That score without columns that alone predict the target."
     ),
-    "utility.tstr.boosting.without": Entry("Boosting, without what gives the target away", "The same for boosting."),
+    "utility.tstr.boosting.without": Entry("Boosting, target not given away", "The same for boosting."),
     "utility.gap.linear.without": Entry(
-        "Linear model, loss without what gives the target away",
+        "Linear model, loss, target not given away",
         "What a linear model loses where no single column tells it the target.",
     ),
     "utility.gap.boosting.without": Entry(
-        "Boosting, loss without what gives the target away",
+        "Boosting, loss, target not given away",
         "What gradient boosting loses where no single column tells it the target.",
     ),
     "utility.tstr.linear.uncut": Entry(
@@ -218,10 +218,10 @@ GLOSSARY = {
     ),
     "utility.tstr.boosting.uncut": Entry("Boosting, outliers as they are", "The same for gradient boosting."),
     "utility.gap.linear.uncut": Entry(
-        "Linear model, loss with outliers as they are", "What a linear model loses where no outlier is cut off."
+        "Linear model, loss, outliers as they are", "What a linear model loses where no outlier is cut off."
     ),
     "utility.gap.boosting.uncut": Entry(
-        "Boosting, loss with outliers as they are", "What gradient boosting loses where no outlier is cut off."
+        "Boosting, loss, outliers as they are", "What gradient boosting loses where no outlier is cut off."
     ),
     "utility.average_precision.linear": Entry(
         "Linear model, average precision", "How well a linear model that saw only synthetic rows finds the rarer class."

@@ -8,12 +8,20 @@ from reports.glossary import entry
 
 SCORES = ("utility.tstr.", "utility.gap.")
 """Numbers that the section draws."""
+VARIANTS = ("without", "uncut")
+"""Endings of those that it lists: without columns that give the target away, and with a number's outliers."""
 FAMILIES = ("utility.", "fairness.")
 
 
 def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
     """Estimates of utility and fairness for a table; of each sensitive column, what is worst comes first."""
-    shown = [e for e in candidate.estimates if e.measure.startswith(FAMILIES) and not e.measure.startswith(SCORES)]
+    drawn = candidate.figures.get("utility") or {}
+    varied = tuple(f".{variant}" for variant in VARIANTS if drawn.get(variant))  # else they are the scores themselves
+    shown = [
+        e
+        for e in candidate.estimates
+        if e.measure.startswith(FAMILIES) and (not e.measure.startswith(SCORES) or e.measure.endswith(varied))
+    ]
     of_table = [e for e in shown if not e.subject]
     return (*of_table, *sorted((e for e in shown if e.subject), key=lambda e: (e.measure, -e.value)))
 

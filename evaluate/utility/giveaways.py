@@ -5,25 +5,31 @@ this one relation, and its loss says nothing of all others. So such columns are 
 them, too.
 
 Each column alone predicts the target by the class shares, or the mean, of the training rows in each of its bins; this
-is scored on control rows. Shares are drawn toward those of all rows by one row's worth, so that a column that never
+is scored on control rows. A bin without training rows predicts what all rows together do, so that a column that never
 repeats tells nothing.
 
 Source: Kaufman, Rosset, Perlich, Stitelman 2012, "Leakage in data mining", on such columns.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from evaluate.tables import Tables
 from evaluate.utility.features import predictors
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.task import Side, Task
-from synth.domain import Discretizer
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import line
 
 LIMIT = 0.99
 """Of the score of one column alone, ROC AUC or R2."""
-N_BINS = 256
+N_BINS, ROWS_A_BIN = 256, 3
+"""Bins of a number at most, and training rows that each has on average at least."""
+FILLED = 1e-6
+"""Training rows that each bin gets beside its own, spread as all rows are."""
 
 
 @dataclass(frozen=True)
@@ -56,27 +62,35 @@ def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
         task: of the target.
     """
     train, test = Side.of(tables.train, task, tables), Side.of(tables.control, task, tables)
-    names, ones = predictors(tables.schema), np.ones((1, len(test.truth)))
-    discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
-    places = {attribute.name: place for place, attribute in enumerate(discretizer.attributes)}
-    learned, asked = (discretizer.encode(side.rows) for side in (train, test))
-    found = []
-    for name in names:
-        place = places[name]
-        by_code = _by_code(learned[:, place], discretizer.attributes[place].size, train.truth, task)
-        score = macro_roc_auc if task.kind == "classification" else r2
-        found.append(Giveaway(name, float(score(by_code[asked[:, place]], test.truth, ones)[0])))
+    score = macro_roc_auc if task.kind == "classification" else r2
+    ones, found = np.ones((1, len(test.truth))), []
+    for name in predictors(tables.schema):
+        learned, asked = _codes(train.rows[name], test.rows[name], tables.schema.columns[name])
+        by_code = _by_code(learned, 1 + int(max(learned.max(), asked.max())), train.truth, task)
+        found.append(Giveaway(name, float(score(by_code[asked], test.truth, ones)[0])))
     return found
+
+
+def _codes(train: pd.Series, test: pd.Series, column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The bin of each training and control row, 0 where the value is missing: categories, or quantiles of train."""
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        codes = pd.factorize(pd.concat([train, test]).astype(object))[0] + 1
+        return codes[: len(train)], codes[len(train) :]
+    places = [line.positions(series, column) for series in (train, test)]
+    values, n_bins = places[0][~np.isnan(places[0])], min(N_BINS, max(len(train) // ROWS_A_BIN, 2))
+    edges = np.unique(values)[1:]
+    if len(edges) >= n_bins:
+        edges = np.unique(np.quantile(values, np.arange(1, n_bins) / n_bins, method="lower"))
+    learned, asked = (np.where(np.isnan(x), 0, 1 + np.searchsorted(edges, x, side="right")) for x in places)
+    return learned, asked
 
 
 def _by_code(codes: np.ndarray, n_codes: int, truth: np.ndarray, task: Task) -> np.ndarray:
     """Class shares of the rows with each code, shape (n_codes, n_classes), or means, shape (n_codes,)."""
-    sizes = np.bincount(codes, minlength=n_codes) + 1.0
+    sizes = np.bincount(codes, minlength=n_codes) + FILLED
     if task.kind == "regression":
-        return np.asarray((np.bincount(codes, truth, minlength=n_codes) + truth.mean()) / sizes)
-    n_classes = len(task.classes)
-    cells = np.bincount(codes * n_classes + truth.astype(np.int64), minlength=n_codes * n_classes)
-    return np.asarray(
-        (cells.reshape(n_codes, n_classes) + np.bincount(truth.astype(np.int64), minlength=n_classes) / len(truth))
-        / sizes[:, None]
-    )
+        return np.asarray((np.bincount(codes, truth, minlength=n_codes) + FILLED * truth.mean()) / sizes)
+    classes, n_classes = truth.astype(np.int64), len(task.classes)
+    cells = np.bincount(codes * n_classes + classes, minlength=n_codes * n_classes).reshape(n_codes, n_classes)
+    shares = np.bincount(classes, minlength=n_classes) / len(classes)
+    return np.asarray((cells + FILLED * shares) / sizes[:, None])

@@ -210,14 +210,14 @@ def _made(tables: Tables) -> Study | str:
     if not predictors(tables.schema):
         return "the schema has no column that could predict the target"
     task = Task.of(tables, target)
-    test = Side.of(tables.control, task, tables)
-    if len(np.unique(test.truth)) < 2:
-        return "the target does not vary among the control rows"
     if task.kind == "classification" and is_number(tables.schema.columns[target]) and _few_classified(task, tables):
         return (
             f"its {MAX_CLASSES} most frequent values are less than half of the training rows, so that the target is a "
             "number to regress; leave the task out"
         )
+    test = Side.of(tables.control, task, tables)
+    if len(np.unique(test.truth)) < 2:
+        return "the target does not vary among the control rows"
     sides = _sides(task, tables)
     if any(len(side.truth) == 0 for side in sides.values()):
         return "a table has no row with a target that occurs in real rows"

@@ -1,8 +1,10 @@
+import tomllib
 from typing import Any
 
 import pandas as pd
 
 from evaluate.result_reading import evaluation_from
+from understudy.job import build_job
 
 
 def test_evaluate_takes_a_target_and_refuses_one_that_is_no_column(workspace: Any) -> None:
@@ -23,3 +25,17 @@ def test_evaluate_takes_a_target_and_refuses_one_that_is_no_column(workspace: An
     refused = workspace.run(*given, "no such column")
     assert refused.exit_code != 0
     assert "no such column" in refused.stderr
+    nonsense = workspace.run(*given, target, "--task", "regression")
+    assert nonsense.exit_code == 2
+    assert "task='regression' needs numbers or times" in nonsense.stderr
+
+
+def test_a_job_says_how_its_target_is_predicted_and_nonsense_is_refused_before_anything_is_read(workspace: Any) -> None:
+    job = build_job({**tomllib.loads(workspace.write_job().read_text()), "evaluation": {"task": "classification"}})
+    assert job.evaluation.task == "classification"
+    refused = workspace.run(
+        "run", workspace.write_job(evaluation={"task": "regression"}), "--out", workspace.folder / "o"
+    )
+    assert refused.exit_code == 2
+    assert "task='regression' needs numbers or times: target='ill' is of kind boolean" in refused.stderr
+    assert not (workspace.folder / "o").exists()

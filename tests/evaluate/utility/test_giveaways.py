@@ -104,7 +104,7 @@ def test_columns_that_all_give_the_target_away_leave_nothing_to_learn_from(make)
 
 def test_an_evaluation_says_how_the_target_is_predicted_and_what_gives_it_away():
     rng = np.random.default_rng(2)
-    columns = {**COLUMNS, "status": STATUS}
+    columns = {**COLUMNS, "who": {**COLUMNS["who"], "drop": True}, "status": STATUS}
     schema = build_schema({"status": "declared", "columns": columns, "target": "y"})
 
     def rows(n: int) -> pd.DataFrame:

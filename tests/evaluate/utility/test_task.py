@@ -147,7 +147,7 @@ def test_outliers_that_are_cut_off_count_where_they_are_not() -> None:
     y = made.synthetic["y"].to_numpy()
     tail = y > np.quantile(y, 0.98)
     tripled = made.synthetic.assign(y=np.where(tail, 3 * y, y))
-    found = estimates(tstr.measure(replace(made, synthetic=tripled, offered=tripled, kept={})))
+    found = estimates(tstr.measure(replace(made, synthetic=tripled, offered=tripled)))
     cut, uncut = found["utility.gap.linear"], found["utility.gap.linear.uncut"]
     assert uncut.value > cut.value + 0.1
     assert "outliers as they are" in uncut.note

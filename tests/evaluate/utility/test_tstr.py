@@ -255,8 +255,11 @@ def test_the_interval_holds_both_sources_of_chance():
     assert high == -low == pytest.approx(1.96 * spread, rel=0.05)
 
 
-def _simulated(form: str, n_replicates: int, spoil: float) -> dict[str, np.ndarray]:
-    """Value and interval of a model's score and gap over fresh draws of every table, shape (n_replicates, 3)."""
+def _simulated(form: str, n_replicates: int, spoil: float, end: str = "") -> dict[str, np.ndarray]:
+    """Value and interval of a model's score and gap over fresh draws of every table, shape (n_replicates, 3).
+
+    Where the end of the numbers' names is ".without", a column gives the target away.
+    """
     found: dict[str, list[tuple[float, ...]]] = {"tstr": [], "gap": []}
     for seed in range(n_replicates):
         rng = np.random.default_rng([seed, 11])
@@ -265,27 +268,30 @@ def _simulated(form: str, n_replicates: int, spoil: float) -> dict[str, np.ndarr
         n_bad = int(spoil * len(synthetic))
         bad = shuffle_columns(synthetic.iloc[:n_bad].reset_index(drop=True), rng)
         synthetic = pd.concat([bad, synthetic.iloc[n_bad:]], ignore_index=True)
-        given = tables("flag")
-        names = list(given.schema.kept)
-        sides = [frame[names] for frame in (train, fresh, control, synthetic)]
-        drawn = Tables(
-            given.schema, given.schema, *sides, sides[3], shuffle_columns(sides[0], rng), seed
-        )  # fmt: skip
+        schema = tables("flag").schema
+        sides = [frame[list(schema.kept)] for frame in (train, fresh, control, synthetic)]
+        if end:
+            told = {**COLUMNS["flag"], "dtype": "boolean"}
+            schema = build_schema({**schema.model_dump(), "columns": {**schema.model_dump()["columns"], "told": told}})
+            sides = [frame.assign(told=frame["flag"]) for frame in sides]
+        drawn = Tables(schema, schema, *sides, sides[3], shuffle_columns(sides[0], rng), seed)
         numbers = by_name(tstr.measure(drawn))
         for kind, listed in found.items():
-            number = numbers[f"utility.{kind}.{form}"]
+            number = numbers[f"utility.{kind}.{form}{end}"]
             listed.append((number.value, number.low, number.high))
     return {kind: np.array(listed) for kind, listed in found.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spoil", [0.0, 0.4])
-@pytest.mark.parametrize(("form", "n_replicates"), [("linear", 1_000), ("boosting", 300)])
-def test_the_intervals_of_scores_and_gaps_cover_what_they_say(form, n_replicates, spoil, monkeypatch):
+@pytest.mark.parametrize(
+    ("form", "n_replicates", "end"), [("linear", 1_000, ""), ("boosting", 300, ""), ("boosting", 300, ".without")]
+)
+def test_the_intervals_of_scores_and_gaps_cover_what_they_say(form, n_replicates, end, spoil, monkeypatch):
     for module in (study, tstr):
         monkeypatch.setattr(module, "FORMS", (form,))
     monkeypatch.setattr(study, "N_SPLITS", {"linear": (8, 8), "boosting": (4, 4)})
-    for kind, rows in _simulated(form, n_replicates, spoil).items():
+    for kind, rows in _simulated(form, n_replicates, spoil, end).items():
         covered = np.mean((rows[:, 1] <= rows[:, 0].mean()) & (rows[:, 0].mean() <= rows[:, 2]))
         # Somewhat wide near zero, where what rows to learn from change is next to nothing and cannot be told from it.
         least = 0.93 if n_replicates == 1_000 else 0.93 - 2.4 * np.sqrt(0.93 * 0.07 / n_replicates)
