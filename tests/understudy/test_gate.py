@@ -85,6 +85,21 @@ def test_the_exit_code_is_the_verdict(desk: Desk, found: Estimate, code: int) ->
     assert "self-test copy: not applicable. It says nothing here." in ran.stdout
 
 
+@pytest.mark.parametrize("found", [QUIET, LEAKY])
+def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk: Desk, found: Estimate) -> None:
+    columns = [{"column": "year", "statistic": "D", "value": 0.3, "p_value": 1e-12}]
+    other = {**ALIKE["shift"], "auc": 0.7, "high": 0.8, "p_value": 1e-12, "columns": columns}
+    ran = desk.gate(replace(evaluation(found), real={"shift": other}))
+    assert ran.exit_code == 3
+    assert "not samples of one population" in ran.stderr
+    assert "'year' (D = 0.300)" in ran.stderr
+    assert "hold out rows of the same table at random" in ran.stdout.replace("\n", " ")
+    said = desk.gate(replace(evaluation(found), real={"shift": other}), "--json").json
+    assert "'year'" in said["warnings"][0]
+    untested = desk.gate(replace(evaluation(found), real={}))
+    assert untested.exit_code == (3 if found is QUIET else 1)
+
+
 def test_the_worst_of_several_tables_is_the_exit_code(desk: Desk) -> None:
     made = evaluation(a=QUIET, b=LEAKY)
     assert desk.gate(made).exit_code == 1
