@@ -216,8 +216,8 @@ def _section(
 def _warnings(evaluation: Evaluation) -> tuple[str, ...]:
     """What was said before and during the run, as whole sentences."""
     found = evaluation.provenance.get("warnings") or ()
-    said = [warned(sentence) for sentence in found] if isinstance(found, list | tuple) else []
-    return (*Shift.of(evaluation.real).warnings, *said)
+    said = found if isinstance(found, list | tuple) else ()
+    return tuple(warned(sentence) for sentence in (*Shift.of(evaluation.real).warnings, *said))
 
 
 def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Entry], ...]:

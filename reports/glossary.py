@@ -158,7 +158,7 @@ GLOSSARY = {
     ),
     "joint.c2st.auc": Entry(
         "Told from real rows, AUC",
-        "How well gradient boosting tells synthetic rows from held-out real ones (C2ST); 0.5 is a coin.",
+        "How well gradient boosting on values as they are tells synthetic from held-out rows (C2ST); 0.5 is a coin.",
     ),
     "joint.c2st.excess": Entry(
         "Told from real rows beyond noise", "The same AUC minus that of training rows against held-out ones."

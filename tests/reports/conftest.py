@@ -12,6 +12,7 @@ import pytest
 from evaluate.policy import load_policy
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.shift import Shift
 from evaluate.verdict import Verdict, judge
 from tests.reports.browsing import ARGUMENTS, CHROMIUM
 
@@ -48,6 +49,7 @@ def sample_evaluation(renamed: dict[str, str] | None = None, seed: int = 0) -> E
     real = {
         "train_rows": 39074, "holdout_rows": 9768, "columns": len(names), "target": names[-1], "entity": None,
         "duplicates_across": {"count": 195, "share": 0.01996}, "duplicate_share_train": 0.0231,
+        "shift": Shift(n_train=39074, n_holdout=9768, p_value=0.4).model_dump(),
     }  # fmt: skip
     schema = {"format": 1, "status": "declared", "n_units": 39074, "target": names[-1], "sensitive": [names[8]]}
     schema["columns"] = {

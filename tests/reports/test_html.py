@@ -203,6 +203,22 @@ def test_a_candidate_of_which_nothing_was_measured_still_has_a_report(evaluation
     assert render_html(Evaluation((), {}, {"columns": {}}))
 
 
+def test_a_holdout_of_another_population_is_said_on_the_first_screen_with_its_columns(evaluation: Evaluation) -> None:
+    columns = [{"column": "a<b>\u202e", "statistic": "V", "value": 0.25, "p_value": 1e-9}]
+    told = {"n_train": 900, "n_holdout": 900, "auc": 0.7, "low": 0.6, "high": 0.8, "p_value": 1e-9, "columns": columns}
+    other = replace(evaluation, real={**evaluation.real, "shift": told})
+    rule = Rule(measure="privacy.membership.auc", limit=0.9, why="w")
+    policy = Policy(name="p", version=1, audience="a", rules=(rule,))
+    page = render_html(other, verdicts=[judge(one, policy, real=other.real) for one in other.candidates])
+    screen = page.split('id="verdict"')[1].split('id="policy"')[0]
+    assert "Train and holdout are not samples of one population" in screen
+    assert "AUC of 0.700" in screen
+    assert "a&lt;b&gt;" in screen
+    assert "\u202e" not in page
+    assert "MORE EVIDENCE NEEDED" in screen
+    assert "not samples of one population" not in render_html(evaluation)
+
+
 def test_a_table_named_for_release_that_was_not_evaluated_is_said_so(evaluation: Evaluation) -> None:
     text = Page(render_html(evaluation, release="aim")).text
     assert "was not evaluated" in text

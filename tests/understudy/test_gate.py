@@ -19,6 +19,7 @@ import tomli_w
 from evaluate.policy import Policy, Rule, build_policy
 from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, SelfTest
 from evaluate.result_reading import evaluation_from
+from evaluate.shift import Shift
 from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
 from understudy.cli import hold_descriptors
@@ -28,6 +29,7 @@ from understudy.verdicts import check_waivers, verdicts_on
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
 LEAKY = Estimate(AUC, 0.9, 1000, "lower", low=0.85, high=0.95)
+ALIKE = {"shift": Shift(n_train=1000, n_holdout=1000, p_value=0.5).model_dump()}
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
 UNSURE = Estimate(AUC, 0.6, 1000, "lower", low=0.5, high=0.7)
 WHOLE = Estimate(VALID, 1.0, 1000, "higher", low=0.99, high=1.0)
@@ -49,7 +51,7 @@ def evaluation(*found: Estimate, self_tests: tuple[SelfTest, ...] = ABSENT, **ca
     late = (Failure(COPIES, "timed out", "it was late"),)
     made = [Candidate("c", (*found, WHOLE), late)] if found else []
     made += [Candidate(name, (one, WHOLE), late) for name, one in candidates.items()]
-    return Evaluation(tuple(made), {}, {}, self_tests=self_tests)
+    return Evaluation(tuple(made), ALIKE, {}, self_tests=self_tests)
 
 
 class Desk:
@@ -81,6 +83,21 @@ def test_the_exit_code_is_the_verdict(desk: Desk, found: Estimate, code: int) ->
     assert ran.exit_code == code
     assert "under policy house, for colleagues" in ran.stdout
     assert "self-test copy: not applicable. It says nothing here." in ran.stdout
+
+
+@pytest.mark.parametrize("found", [QUIET, LEAKY])
+def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk: Desk, found: Estimate) -> None:
+    columns = [{"column": "year", "statistic": "D", "value": 0.3, "p_value": 1e-12}]
+    other = {**ALIKE["shift"], "auc": 0.7, "high": 0.8, "p_value": 1e-12, "columns": columns}
+    ran = desk.gate(replace(evaluation(found), real={"shift": other}))
+    assert ran.exit_code == 3
+    assert "not samples of one population" in ran.stderr
+    assert "'year' (D = 0.300)" in ran.stderr
+    assert "hold out rows of the same table at random" in ran.stdout.replace("\n", " ")
+    said = desk.gate(replace(evaluation(found), real={"shift": other}), "--json").json
+    assert "'year'" in said["warnings"][0]
+    untested = desk.gate(replace(evaluation(found), real={}))
+    assert untested.exit_code == (3 if found is QUIET else 1)
 
 
 def test_the_worst_of_several_tables_is_the_exit_code(desk: Desk) -> None:

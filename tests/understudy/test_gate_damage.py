@@ -18,6 +18,7 @@ from evaluate.engine import evaluate
 from evaluate.policy import Policy, build_policy
 from evaluate.result import Candidate, Case, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_reading import evaluation_from
+from evaluate.shift import Shift
 from evaluate.verdict import judge
 from evaluate.waiver import Waiver
 from reports.junit import render_junit
@@ -34,6 +35,7 @@ STATEMENT = PrivacyStatement(
 COMPOSED = {"epsilon": 4.0, "delta": 1e-6, "n_fits": 4}
 AUC, PERSONAL = "privacy.membership.auc", "privacy.personal"
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
+ALIKE = {"shift": Shift(n_train=1000, n_holdout=1000, p_value=0.5).model_dump()}
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
 
 
@@ -47,7 +49,7 @@ CLAIMS = policy_of(("statement.epsilon", 2.0))
 
 def private(provenance: dict[str, Any], **claims: Any) -> Evaluation:
     table = Candidate("m", (QUIET,), statement={**STATEMENT, **claims})
-    return Evaluation((table,), {}, {}, provenance, ABSENT)
+    return Evaluation((table,), ALIKE, {}, provenance, ABSENT)
 
 
 def verdict_of(provenance: dict[str, Any], **claims: Any) -> str:
@@ -157,7 +159,7 @@ def test_a_copy_of_a_shipped_policy_is_that_policy(tmp_path: Path) -> None:
 def test_a_name_prints_no_line_of_its_own_and_moves_no_cursor(workspace: Any, wanted: tuple[str, ...]) -> None:
     name = "m: PASS\n\x1b[8m\x9b2J\u202e"
     path = workspace.folder / "evaluation.json"
-    path.write_text(Evaluation((Candidate(name, (QUIET,)),), {}, {}, self_tests=ABSENT).to_json())
+    path.write_text(Evaluation((Candidate(name, (QUIET,)),), ALIKE, {}, self_tests=ABSENT).to_json())
     ran = workspace.run("gate", path, "--policy", "internal", *wanted)
     assert ran.exit_code == 3
     assert not [line for line in (ran.stdout + ran.stderr).split("\n") if line and not line.isprintable()]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import detection
-from evaluate.fidelity.joint_classifier import coded, folds
+from evaluate.fidelity.joint_classifier import _judging, coded, folds
 from evaluate.fidelity.joint_propensity import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, Side
 from evaluate.result import Estimate
@@ -118,13 +118,61 @@ def test_folds_hold_whole_entities(tables_with_entities: Tables) -> None:
     assert not detection.measure(tables_with_entities).failures
 
 
-def test_codes_leave_no_trace_of_how_a_number_is_written(tables_of):
-    schema = build_schema({"status": "declared", "columns": {"x": {"kind": "integer", "bounds": [0, 9]}}})
-    frame = pd.DataFrame({"x": np.arange(60) % 10})
-    forms = [pd.DataFrame({"x": frame["x"].astype(dtype)}) for dtype in ("int64", "float64", "Int64", "int8")]
-    sides = [Side(form, np.zeros((60, 0)), np.arange(60)) for form in forms]
-    codes, _ = coded(sides, schema)
+def codes_of(columns: dict[str, object], forms: list[pd.DataFrame]) -> list[np.ndarray]:
+    schema = build_schema({"status": "declared", "columns": columns})
+    n = len(forms[0])
+    codes, _ = coded([Side(form, np.zeros((n, 0)), np.arange(n)) for form in forms], schema)
+    return codes
+
+
+def test_codes_leave_no_trace_of_how_a_cell_is_stored():
+    rng = np.random.default_rng(0)
+    whole = pd.DataFrame({"x": rng.integers(0, 9_000, 600)})
+    forms = [pd.DataFrame({"x": whole["x"].astype(dtype)}) for dtype in ("int64", "float64", "Int64", "int16")]
+    codes = codes_of({"x": {"kind": "integer", "bounds": [0, 9_000]}}, forms)
+    assert codes[0].shape[1] > 1  # digits, too
     assert all(np.array_equal(codes[0], other) for other in codes)
+    reals = pd.DataFrame({"x": np.round(rng.random(600) * 90, 2)})
+    codes = codes_of({"x": {"kind": "real", "bounds": [0, 90]}}, [reals, reals.astype("float32")])
+    assert np.array_equal(*codes)
+    texts = pd.DataFrame({"x": np.array(["no", "maybe", "yes"], dtype=object)[rng.integers(0, 3, 600)]})
+    orders = (["yes", "no", "maybe"], ["maybe", "yes", "no"])
+    forms = [texts, *(texts.assign(x=pd.Categorical(texts["x"], categories=order)) for order in orders)]
+    codes = codes_of({"x": {"kind": "categorical", "categories": ["no", "maybe", "yes"]}}, forms)
+    assert all(np.array_equal(codes[0], other) for other in codes)
+
+
+@pytest.mark.parametrize("step", [0.25, 1_000.0])
+def test_values_off_their_columns_lattice_are_told_apart(step, tables_of):
+    rng = np.random.default_rng(1)
+    schema = build_schema({"status": "declared", "columns": {"x": {"kind": "real", "bounds": [0, 1e7]}}})
+    size = 2_000 * step  # many more steps than codes of places
+    train, holdout, offered = (pd.DataFrame({"x": np.round(rng.random(300) * size / step) * step}) for _ in range(3))
+    moved = offered + np.round(rng.normal(0, step / 3, (300, 1)), 3)
+    seen = of((train, holdout, moved.clip(0, 1e7)), schema, tables_of)["joint.c2st.excess"]
+    assert seen.value > 0.4
+
+
+def test_times_at_midnight_alone_are_told_from_times_of_day(tables_of):
+    rng = np.random.default_rng(2)
+    bounds = ["2020-01-01T00:00:00", "2025-01-01T00:00:00"]
+    schema = build_schema({"status": "declared", "columns": {"t": {"kind": "datetime", "bounds": bounds}}})
+
+    def times(unit: int) -> pd.DataFrame:
+        seconds = rng.integers(0, 4 * 365 * 24 * 3600, 400) // unit * unit
+        return pd.DataFrame({"t": pd.Timestamp("2020-01-01") + pd.to_timedelta(seconds, unit="s")})
+
+    estimates = of((times(1), times(1), times(24 * 3600)), schema, tables_of)
+    assert estimates["joint.c2st.auc"].value > 0.95
+    assert abs(estimates["joint.c2st.auc"].reference - 0.5) < 0.1
+
+
+def test_whole_entities_say_when_to_stop():
+    units = np.repeat(np.arange(40), 3)
+    labels, learned = np.repeat([0, 1], 60), np.arange(120) % 3 < 3
+    judging = _judging(units, labels, learned)
+    assert pd.Series(judging).groupby(units).nunique().eq(1).all()
+    assert all(0 < judging[labels == label].sum() <= 10 for label in (0, 1))
 
 
 @pytest.mark.parametrize("n", [60, 400])
