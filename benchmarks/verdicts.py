@@ -126,7 +126,10 @@ def _judged(evaluation: Evaluation) -> dict[str, Any]:
     for policy in _policies():
         kept = [r for r in policy.rules if candidate.statement is not None or not r.measure.startswith("statement.")]
         verdict = evaluate.judge(
-            candidate, policy.model_copy(update={"rules": tuple(kept)}), self_tests=evaluation.self_tests
+            candidate,
+            policy.model_copy(update={"rules": tuple(kept)}),
+            self_tests=evaluation.self_tests,
+            real=evaluation.real,
         )
         open_rules = [f for f in verdict.findings if f.counts and f.outcome != "PASS"]
         found[policy.name] = {

@@ -189,7 +189,5 @@ def _narrowed(tables: Tables) -> Tables:
     drawn = np.random.default_rng([tables.seed, 4]).permutation(sorted(schema.learned))[:MAX_COLUMNS]
     kept = {*map(str, drawn), schema.target, schema.entity}
     columns = {name: column for name, column in schema.columns.items() if name in kept}
-    narrow = Schema(
-        status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns
-    )
+    narrow = Schema(status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns)
     return replace(tables, schema=narrow)

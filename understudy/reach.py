@@ -17,7 +17,7 @@ from evaluate.finding import BOUNDED, most_of
 from evaluate.intervals import newcombe, wilson
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.membership.rates import Scores, true_positive_rate
-from evaluate.privacy.vulnerable import SHARE
+from evaluate.privacy.vulnerable import share_exposed
 
 if TYPE_CHECKING:
     from synth.dp.tradeoff import TradeOff
@@ -85,7 +85,7 @@ def highest(measure: str, size: Size) -> float | None:
     found = BOUNDED.fullmatch(measure)
     if found is None or ".group." in measure:
         return None
-    exposed = SHARE if measure.startswith("privacy.vulnerable.") else 1.0
+    exposed = share_exposed(size.sides[1]) if measure.startswith("privacy.vulnerable.") else 1.0
     n_members, n_controls = (int(n * exposed) for n in size.sides)
     if min(n_members, n_controls) < 2:
         return 1.0

@@ -88,7 +88,12 @@ def verdicts_on(
         settled(
             _explained(
                 judge(
-                    one.candidate, policy, waivers=waivers, today=today, self_tests=tests, limit=one.limit,
+                    one.candidate,
+                    policy,
+                    waivers=waivers,
+                    today=today,
+                    self_tests=tests,
+                    limit=one.limit,
                     real=evaluation.real,
                 ),
                 one.reading,

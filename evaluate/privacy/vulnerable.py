@@ -158,9 +158,17 @@ def _highest(members: np.ndarray, controls: np.ndarray) -> Both:
     both = np.concatenate([members, controls])
     if not len(both):
         return members > 0, controls > 0
-    share = float(np.clip(N_CONTROLS / max(len(controls), 1), *SHARES))
-    limit = np.quantile(both, 1 - share, method="higher")
+    limit = np.quantile(both, 1 - share_exposed(len(controls)), method="higher")
     return members >= limit, controls >= limit
+
+
+def share_exposed(n_controls: int) -> float:
+    """Of the targets, how many count as the most exposed.
+
+    >>> share_exposed(500), share_exposed(10_000)
+    (0.1, 0.05)
+    """
+    return float(np.clip(N_CONTROLS / max(n_controls, 1), *SHARES))
 
 
 def _exposed(name: str, among: Both, of: Mapping[str, Both]) -> list[Estimate | Failure]:
