@@ -24,10 +24,12 @@ import evaluate
 import synth
 from benchmarks.spoiled_tables import TABLES, Sides
 from evaluate.catalog import CATALOG
-from evaluate.policy import Policy, load_policy
+from evaluate.finding import Finding
+from evaluate.policy import STATEMENT, Policy, load_policy, shipped
 from evaluate.result import Evaluation
+from evaluate.verdict import Verdict
 from synth.schema import Schema
-from understudy.policies import find_policy, names
+from understudy.verdicts import verdicts_on
 
 FITTED = {"aim": "aim, epsilon 1", "independent": "independent, epsilon 1"}
 """What a fit is called, by its generator."""
@@ -99,7 +101,7 @@ def _is_learned(column: pd.Series) -> bool:
 
 
 def _policies() -> list[Policy]:
-    return [load_policy(find_policy(name, Path())) for name in names()]
+    return [load_policy(name) for name in shipped()]
 
 
 def _measured_by(number: str) -> str:
@@ -122,26 +124,28 @@ def _made(
 
 def _judged(evaluation: Evaluation) -> dict[str, Any]:
     (candidate,) = evaluation.candidates
-    found = {}
-    for policy in _policies():
-        kept = [r for r in policy.rules if candidate.statement is not None or not r.measure.startswith("statement.")]
-        verdict = evaluate.judge(
-            candidate,
-            policy.model_copy(update={"rules": tuple(kept)}),
-            self_tests=evaluation.self_tests,
-            real=evaluation.real,
+    claims = candidate.statement is not None
+    policies = [
+        one.model_copy(
+            update={"rules": tuple(rule for rule in one.rules if claims or not rule.measure.startswith(STATEMENT))}
         )
-        open_rules = [f for f in verdict.findings if f.counts and f.outcome != "PASS"]
-        found[policy.name] = {
-            "verdict": verdict.verdict,
-            "FAIL": [_said(f) for f in open_rules if f.outcome == "FAIL"],
-            "INCONCLUSIVE": [_said(f) for f in open_rules if f.outcome != "FAIL"],
-            "checks": [f"{c.case}: {c.reason}" for c in verdict.checks if c.outcome == "did not come out"],
-        }
-    return found
+        for one in _policies()
+    ]
+    return {verdict.policy: _told(verdict) for verdict in verdicts_on(evaluation, policies)}
 
 
-def _said(finding: Any) -> str:
+def _told(verdict: Verdict) -> dict[str, Any]:
+    """A verdict with the binding rules and self-tests that speak against the table, as plain data."""
+    against = [finding for finding in verdict.findings if finding.counts and finding.outcome != "PASS"]
+    return {
+        "verdict": verdict.verdict,
+        "FAIL": [_said(finding) for finding in against if finding.outcome == "FAIL"],
+        "INCONCLUSIVE": [_said(finding) for finding in against if finding.outcome != "FAIL"],
+        "checks": [f"{c.case}: {c.reason}" for c in verdict.checks if c.outcome == "did not come out"],
+    }
+
+
+def _said(finding: Finding) -> str:
     one = finding.estimate
     return finding.rule.measure + ("" if one is None else f" {one.value:.4g} [{one.low:.4g}, {one.high:.4g}]")
 
@@ -153,7 +157,7 @@ def _about(options: argparse.Namespace) -> dict[str, Any]:
 
 def _drawn(content: Mapping[str, Any]) -> Iterator[str]:
     """A Markdown table: a line for each case; for each table the verdicts of the policies, over all seeds."""
-    tables, policies = content["tables"], names()
+    tables, policies = content["tables"], shipped()
     yield f"Verdicts of {', '.join(policies)}, in this order: P passes, F fails, ? inconclusive; over seeds, the worst."
     yield ""
     yield f"| case | must | {' | '.join(tables)} |"
