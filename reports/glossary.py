@@ -55,7 +55,7 @@ GLOSSARY = {
     ),
     "columns.tail": Entry(
         "Tail",
-        "Share of values beyond all but the outermost 0.1% (at least three) of the real ones at either end of a column.",
+        "Share of values beyond all but the outermost 0.1% (at least three) real ones at either end of a column.",
     ),
     "columns.tail.excess": Entry(
         "Tail beyond real", "Share of values further out than nearly all real ones, minus the share of real rows there."
