@@ -103,6 +103,11 @@ def test_facts_are_of_all_rows_and_tell_of_samples(put: Put) -> None:
     here = evaluate(frames["train"], frames["holdout"], frames["synthetic"], schema_of(), **options)
     assert there.real.pop("sampled") == {"train_rows": 100, "holdout_rows": 100}
     assert there.real.pop("duplicate_share_train") == pytest.approx(here.real.pop("duplicate_share_train"))
+    tested = [facts.pop("shift") for facts in (there.real, here.real)]
+    assert [(one["n_train"], one["n_holdout"]) for one in tested] == [
+        (100, 100),
+        tuple(map(len, list(frames.values())[:2])),
+    ]
     assert there.real == here.real
 
 
