@@ -35,6 +35,9 @@ ALONE = (
 EXCESS = ".excess"
 """Ends the name of a share less that of the holdout's rows."""
 
+COUNTED: Mapping[str, str] = {"privacy.copies.people": "privacy.copies.unique"}
+"""What is counted among training rows alone of a number that does not end so."""
+
 UNTESTED = "Whether train and holdout are of one population is not known"
 _REMEDY = "hold out rows of the same table at random, as `understudy split` does, and evaluate again"
 
@@ -166,8 +169,8 @@ def rests_on_holdout(measure: str) -> bool:
 def _beyond_twins(finding: Finding, candidate: Candidate, twins: object) -> bool:
     """Whether copies break the rule by the training rows alone, whose twins stand in for those of the holdout."""
     rule = finding.rule
-    counted = candidate.find(rule.measure.removesuffix(EXCESS), rule.subject)
-    if not isinstance(twins, float) or not rule.measure.endswith(EXCESS) or not isinstance(counted, Estimate):
+    counted = candidate.find(COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS)), rule.subject)
+    if not isinstance(twins, float) or not isinstance(counted, Estimate) or counted.measure == rule.measure:
         return False
     if counted.measure not in ALONE or counted.low is None or counted.high is None:
         return False

@@ -41,7 +41,8 @@ LARGEST_LOG = float(np.log(1_000.0))
 NAMES = ("columns.tail", "columns.tail.excess", "columns.mean", "columns.std", "columns.spikes.kept",
          "columns.lattice.kept")  # fmt: skip
 """Numbers of one column."""
-OF_THE_TABLE = ("columns.tail.excess.mean", *(f"{name}.worst" for name in NAMES[1:]))
+MEAN_TAIL = "columns.tail.excess.mean"
+OF_THE_TABLE = (MEAN_TAIL, *(f"{name}.worst" for name in NAMES[1:]))
 """Numbers of all columns together."""
 _FURTHEST = 1e100
 """Standard deviations from train's mean that a value is taken to be off at most."""
@@ -167,7 +168,11 @@ def measure(
         of_all = f"it is undefined for column {empty[0]!r}: {why}"
         return [*failed, *(Failure(name, "skipped", of_all) for name in OF_THE_TABLE)]
     if not there:
-        return [Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE]
+        nothing_out = Estimate(
+            MEAN_TAIL, 0.0, samples.n, "lower", low=0.0, high=0.0, reference=0.0, floor=0.0,
+            note=f"Nothing lies too far out: {_NO_NUMBER}.",
+        )  # fmt: skip
+        return [nothing_out, *(Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE if name != MEAN_TAIL)]
     sizes = [of.n_rows for of in samples.all]
     units = [source.n_units(n) for source, n in zip(samples.sources, sizes, strict=True)]
     worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
@@ -366,7 +371,7 @@ def _mean_tail(tails: Sequence[Shares]) -> Estimate:
             extra += 1 / one.values.sizes[of] ** 2 / len(tails) ** 2
     n_rows = tails[0].values.sizes[1]
     plain = Estimate(
-        "columns.tail.excess.mean", float(found[0]), n_rows, "lower", reference=float(found[1]), floor=float(found[2]),
+        MEAN_TAIL, float(found[0]), n_rows, "lower", reference=float(found[1]), floor=float(found[2]),
         note=f"Over {len(tails)} numbers and dates.",
     )  # fmt: skip
     if len(moved) == 1:

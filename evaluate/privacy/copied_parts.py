@@ -17,12 +17,14 @@ import numpy as np
 from evaluate.intervals import Rate
 from evaluate.privacy.coincidence import Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
-from evaluate.result import Estimate, Failure
+from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
 
 VALUES, PARTS = "privacy.copies.values", "privacy.copies.parts"
 SIZES = {4: 48, 8: 24}
 """How many parts of so many columns are drawn: short ones lie within what was copied, long ones tell people apart."""
+FEWEST = 2
+"""Columns of which no several make a part."""
 FITTED = 1.1
 """How much oftener parts of train may stand in an honest table: a model of the training rows fits their rare
 combinations somewhat better than others."""
@@ -39,14 +41,10 @@ def measure(tables: Tables) -> Measurement:
     Estimates: `privacy.copies.values`, `privacy.copies.parts`.
     """
     exact = exact_of(tables)
-    found = (_values(exact), _parts(exact, tables.seed))
-    return Measurement(
-        estimates=tuple(one for one in found if isinstance(one, Estimate)),
-        failures=tuple(one for one in found if isinstance(one, Failure)),
-    )
+    return Measurement((_values(exact), _parts(exact, tables.seed)))
 
 
-def _values(exact: Exact) -> Estimate | Failure:
+def _values(exact: Exact) -> Estimate:
     """The column in which most people's own values stand, or the mean over all columns where it is more."""
     real, n = exact.real(), exact.synthetic.shape[1]
     each: dict[str, Coincidences] = {}
@@ -61,7 +59,7 @@ def _values(exact: Exact) -> Estimate | Failure:
             hits += np.bincount(alone.units[hit], minlength=n_units)
             could += np.bincount(alone.units, minlength=n_units)
     if not each:
-        return Failure(VALUES, "skipped", "no number or time has a value that one person alone has")
+        return _nobody(VALUES, "no number or time has a value that one person alone has", real.n_people(n))
     comparisons = len(each) + 1
     ends = {f"column {name!r}": found.copied(comparisons) for name, found in each.items()}
     ends["all columns on average"] = _on_average(hits, could, real, len(each), comparisons)
@@ -89,12 +87,12 @@ def _on_average(hits: np.ndarray, could: np.ndarray, real: RealCodes, n_columns:
     return value, low, high
 
 
-def _parts(exact: Exact, seed: int) -> Estimate | Failure:
+def _parts(exact: Exact, seed: int) -> Estimate:
     """The part of the columns of which most people's own content stands in the table."""
     real, n = exact.real(MAX_ROWS), exact.synthetic.shape[1]
     parts = _drawn_parts(len(exact.names), np.random.default_rng([seed, 6]))
     if not parts:
-        return Failure(PARTS, "skipped", f"parts of rows need more than {min(SIZES)} learned columns")
+        return _nobody(PARTS, f"a row of {len(exact.names)} learned columns has no part of several", real.n_people(n))
     factors = np.random.default_rng([seed, 7]).integers(1, 2**63, len(exact.names), dtype=np.uint64) | np.uint64(1)
     value = low = high = 0.0
     for part in parts:
@@ -114,6 +112,7 @@ def _parts(exact: Exact, seed: int) -> Estimate | Failure:
 def _drawn_parts(d: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """Parts of the columns, each once."""
     sizes = [size for size, times in SIZES.items() if size < d for _ in range(times)]
+    sizes = sizes or [d - 1] * d * (d > FEWEST)
     return list(dict.fromkeys(tuple(sorted(rng.permutation(d)[:size].tolist())) for size in sizes))
 
 
@@ -123,6 +122,11 @@ def _content(codes: np.ndarray, part: tuple[int, ...], factors: np.ndarray) -> n
     for i in part:
         content = (content ^ (content >> np.uint64(29))) * MIXED + (codes[i] + 2).astype(np.uint64) * factors[i]
     return content
+
+
+def _nobody(name: str, why: str, n: int) -> Estimate:
+    """The number where there is nothing to copy in this way."""
+    return Estimate(name, 0.0, n, "lower", low=0.0, high=0.0, reference=0.0, note=f"nobody: {why}")
 
 
 def _share(name: str, people: Rate, n_most: int, note: str) -> Estimate:
