@@ -26,10 +26,12 @@ from benchmarks.spoiled_tables import TABLES, Sides
 from evaluate.catalog import CATALOG
 from evaluate.finding import Finding
 from evaluate.policy import STATEMENT, Policy, load_policy, shipped
+from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Evaluation
 from evaluate.verdict import Verdict
+from synth.dp.stated import stated_schedule
+from synth.dp.tradeoff import TradeOff
 from synth.schema import Schema
-from understudy.verdicts import verdicts_on
 
 FITTED = {"aim": "aim, epsilon 1", "independent": "independent, epsilon 1"}
 """What a fit is called, by its generator."""
@@ -84,13 +86,14 @@ def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, A
     measures = sorted({by for policy in _policies() for rule in policy.rules if (by := _measured_by(rule.measure))})
     found, self_tests = {}, ()
     for name, synthetic, statement in _made(sides, schema, seed, options.cases):
+        limit = None if statement is None else stated_schedule("", statement).trade_off
         began = time.process_time()
         evaluation = evaluate.evaluate(
             sides.train, sides.holdout, synthetic, schema, measures=measures, seed=seed, outside="clamp",
             statements={} if statement is None else {"synthetic": statement},
         )  # fmt: skip
         self_tests = self_tests or evaluation.self_tests
-        found[name] = {"cpu_s": round(time.process_time() - began, 1), **_judged(evaluation)}
+        found[name] = {"cpu_s": round(time.process_time() - began, 1), **_judged(evaluation, limit)}
         verdicts = " ".join(f"{policy}={one['verdict']}" for policy, one in found[name].items() if policy != "cpu_s")
         print(f"{path.name} {seed} {name}: {verdicts}", file=sys.stderr, flush=True)
     return found
@@ -122,16 +125,19 @@ def _made(
             yield name, model.sample(len(sides.train), seed=seed), model.statement.to_dict()
 
 
-def _judged(evaluation: Evaluation) -> dict[str, Any]:
+def _judged(evaluation: Evaluation, limit: TradeOff | None) -> dict[str, Any]:
+    """Each policy's verdict without what was not made here: audits, and statements of tables that no generator made."""
     (candidate,) = evaluation.candidates
-    claims = candidate.statement is not None
-    policies = [
-        one.model_copy(
-            update={"rules": tuple(rule for rule in one.rules if claims or not rule.measure.startswith(STATEMENT))}
-        )
-        for one in _policies()
-    ]
-    return {verdict.policy: _told(verdict) for verdict in verdicts_on(evaluation, policies)}
+    skipped = (AUDITED,) if candidate.statement is not None else (AUDITED, STATEMENT)
+    found = {}
+    for policy in _policies():
+        kept = tuple(rule for rule in policy.rules if not rule.measure.startswith(skipped))
+        verdict = evaluate.judge(
+            candidate, policy.model_copy(update={"rules": kept}), self_tests=evaluation.self_tests,
+            limit=limit, real=evaluation.real,
+        )  # fmt: skip
+        found[policy.name] = _told(verdict)
+    return found
 
 
 def _told(verdict: Verdict) -> dict[str, Any]:

@@ -96,6 +96,7 @@ _PAIRS = {
     "pairs.tvd": Number("fidelity.pairs", "lower", _biased("pairs.tvd.excess.worst")),
     "pairs.tvd.excess.worst": Number("fidelity.pairs", "lower"),
     "pairs.tvd.floor_share": Number("fidelity.pairs", "lower"),
+    "pairs.tvd.floor_excess": Number("fidelity.pairs", "lower"),
 }
 
 _TRIPLES = {

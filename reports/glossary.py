@@ -131,7 +131,8 @@ GLOSSARY = {
     ),
     "pairs.association.kept": Entry(
         "Associations kept",
-        "How much of the associations between columns is still there: 1 is all, 0 is none, as in shuffled columns.",
+        "How much of the associations between columns is there: 1 is as in the real table, 0 is none, as in shuffled "
+        "columns; above 1 is not better, but more than there is in the real table.",
     ),
     "pairs.tvd": Entry("Pair distance", "Total variation of two columns taken together."),
     "pairs.tvd.mean": Entry("Pair distance, mean", "Total variation of two columns together, averaged over all pairs."),
@@ -144,6 +145,11 @@ GLOSSARY = {
         "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently; "
         "above 1 is farther still, mostly because single columns are off too.",
     ),
+    "pairs.tvd.floor_excess": Entry(
+        "Pair distance beyond shuffled columns",
+        "Mean pair distance minus that of the real table's own columns shuffled independently; a table that holds any "
+        "relation is below 0.",
+    ),
     "triples.tvd": Entry("Triple distance", "Total variation of three columns taken together."),
     "triples.tvd.mean": Entry("Triple distance, mean", "Total variation of three columns together, over all triples."),
     "triples.tvd.excess": Entry("Triple distance beyond noise", "Mean triple distance minus a fresh real sample's."),
@@ -152,11 +158,12 @@ GLOSSARY = {
     ),
     "triples.tvd.floor_share": Entry(
         "Triple structure lost",
-        "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently.",
+        "0 is as close to the real table as a fresh real sample, 1 as far as its own columns shuffled independently; "
+        "above 1 is farther still, mostly because single columns are off too.",
     ),
     "joint.c2st.auc": Entry(
         "Told from real rows, AUC",
-        "How well gradient boosting tells synthetic rows from held-out real ones (C2ST); 0.5 is a coin.",
+        "How well gradient boosting on values as they are tells synthetic from held-out rows (C2ST); 0.5 is a coin.",
     ),
     "joint.c2st.excess": Entry(
         "Told from real rows beyond noise", "The same AUC minus that of training rows against held-out ones."
@@ -199,6 +206,28 @@ GLOSSARY = {
     ),
     "utility.gap.linear": Entry("Linear model, loss", "What a linear model loses by training on synthetic rows."),
     "utility.gap.boosting": Entry("Boosting, loss", "What gradient boosting loses by training on synthetic rows."),
+    "utility.tstr.linear.without": Entry(
+        "Linear model, target not given away", "That score without columns that alone predict the target."
+    ),
+    "utility.tstr.boosting.without": Entry("Boosting, target not given away", "The same for boosting."),
+    "utility.gap.linear.without": Entry(
+        "Linear model, loss, target not given away",
+        "What a linear model loses where no single column tells it the target.",
+    ),
+    "utility.gap.boosting.without": Entry(
+        "Boosting, loss, target not given away",
+        "What gradient boosting loses where no single column tells it the target.",
+    ),
+    "utility.tstr.linear.uncut": Entry(
+        "Linear model, outliers as they are", "That score where no outlier of the target is cut off; a few rows decide."
+    ),
+    "utility.tstr.boosting.uncut": Entry("Boosting, outliers as they are", "The same for gradient boosting."),
+    "utility.gap.linear.uncut": Entry(
+        "Linear model, loss, outliers as they are", "What a linear model loses where no outlier is cut off."
+    ),
+    "utility.gap.boosting.uncut": Entry(
+        "Boosting, loss, outliers as they are", "What gradient boosting loses where no outlier is cut off."
+    ),
     "utility.average_precision.linear": Entry(
         "Linear model, average precision", "How well a linear model that saw only synthetic rows finds the rarer class."
     ),
@@ -243,6 +272,20 @@ GLOSSARY = {
     ),
     "privacy.copies": Entry(
         "Copies", "Share of synthetic rows equal to a training row; twins make some of them honest."
+    ),
+    "privacy.copies.people": Entry(
+        "People copied",
+        "Share of training people whose row, which nobody else has, stands there more often than held-out rows do.",
+    ),
+    "privacy.copies.values": Entry(
+        "People whose exact values are copied",
+        "Share of people whose own value of a number or time, to the last digit, stands there more often than held-out "
+        "values do.",
+    ),
+    "privacy.copies.parts": Entry(
+        "People of whom a part is copied",
+        "Share of people of whom some columns, which together nobody else has, stand there more often than held-out "
+        "ones do.",
     ),
     "privacy.copies.excess": Entry("Copies beyond twins", "Copies minus the same share for a fresh real sample."),
     "privacy.copies.unique": Entry(

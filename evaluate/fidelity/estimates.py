@@ -72,7 +72,14 @@ class Distance:
 
     def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
         """How far it lies above that of a fresh real sample of the same size."""
-        beyond, bounds = self.replicates - self.replicates[FRESH], (-self.bound, self.bound)
+        return self._beyond(FRESH, measure, subject, note)
+
+    def floor_excess(self, measure: str, *, note: str = "") -> Estimate:
+        """How far it lies above that of shuffled columns of the same size: below 0 where it is nearer than these."""
+        return self._beyond(SHUFFLED, measure, (), note)
+
+    def _beyond(self, landmark: int, measure: str, subject: tuple[str, ...], note: str) -> Estimate:
+        beyond, bounds = self.replicates - self.replicates[landmark], (-self.bound, self.bound)
         plain = described(measure, beyond, self.n, subject=subject, bounds=bounds, note=note)
         if plain.low is None:
             return plain

@@ -26,8 +26,9 @@ _ASSOCIATIONS = (*KINDS, "spearman", "association")
 _NAMES = (
     *(f"pairs.{kind}.{of}" for kind in _ASSOCIATIONS for of in ("mean", "excess")), "pairs.association.kept",
     dependence.SHARE, dependence.WORST, "pairs.pearson.excess.worst",
-    "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.excess.worst", "pairs.tvd.floor_share",
+    "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.excess.worst", "pairs.tvd.floor_share", "pairs.tvd.floor_excess",
 )  # fmt: skip
+NEARER = "The mean total variation minus that of columns shuffled independently."
 BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
 
 
@@ -47,6 +48,7 @@ def measure(tables: Tables) -> Measurement:
     measured = [*_associations(tables, coded, found), kept, *dependent]
     mean = Distance(np.mean([tvd[:, :, a, b] for a, b in pairs], axis=0), n, len(pairs))
     measured += of_cliques("pairs", mean)
+    measured.append(mean.floor_excess("pairs.tvd.floor_excess", note=NEARER))
     names = [tuple(coded.columns[i] for i in pair) for pair in pairs]
     measured.append(worst("pairs.tvd.excess.worst", np.array([tvd[:, :, a, b] for a, b in pairs]), n, names))
     chosen = _worst(tvd)

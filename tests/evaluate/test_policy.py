@@ -268,14 +268,19 @@ def test_a_verdict_is_plain_data() -> None:
 
 HONEST = {
     "privacy.personal": (0.0, 0.0, 0.0),
-    "privacy.multiset": (0.97, 1.0, 1.03), "privacy.copies.excess": (-0.01, 0.0, 0.01),
-    "privacy.copies.unique.excess": (-0.01, 0.0, 0.01), "privacy.membership.auc": (0.49, 0.50, 0.51),
+    "privacy.multiset": (0.97, 1.0, 1.03), "privacy.copies.people": (0.0, 0.0, 0.002),
+    "privacy.copies.values": (0.0, 0.01, 0.04), "privacy.copies.parts": (0.0, 0.01, 0.04),
+    "privacy.membership.auc": (0.49, 0.50, 0.51),
     "privacy.membership.tpr_at_0.01": (0.007, 0.01, 0.013), "privacy.membership.tpr_at_0.001": (0.0003, 0.001, 0.0024),
     "privacy.singling_out.multivariate": (-0.01, 0.0, 0.01), "privacy.linkability": (-0.01, 0.0, 0.01),
     "privacy.inference": (-0.03, 0.0, 0.03),
     "columns.tvd.excess": (-0.002, 0.0, 0.002), "pairs.tvd.floor_share": (-0.05, 0.0, 0.05),
     "columns.tvd.excess.worst": (-0.004, 0.01, 0.02), "pairs.association.kept": (0.95, 1.0, 1.05),
-    "validity.rows": (0.999, 1.0, 1.0), "utility.gap.boosting": (-0.01, 0.0, 0.01),
+    "columns.tail.excess.mean": (-0.001, 0.0, 0.001), "columns.tail.excess.worst": (-0.001, 0.0, 0.002),
+    "columns.spikes.kept.worst": (0.9, 1.0, 1.1), "columns.lattice.kept.worst": (0.9, 1.0, 1.1),
+    "pairs.dependence.floor_share": (-0.01, 0.0, 0.01), "pairs.dependence.floor_share.worst": (-0.1, 0.0, 0.3),
+    "pairs.tvd.floor_excess": (-0.2, -0.18, -0.16),
+    "validity.rows": (0.999, 1.0, 1.0), "utility.gap.boosting.without": (-0.01, 0.0, 0.01),
 }  # fmt: skip
 AUDITED = {AUDIT: (-1.0, -1.0, -1.0)}
 """What an audit gives where there is a claim."""
@@ -303,14 +308,21 @@ def test_every_shipped_policy_gives_a_reason_for_each_limit_and_names_itself(nam
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("figure", ["privacy__multiset", "privacy__copies__excess", "privacy__membership__auc"])
+@pytest.mark.parametrize("figure", ["privacy__multiset", "privacy__copies__people", "privacy__membership__auc"])
 def test_a_copy_of_train_fails_on_privacy_by_each_of_three_figures(name: str, figure: str) -> None:
     copied = {
-        "privacy__multiset": (0.0, 0.0, 0.0), "privacy__copies__excess": (0.70, 0.75, 0.80),
+        "privacy__multiset": (0.0, 0.0, 0.0), "privacy__copies__people": (0.70, 0.75, 0.80),
         "privacy__membership__auc": (0.84, 0.86, 0.88),
     }  # fmt: skip
     measures = failed(known(PROMISE, **{figure: copied[figure]}), name)
     assert measures == {figure.replace("__", ".")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("measure", ["people", "values", "parts"])
+def test_one_copied_person_in_a_thousand_fails_where_chance_does_not_explain_it(name: str, measure: str) -> None:
+    copied = {f"privacy__copies__{measure}": (0.001, 0.002, 0.003)}
+    assert failed(known(PROMISE, **copied), name) == {f"privacy.copies.{measure}"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -319,9 +331,26 @@ def test_a_single_real_value_of_personal_data_fails(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_shuffled_columns_fail_on_fidelity_by_each_of_two_figures(name: str) -> None:
-    assert failed(known(PROMISE, pairs__tvd__floor_share=(0.95, 1.0, 1.05)), name) == {"pairs.tvd.floor_share"}
-    assert failed(known(PROMISE, pairs__association__kept=(-0.02, 0.08, 0.18)), name) == {"pairs.association.kept"}
+def test_shuffled_and_sorted_columns_fail_on_fidelity(name: str) -> None:
+    for shares in ((0.9, 1.0, 1.1), (3.0, 3.4, 3.8)):
+        spoiled = known(PROMISE, pairs__dependence__floor_share=shares)
+        assert failed(spoiled, name) == {"pairs.dependence.floor_share"}
+        assert judge(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pairs_further_off_than_shuffled_columns_fail(name: str) -> None:
+    spoiled = known(PROMISE, pairs__tvd__floor_excess=(0.02, 0.03, 0.04))
+    assert judge(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tails_and_a_column_that_are_made_up_fail(name: str) -> None:
+    for spoiled in (
+        {"columns__tail__excess__mean": (0.02, 0.03, 0.04)},
+        {"columns__tvd__excess__worst": (0.4, 0.5, 0.6)},
+    ):
+        assert judge(known(PROMISE, **spoiled), load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
 
 
 @pytest.mark.parametrize("name", NAMES)

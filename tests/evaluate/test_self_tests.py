@@ -75,23 +75,8 @@ def self_tested(real: Real, measures: Iterable[str] = ASKED) -> tuple[SelfTest, 
     )
 
 
-OLD = ("honest", "copy", "shuffled")
-
-
-def outcomes(tests: Iterable[SelfTest], policy: str = "internal", cases: tuple[str, ...] = OLD) -> dict[str, str]:
-    checks = checks_of(tests, load_policy(POLICIES / f"{policy}.toml"))
-    return {one.case: one.outcome for one in checks if one.case in cases}
-
-
-def strict(tests: Iterable[SelfTest]) -> dict[str, str]:
-    """All cases under rules that no copy beyond chance keeps, and no relation that is made up."""
-    rules = [
-        {"measure": "privacy.copies.excess", "limit": 0.05, "fails_beyond": 0.0, "why": "w"},
-        {"measure": "pairs.association.kept", "limit": 0.3, "why": "w"},
-        {"measure": "pairs.association.excess", "limit": 0.15, "why": "w"},
-    ]
-    policy = build_policy({"name": "strict", "version": 1, "audience": "a", "rules": rules})
-    return {one.case: one.outcome for one in checks_of(tests, policy)}
+def outcomes(tests: Iterable[SelfTest], policy: str = "internal") -> dict[str, str]:
+    return {one.case: one.outcome for one in checks_of(tests, load_policy(POLICIES / f"{policy}.toml"))}
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +87,6 @@ def ordinary() -> tuple[SelfTest, ...]:
 @pytest.mark.parametrize("policy", SHIPPED)
 def test_all_cases_come_out_on_an_ordinary_table(ordinary: tuple[SelfTest, ...], policy: str) -> None:
     assert set(outcomes(ordinary, policy).values()) == {CAME_OUT}
-    assert set(strict(ordinary).values()) == {CAME_OUT}
 
 
 def test_a_policy_that_asks_only_for_what_is_lost_would_pass_sorted_columns(ordinary: tuple[SelfTest, ...]) -> None:
@@ -121,24 +105,22 @@ def test_a_self_test_keeps_numbers_that_a_rule_may_name_and_nothing_to_draw(ordi
 
 
 @pytest.mark.parametrize(
-    ("make", "sizes", "entity", "expected"),
+    ("make", "sizes", "entity", "silent"),
     [
-        (population, (60, 45), None, {"honest": NOT_APPLICABLE, "copy": CAME_OUT, "shuffled": CAME_OUT}),
-        (answers, (400, 200), None, {"honest": CAME_OUT, "copy": NOT_APPLICABLE, "shuffled": NOT_APPLICABLE}),
-        (noise, (800, 400), None, {"honest": CAME_OUT, "copy": CAME_OUT, "shuffled": NOT_APPLICABLE}),
-        (visits, (2000, 1000), "id", {"honest": CAME_OUT, "copy": CAME_OUT, "shuffled": CAME_OUT}),
+        (population, (60, 45), None, {"honest", "some copies"}),
+        (answers, (400, 200), None, {"copy", "some copies", "shuffled"}),
+        (noise, (800, 400), None, {"shuffled"}),
+        (visits, (2000, 1000), "id", set()),
     ],
 )
 def test_tables_of_which_a_case_says_nothing_are_told_from_broken_measures(
-    make: Callable[[int, int], pd.DataFrame], sizes: tuple[int, int], entity: str | None, expected: dict[str, str]
+    make: Callable[[int, int], pd.DataFrame], sizes: tuple[int, int], entity: str | None, silent: set[str]
 ) -> None:
     tests = self_tested(real_of(make, *sizes, entity=entity))
     for policy in SHIPPED:
-        assert outcomes(tests, policy) == expected
-    assert BROKEN not in strict(tests).values()
-    # What is too small to tell, or a table of twins or of a few entities, is no broken measure.
-    told = {population: set(), answers: {"sorted"}, noise: {"some copies", "sorted"}, visits: {"sorted"}}
-    assert {case for case in ("some copies", "sorted") if strict(tests)[case] == CAME_OUT} == told[make]
+        # Internal's limit on relations is too far out for the few people behind these visits.
+        untold = silent | ({"shuffled"} if (make, policy) == (visits, "internal") else set())
+        assert outcomes(tests, policy) == {case: NOT_APPLICABLE if case in untold else CAME_OUT for case in CASES}
 
 
 @pytest.mark.slow
@@ -151,7 +133,6 @@ def test_self_tests_raise_no_false_alarm_over_seeds(make: Callable[[int, int], p
         tests = self_tested(real)
         for policy in SHIPPED:
             assert BROKEN not in outcomes(tests, policy).values(), (seed, policy)
-        assert BROKEN not in strict(tests).values(), seed
 
 
 def test_a_table_of_one_column_has_nothing_to_shuffle() -> None:
@@ -168,18 +149,19 @@ def planted(*estimates: Estimate) -> Callable[[Tables], Measurement]:
 
 def test_an_attack_that_sees_nothing_and_copies_that_are_not_counted_are_found_out(monkeypatch) -> None:
     blind = Estimate("privacy.membership.auc", 0.5, 500, "lower", low=0.48, high=0.52, reference=0.5)
-    uncounted = Estimate("privacy.copies.excess", 0.0, 500, "lower", low=-0.01, high=0.01, reference=0.0)
+    uncounted = Estimate("privacy.copies.people", 0.0, 500, "lower", low=0.0, high=0.01, reference=0.0)
     monkeypatch.setitem(engine.MEASURES, MEMBERSHIP, planted(blind))
     monkeypatch.setitem(engine.MEASURES, COPIES, planted(uncounted))
-    tests = self_tested(real_of(population, 200, 100))
-    assert outcomes(tests) == {"honest": CAME_OUT, "copy": BROKEN, "shuffled": CAME_OUT}
-    assert strict(tests)["some copies"] == BROKEN
+    tests = self_tested(real_of(population, 400, 400))
+    found = outcomes(tests)
+    assert {case for case, outcome in found.items() if outcome == BROKEN} == {"copy", "some copies"}
 
 
 def test_pairs_that_are_never_told_from_real_ones_are_found_out(monkeypatch) -> None:
-    kept = Estimate("pairs.association.kept", 1.0, 500, "higher", low=0.95, high=1.05, reference=1.0, floor=0.0)
-    monkeypatch.setitem(engine.MEASURES, PAIRS, planted(kept))
-    assert outcomes(self_tested(real_of(population, 200, 100)))["shuffled"] == BROKEN
+    near = Estimate("pairs.dependence.floor_share", 0.0, 500, "lower", low=-0.05, high=0.05, reference=0.0, floor=1.0)
+    monkeypatch.setitem(engine.MEASURES, PAIRS, planted(near))
+    found = outcomes(self_tested(real_of(population, 200, 100)))
+    assert found["shuffled"] == BROKEN and found["sorted"] == BROKEN
 
 
 def test_an_attack_that_accuses_everybody_is_found_out(monkeypatch) -> None:
@@ -262,7 +244,7 @@ def test_a_holdout_of_a_few_large_entities_ends_in_reasons(n_people: int) -> Non
     train, holdout = visits(400, 1), visits(120, 2)
     holdout["id"] = [f"h{place % n_people}" for place in range(120)]
     real = Real.prepare(train, holdout, infer_schema(pd.concat([train, holdout]), entity="id"))
-    assert len(strict(self_tested(real, [COPIES]))) == len(CASES)
+    assert len(outcomes(self_tested(real, [COPIES]))) == len(CASES)
 
 
 def test_a_wide_table_is_looked_at_by_some_of_its_pairs() -> None:
@@ -335,7 +317,6 @@ def test_self_tests_come_out_on_real_tables(name: str, shared_table: Callable[[s
     tests = self_tested(Real.prepare(sides.train, sides.holdout, schema))
     for policy in SHIPPED:
         assert set(outcomes(tests, policy).values()) == {CAME_OUT}
-    assert set(strict(tests).values()) == {CAME_OUT}
 
 
 def test_a_candidate_is_not_changed_by_the_self_tests() -> None:

@@ -142,19 +142,33 @@ def _estimates(
     yield one("columns.ks.mean", q["tv1"] * 0.8, 0.004, 0.009, 0.009)
     worst = max(columns, key=lambda c: c["tvd"])
     yield one("columns.tvd.excess.worst", worst["tvd"], 0.006, 0.0, 0.0, note=f"The worst is {worst['column']!r}.")
+    yield one("columns.tail.excess.mean", q["tv1"] / 20, 0.001, 0.0, 0.0)
+    yield one("columns.tail.excess.worst", q["tv1"] / 8, 0.003, 0.0, 0.0)
+    yield one("columns.spikes.kept.worst", 0.93, 0.03, 1.0, 1.0, direction="higher")
+    yield one("columns.lattice.kept.worst", 0.9, 0.04, 1.0, 1.0, direction="higher")
     for column in columns:
         yield one("columns.tvd", column["tvd"], 0.004, 0.011, 0.011, subject=(column["column"],))
     yield one("pairs.tvd.mean", q["tv2"], 0.004, 0.031, 0.084)
     yield one("pairs.tvd.floor_share", q["share"], 0.04, 0.0, 1.0)
+    yield one("pairs.tvd.floor_excess", 0.053 * (q["share"] - 1.0), 0.004, -0.053, 0.0)
+    yield one("pairs.dependence.floor_share", q["share"], 0.06, 0.0, 1.0)
+    yield one("pairs.dependence.floor_share.worst", min(q["share"] + 0.1, 1.0), 0.06, 0.05, 1.0)
     yield one("pairs.association.kept", 1 - q["share"], 0.03, 1.0, 0.02, direction="higher")
     yield one("pairs.association.mean", q["share"] * 0.09, 0.006, 0.008, 0.102)
     yield one("utility.tstr.linear", q["tstr"] - 0.02, 0.011, 0.903, 0.498, direction="higher", note="roc_auc")
     yield one("utility.tstr.boosting", q["tstr"], 0.01, 0.921, 0.502, direction="higher", note="roc_auc")
     yield one("utility.gap.linear", 0.903 - q["tstr"] + 0.02, 0.010, 0.002, 0.405)
     yield one("utility.gap.boosting", 0.921 - q["tstr"], 0.009, 0.003, 0.419)
+    yield one("utility.gap.boosting.without", 0.921 - q["tstr"], 0.009, 0.003, 0.419)
     yield one("privacy.personal", 0.0, 0.0, 0.0, 1.0)
     yield one("privacy.copies", 0.02 + q["excess"], 0.003, 0.02, 0.011)
     yield one("privacy.copies.excess", q["excess"], 0.004, 0.0)
+    people = max(q["excess"] - 0.004, 0.0)
+    for part, half in (("people", 0.003), ("values", 0.02), ("parts", 0.03)):
+        yield Estimate(
+            f"privacy.copies.{part}", people, 4884, "lower", low=0.0, high=people + half, reference=0.0,
+            note=f"{round(4884 * people):,} people",
+        )  # fmt: skip
     yield one("privacy.multiset", q["multiset"], 0.02, 1.0, 1.02, direction="higher")
     yield one("privacy.copies.unique", 0.01, 0.003, 0.01)
     yield one("privacy.copies.unique.excess", q["excess"] / 2, 0.004, 0.0)

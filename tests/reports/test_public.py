@@ -183,11 +183,12 @@ PUBLIC_PLACES = (
 
 
 def ordered(content: dict[str, Any]) -> dict[str, Any]:
-    """Scrambled numbers of an estimate, which lies within its interval even so."""
-    if not {"measure", "value", "low", "high"} <= content.keys() or content["low"] is None:
+    """Scrambled numbers of an estimate or an area, which lies within its interval even so."""
+    middle = next((name for name in ("value", "auc") if {name, "low", "high"} <= content.keys()), None)
+    if middle is None or content["low"] is None:
         return content
-    low, value, high = sorted(content[name] for name in ("low", "value", "high"))
-    return {**content, "low": low, "value": value, "high": high}
+    names = ("low", middle, "high")
+    return {**content, **dict(zip(names, sorted(content[name] for name in names), strict=True))}
 
 
 def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
