@@ -35,10 +35,12 @@ class Sides:
     fresh: pd.DataFrame
 
     @classmethod
-    def of(cls, table: pd.DataFrame, most: int, seed: int) -> "Sides":
-        """A random 40%, 30% and 30% of the rows, each of at most so many."""
-        order = np.random.default_rng(seed).permutation(len(table))
-        cuts = np.split(order, [round(0.4 * len(table)), round(0.7 * len(table))])
+    def of(cls, table: pd.DataFrame, most: int, seed: int, entity: str | None = None) -> "Sides":
+        """A random 40%, 30% and 30% of the rows, or of the entities, each of at most so many rows."""
+        codes = np.arange(len(table)) if entity is None else pd.factorize(table[entity])[0]
+        turns = np.random.default_rng(seed).permutation(int(codes.max()) + 1)[codes]
+        order = np.argsort(turns, kind="stable")
+        cuts = np.split(order, np.searchsorted(turns[order], np.quantile(turns, [0.4, 0.7])))
         return cls(*(table.iloc[part[:most]].reset_index(drop=True) for part in cuts))
 
 
