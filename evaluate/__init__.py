@@ -10,7 +10,8 @@ From a notebook: an evaluation, what one of its numbers says, and the verdict of
 >>> evaluation.candidates[0].find("validity.rows").value
 1.0
 >>> policy = evaluate.load_policy("internal")
->>> verdict = evaluate.judge(evaluation.candidates[0], policy, self_tests=evaluation.self_tests)
+>>> told = {"self_tests": evaluation.self_tests, "real": evaluation.real}
+>>> verdict = evaluate.judge(evaluation.candidates[0], policy, **told)
 >>> verdict.verdict, [one.rule.measure for one in verdict.findings if one.outcome == "PASS"]
 ('INCONCLUSIVE', ['validity.rows'])
 >>> print(verdict)  # doctest: +ELLIPSIS

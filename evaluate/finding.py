@@ -250,7 +250,8 @@ def _of_interval(estimate: Estimate, rule: Rule) -> Finding:
 def _broken(rule: Rule) -> str:
     if rule.failing == rule.limit:
         return "Even the favorable end of its interval breaks the limit."
-    return f"Even the favorable end of its interval lies beyond {rule.failing:g}: more than chance, and fails."
+    allowed = f"{rule.failing:g}, and the rule allows no more to be certain"
+    return f"Even the favorable end of its interval lies beyond {allowed}."
 
 
 def _where(estimate: Estimate, rule: Rule) -> str:

@@ -39,6 +39,7 @@ COUNTED: Mapping[str, str] = {"privacy.copies.people": "privacy.copies.unique"}
 """What is counted among training rows alone of a number that does not end so."""
 
 UNTESTED = "Whether train and holdout are of one population is not known"
+NOT_HELD = "the evaluation holds no such test"
 _REMEDY = "hold out rows of the same table at random, as `understudy split` does, and evaluate again"
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -106,7 +107,7 @@ class Shift(BaseModel):
             ValidationError: what stands there is none.
         """
         found = real.get(KEY)
-        return cls(untested="the evaluation holds no such test") if found is None else cls.model_validate(found)
+        return cls(untested=NOT_HELD) if found is None else cls.model_validate(found)
 
     @property
     def differs(self) -> bool:
@@ -156,7 +157,9 @@ def questioned(finding: Finding, candidate: Candidate, real: Mapping[str, Any] |
         return finding
     if finding.outcome == "FAIL" and _beyond_twins(finding, candidate, real.get(TWINS)):
         return replace(finding, reason=f"{finding.reason} Training rows' own twins do not explain it either.")
-    remedy = "evaluate again" if shift.untested else _REMEDY
+    remedy = _REMEDY
+    if shift.untested:
+        remedy = "evaluate again" if shift.untested == NOT_HELD else "hold out more rows"
     why = f"It compares training rows with held-out ones, so that it tells nothing here. {shift.sentence} So {remedy}."
     return replace(finding, outcome="INCONCLUSIVE", reason=why, n_needed=None)
 

@@ -117,10 +117,10 @@ _IDENTIFIED = by_attacks(
 def of_identification(candidate: Candidate, evaluation: Evaluation) -> Answer:
     """Membership and quasi-identifiers, and equal rows beside them."""
     found = _IDENTIFIED(candidate, evaluation)
-    copies = candidate.find("privacy.copies.excess")
+    copies = candidate.find("privacy.copies.people")
     if not isinstance(copies, Estimate):
         return found
-    return Answer(found.word, f"{found.text}; rows equal to a training row, beyond chance: {number(copies.value)}")
+    return Answer(found.word, f"{found.text}; people copied, beyond chance: {number(copies.value)}")
 
 
 def to_judge(text: str) -> Callable[[Candidate, Evaluation], Answer]:

@@ -422,10 +422,11 @@ GLOSSARY = {
 
 KEY_FIGURES = (
     "validity.rows", "columns.tvd.mean", "pairs.tvd.mean", "pairs.tvd.floor_share", "pairs.association.mean",
-    "pairs.association.kept", "triples.tvd.mean", "joint.c2st.auc", "joint.pmse.ratio", "joint.alpha_precision",
+    "pairs.dependence.floor_share", "triples.tvd.mean", "joint.c2st.auc", "joint.pmse.ratio", "joint.alpha_precision",
     "joint.beta_recall", "joint.density", "joint.coverage", "utility.tstr.linear", "utility.tstr.boosting",
-    "privacy.personal", "privacy.copies", "privacy.membership.auc", "privacy.membership.tpr_at_0.01",
-    "privacy.membership.tpr_at_0.001", "privacy.singling_out.multivariate", "privacy.linkability", "privacy.inference",
+    "privacy.personal", "privacy.copies.people", "privacy.copies", "privacy.membership.auc",
+    "privacy.membership.tpr_at_0.01", "privacy.membership.tpr_at_0.001", "privacy.singling_out.multivariate",
+    "privacy.linkability", "privacy.inference",
 )  # fmt: skip
 """What candidates are compared on, in this order."""
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evaluate.checks import Check
+from evaluate.checks import COPIED, Check
 from evaluate.finding import Finding, Outcome
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Case, Evaluation
@@ -23,7 +23,7 @@ DISQUALIFIED = "DISQUALIFIED"
 CASES: Mapping[Case, str] = {
     "honest": "Half of the holdout must not fail",
     "copy": "A copy of the training table must fail on privacy",
-    "some copies": "Held-out rows with 5% of training rows among them must fail on copies",
+    "some copies": f"Held-out rows with {COPIED:.0%} of training rows among them must fail on copies",
     "shuffled": "Columns shuffled on their own must fail on fidelity",
     "sorted": "Columns sorted on their own must fail on fidelity",
 }

@@ -16,8 +16,8 @@ from reports.readings import better
 from reports.text import amount, finite
 
 PANELS = (
-    "utility.tstr.boosting", "utility.gap.boosting", "columns.tvd.excess", "pairs.tvd.excess",
-    "pairs.association.kept", "privacy.membership.auc",
+    "utility.tstr.boosting", "utility.gap.boosting.without", "columns.tvd.excess", "pairs.tvd.excess",
+    "pairs.dependence.floor_share", "privacy.membership.auc",
 )  # fmt: skip
 """What is drawn along epsilon, in this order, as far as it was measured."""
 MOST_SECTIONS = 4

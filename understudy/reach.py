@@ -2,8 +2,8 @@
 
 An attack that finds nothing still has an interval, whose upper end lies the higher the fewer people it is tried on. A
 rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. Rules on
-membership and copies are looked at, whose intervals follow from numbers of people alone; that of a distance between
-tables depends on the table.
+membership are looked at, whose intervals follow from numbers of people alone. Those of copies and distances depend on
+the table.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,6 @@ import numpy as np
 from scipy import special
 
 from evaluate.finding import BOUNDED, most_of
-from evaluate.intervals import newcombe, wilson
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.membership.rates import Scores, true_positive_rate
 from evaluate.privacy.vulnerable import share_exposed
@@ -22,7 +21,6 @@ from evaluate.privacy.vulnerable import share_exposed
 if TYPE_CHECKING:
     from synth.dp.tradeoff import TradeOff
 
-COPIES = ("privacy.copies.excess", "privacy.copies.unique.excess")
 Z = float(special.ndtri(0.975))
 STEP, MOST_TIMES = 1.25, 1_000.0
 """How the number of units grows until a rule could pass, and up to how many times as many are tried."""
@@ -79,9 +77,6 @@ def highest(measure: str, size: Size) -> float | None:
     >>> round(highest("privacy.membership.tpr_at_0.01", Size(40_000, 0.2, 8_000)), 4)
     0.0197
     """
-    if measure in COPIES:
-        _, n_controls = replace(size, n_targets=None).sides
-        return newcombe(wilson(0.0, max(size.n_units, 1)), wilson(0.0, max(2 * n_controls, 1)))[2]
     found = BOUNDED.fullmatch(measure)
     if found is None or ".group." in measure:
         return None

@@ -6,6 +6,7 @@ from typing import Any
 
 from evaluate.shift import Shift
 from reports.spreadsheet import write_csv
+from reports.utilities import given_away
 from synth.output import whole_folder
 from understudy.bundle.evidence import Evidence, write_evidence
 from understudy.bundle.keys import Signer
@@ -78,7 +79,8 @@ def exit_code(found: VendorComparison) -> int:
 
 def sentences(found: VendorComparison) -> tuple[str, ...]:
     """What a reader has to know before the numbers."""
-    said, seen = [*Shift.of(found.evaluation.real).warnings, *found.evaluation.provenance["warnings"]], set[str]()
+    facts = (*Shift.of(found.evaluation.real).warnings, *given_away(found.evaluation))
+    said, seen = [*facts, *found.evaluation.provenance["warnings"]], set[str]()
     for vendor in found.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
             said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")

@@ -14,7 +14,7 @@ Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]
 MOST_NAMED = 50
 """Extra columns that are named; of more only the number is told."""
 EXPOSURE = "privacy.membership.auc"
-UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear", "pairs.association.kept")
+UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 """What the picture shows as utility: the first that every table in it has."""
 
 
