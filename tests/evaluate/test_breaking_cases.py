@@ -57,7 +57,7 @@ def test_columns_shuffled_independently_fail_on_fidelity(real: tuple[pd.DataFram
     shuffled = measured(shuffle_columns(real[0], np.random.default_rng(0)), *real)
     findings = judge(shuffled, load_policy(POLICIES / f"{policy}.toml")).findings
     failed = {f.rule.measure for f in findings if f.outcome == "FAIL" and f.rule.severity == "fail"}
-    assert "pairs.association.kept" in failed
+    assert "pairs.dependence.floor_share" in failed
 
 
 def test_a_column_times_a_thousand_and_shifted_shows(real: tuple[pd.DataFrame, pd.DataFrame]) -> None:
