@@ -112,7 +112,7 @@ def finding_of(candidate: Candidate, rule: Rule, limit: "TradeOff | None" = None
     finding = _measured(found, rule)
     # What broke down may have met tables that are not what the claim is about.
     broke = isinstance(found, Failure) and found.reason == "failed"
-    return finding if limit is None or broke else _proved(finding, limit)
+    return finding if limit is None or broke else _proved(finding, limit, false=contradicted(candidate, limit))
 
 
 def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
@@ -152,19 +152,36 @@ def most_of(limit: "TradeOff", measure: str) -> float | None:
     return limit.area if found["rate"] is None else limit.detections(float(found["rate"]))
 
 
-def _proved(finding: Finding, limit: "TradeOff") -> Finding:
+def contradicted(candidate: Candidate, limit: "TradeOff") -> bool:
+    """True where an attack found more than a privacy claim allows, so that the claim proves nothing.
+
+    Args:
+        candidate: measured.
+        limit: that its privacy claim sets.
+    """
+    bounds = ((one.low, most_of(limit, one.measure)) for one in candidate.estimates)
+    return any(low is not None and most is not None and low > most for low, most in bounds)
+
+
+def _proved(finding: Finding, limit: "TradeOff", *, false: bool) -> Finding:
     """The finding with what a privacy claim proves.
 
     Members and outsiders are attacked alike, so that the limit on tests holds for them on average over fits. A measured
     FAIL stays one: either it is chance, or the claim is false.
+
+    Args:
+        finding: by measurement.
+        limit: that the claim sets.
+        false: an attack found more than it allows, so that it proves nothing.
     """
     most, found = most_of(limit, finding.rule.measure), finding.estimate
     if most is None:
         return finding
     if found is not None and found.low is not None and found.low > most:
         said = f"It contradicts the privacy claim, which allows {_at_most(most)} on average over fits: audit the claim."
-        return replace(finding, reason=f"{finding.reason} {said}")
-    if finding.outcome == "FAIL" or not finding.rule.keeps(most):
+        outcome: Outcome = "FAIL" if finding.outcome == "FAIL" else "INCONCLUSIVE"
+        return replace(finding, outcome=outcome, reason=f"{finding.reason} {said}")
+    if false or finding.outcome == "FAIL" or not finding.rule.keeps(most):
         return finding
     seen = "What was measured would not decide." if finding.outcome != "PASS" else "What was measured keeps it, too."
     seen = "It was not measured." if found is None else seen

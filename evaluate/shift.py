@@ -173,7 +173,7 @@ def _beyond_twins(finding: Finding, candidate: Candidate, twins: object) -> bool
     """Whether copies break the rule by the training rows alone, whose twins stand in for those of the holdout."""
     rule = finding.rule
     counted = candidate.find(COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS)), rule.subject)
-    if not isinstance(twins, float) or not isinstance(counted, Estimate) or counted.measure == rule.measure:
+    if not isinstance(twins, int | float) or not isinstance(counted, Estimate) or counted.measure == rule.measure:
         return False
     if counted.measure not in ALONE or counted.low is None or counted.high is None:
         return False

@@ -59,9 +59,9 @@ def _worst_first(row: Mapping[str, Any]) -> float:
 
 
 def predicted(evaluation: Evaluation) -> tuple[str, ...]:
-    """One sentence for each target that models were measured on: how it is predicted, and why so."""
+    """The prediction task of each target that models were measured on. The reason may be read off real rows."""
     drawn = [one.figures.get("utility") for one in evaluation.candidates]
-    said = (f"Utility: {one['task']} of {one['target']!r}: {one['why']}" for one in drawn if one)
+    said = (f"Utility: {one['task']} of {one['target']!r}; the report says why" for one in drawn if one)
     return tuple(dict.fromkeys(said))
 
 
@@ -70,8 +70,8 @@ def given_away(evaluation: Evaluation) -> tuple[str, ...]:
     drawn = [one.figures.get("utility") or {} for one in evaluation.candidates]
     return tuple(
         dict.fromkeys(
-            f"column={found['column']!r} gives target={one['target']!r} away: a model of it alone scores "
-            f"{found['score']:.3f}, so read the loss without it ('utility.gap.boosting.without'), or drop the column"
+            f"column={found['column']!r} gives target={one['target']!r} away: a model of it alone is "
+            f"nearly always right, so read the loss without it ('utility.gap.boosting.without'), or drop the column"
             for one in drawn
             for found in one.get("giveaways", ())
         )

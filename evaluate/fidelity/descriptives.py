@@ -160,7 +160,8 @@ def measure(
         columns: of the schema.
         lines: values of each number or date in the four samples.
     """
-    there = {name: of for name, of in lines.items() if not of[0].is_empty}
+    # A column that hardly any real row holds says nothing: where no fresh one does, honest rows cannot be measured.
+    there = {name: of for name, of in lines.items() if not (of[0].is_empty or of[2].is_empty or of[3].is_empty)}
     empty = [name for name, of in there.items() if any(one.is_empty for one in of)]
     if empty:  # a column left out would improve what is said of all
         why = "a table has no present value in this column"

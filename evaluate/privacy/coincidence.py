@@ -3,12 +3,14 @@
 Some content (a row, a value, a part of a row) that one real unit alone has may stand in an honest table by chance. It
 then does whichever side the unit is on: of all units that are hit, a share `n_train / (n_train + n_holdout)` are of
 train. That holds for every generator that did not see which side is which, however concentrated its table is. So hits
-on train beyond what hits on the holdout make likely are copies.
+on train beyond what hits on the holdout make likely are copies. Whoever copies rows of both sides alike is not seen so:
+`privacy.copies.excess` counts equal rows whatever side they are from.
 
 With few held-out units, none of them hit, little can be told so. Then twins among the real units help: content that
 two of them share says how often chance repeats what somebody alone has. An honest table is taken to meet it no more
-often than real rows do, but only where no held-out unit was hit, and no further than `MOST_TWINS` allows: a
-concentrated generator betrays itself by the held-out units that it hits.
+often than real rows do, but only where no held-out unit was hit, some twins were seen (a table may have been cleared
+of them), and no further than `MOST_TWINS` allows: a concentrated generator betrays itself by the held-out units that
+it hits.
 
 Source: Clopper & Pearson 1934 (the exact test); Good 1953, "The Population Frequencies of Species" (content that was
 met once is met again as often as the number of contents that were met twice says).
@@ -76,7 +78,7 @@ class Coincidences:
 
     def _most_by_twins(self, share: float, n_comparisons: int) -> float:
         """Hits on train that twins leave likely; infinite where they say nothing."""
-        if self.holdout > 0 or not self.n_known:
+        if self.holdout > 0 or not self.n_known or self.twins < 1:
             return np.inf
         known = min(self.n_known / (2 * self.n_drawn * max(self.twins, 1.0)), MOST_TWINS)
         return _most(share / (1 + known), min(self.twins, 1.0), CERTAIN / n_comparisons)

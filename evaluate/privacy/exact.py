@@ -64,15 +64,27 @@ class Exact:
         """The rows of both sides.
 
         Args:
-            most: so many rows of either side at most, which come in a random order; none: all.
+            most: so many rows of the larger side, about; the same share of the units of either side, in a random
+                order, and all rows of each. `None`: all.
         """
-        half = None if most is None else most // 2
-        sides = ((self.train, most), (self.fresh, half), (self.control, half))
-        codes = [side[:, :n] for side, n in sides]
-        units = [of[:n] for of, (_, n) in zip(self.units, sides, strict=True)]
-        of_rows = np.concatenate(units)
+        codes = (self.train, np.hstack([self.fresh, self.control]))
+        units = (self.units[0], np.concatenate(self.units[1:]))
+        share = 1.0 if most is None else min(1.0, most / max(map(len, units)))
+        kept = [_first_units(of, share) for of in units]
+        of_rows = np.concatenate([of[rows] for of, rows in zip(units, kept, strict=True)])
         order = np.argsort(of_rows, kind="stable")
-        return RealCodes(np.hstack(codes)[:, order], of_rows[order], order < len(units[0]))
+        chosen = np.hstack([of[:, rows] for of, rows in zip(codes, kept, strict=True)])
+        return RealCodes(chosen[:, order], of_rows[order], order < len(kept[0]))
+
+
+def _first_units(units: np.ndarray, share: float) -> np.ndarray:
+    """Positions of all rows of a share of the units: those that come first.
+
+    >>> _first_units(np.array([7, 5, 7, 3]), 0.5).tolist()
+    [0, 2]
+    """
+    turns = pd.factorize(units)[0]
+    return np.flatnonzero(turns < round(share * (int(turns.max(initial=-1)) + 1)))
 
 
 def exact_of(tables: Tables) -> Exact:
