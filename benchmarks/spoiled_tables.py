@@ -13,9 +13,10 @@ import pandas as pd
 Must = Literal["honest", "leak", "garbage"]
 """No policy may FAIL an honest table, and every policy has to FAIL a leak and garbage."""
 
-LARGEST_SHIFT = 3.0
-"""What tails are stretched by: distances from the median, beyond the 5% and 95% quantiles."""
+STRETCH_FACTOR = 3.0
+"""Factor by which distances from the median are stretched, beyond the 5% and 95% quantiles."""
 GARBAGE_SHARE = 0.1
+"""Share of rows that are replaced by uniform ones."""
 JITTER = 0.01
 """Of a column's standard deviation."""
 
@@ -182,7 +183,7 @@ def tails_stretched(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
             continue
         low, middle, high = sides.train[name].quantile([0.05, 0.5, 0.95])
         far = (column < low) | (column > high)
-        spoiled[name] = column.where(~far, middle + LARGEST_SHIFT * (column - middle))
+        spoiled[name] = column.where(~far, middle + STRETCH_FACTOR * (column - middle))
     return spoiled
 
 
@@ -219,7 +220,7 @@ def _replaced(rows: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator
 
 
 def _rarity(column: pd.Series) -> np.ndarray:
-    """How far out a value lies: by its rank in a number, by its frequency in a category."""
+    """Distance from the median in standard deviations, or minus the logarithm of a category's share."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         distance = (column - column.median()).abs() / max(float(column.std()), 1e-12)
         return np.asarray(distance.fillna(0.0), dtype=np.float64)

@@ -34,9 +34,11 @@ from synth.dp.tradeoff import TradeOff
 from synth.schema import Schema
 
 FITTED = {"aim": "aim, epsilon 1", "independent": "independent, epsilon 1"}
-"""What a fit is called, by its generator."""
+"""Names of fits, by generator."""
 EPSILON = 1.0
+"""Privacy budget of each fit."""
 UNMEASURED = ("statement", "privacy.audit", "released", "training")
+"""Sources of numbers that `evaluate.evaluate` does not measure."""
 MOST_DISTINCT = 200
 """Texts of more distinct values are left out: names and identifiers, of which no generator learns anything."""
 MARKS = {"PASS": "P", "FAIL": "F", "INCONCLUSIVE": "?"}
@@ -139,22 +141,22 @@ def _judged(evaluation: Evaluation, limit: TradeOff | None) -> dict[str, Any]:
             candidate, policy.model_copy(update={"rules": kept}), self_tests=evaluation.self_tests,
             limit=limit, real=evaluation.real,
         )  # fmt: skip
-        found[policy.name] = _told(verdict)
+        found[policy.name] = _plain_verdict(verdict)
     return found
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _plain_verdict(verdict: Verdict) -> dict[str, Any]:
     """A verdict with the binding rules and self-tests that speak against the table, as plain data."""
     against = [finding for finding in verdict.findings if finding.counts and finding.outcome != "PASS"]
     return {
         "verdict": verdict.verdict,
-        "FAIL": [_said(finding) for finding in against if finding.outcome == "FAIL"],
-        "INCONCLUSIVE": [_said(finding) for finding in against if finding.outcome != "FAIL"],
+        "FAIL": [_finding_text(finding) for finding in against if finding.outcome == "FAIL"],
+        "INCONCLUSIVE": [_finding_text(finding) for finding in against if finding.outcome != "FAIL"],
         "checks": [f"{c.case}: {c.reason}" for c in verdict.checks if c.outcome == "did not come out"],
     }
 
 
-def _said(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     one = finding.estimate
     return finding.rule.measure + ("" if one is None else f" {one.value:.4g} [{one.low:.4g}, {one.high:.4g}]")
 

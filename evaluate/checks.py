@@ -1,12 +1,12 @@
-"""Whether the measures that a policy rests on work: what it says of tables of which the answer is known.
+"""Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
-A half of the holdout must fail nothing, a copy of train must fail on privacy and a few copies among honest rows on
-copies, columns shuffled or sorted one by one must fail on what holds between columns. A case speaks only through rules
-that could show it on this table:
+A half of the holdout must fail nothing. A copy of train must fail on privacy, a few copies among honest rows on copies.
+Columns shuffled or sorted one by one must fail on what holds between columns. A case speaks only through rules that
+could show it on this table:
 
 * an interval that holds the limit has too few rows behind it to decide, which is no fault;
-* a rule that a fresh real sample breaks itself (the reference), or that shuffled columns keep (the floor), tells
-  nothing of the table, whose columns are then nearly independent, or of a limit that nothing could break;
+* a rule that a fresh real sample breaks itself (the reference) tells nothing of the table;
+* nor does one that shuffled columns keep (the floor): columns are nearly independent, or nothing could break it;
 * a rule that allows as many copies as there are is the policy's choice.
 """
 
@@ -37,7 +37,7 @@ FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
     "shuffled": (BETWEEN, "what holds between columns"),
     "sorted": (BETWEEN, "what holds between columns"),
 }
-"""How the measures begin on which a spoiled table must fail, and what they are about."""
+"""Beginnings of the measures on which a spoiled table must fail, and their subject."""
 TEXTS: Mapping[Case, str] = {
     "copy": "A copy of the training rows",
     "some copies": f"A table of held-out rows with {COPIED:.0%} of training rows among them",
@@ -150,7 +150,7 @@ def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
 def _halted(
     case: Case, candidate: Candidate, rules: list[Rule], ways: tuple[Reason, ...] = ("failed", "timed out")
 ) -> Check | None:  # fmt: skip
-    """The check of a case in which a measure broke down or did not end; none where all did."""
+    """The check of a case in which a measure broke down or did not end; `None` where all did."""
     for rule in rules:
         failure = candidate.find(rule.measure, rule.subject)
         if isinstance(failure, Failure) and failure.reason in ways:
@@ -173,7 +173,7 @@ def _by_chance(finding: Finding) -> bool:
 
 
 def _untelling(case: Case, finding: Finding) -> bool:
-    """Whether shuffled columns keep the rule, by its own landmark, or it allows as many copies as there are."""
+    """True where shuffled columns keep the rule by its own landmark, or it allows that many copies."""
     if case == "some copies":
         return not finding.rule.breaks(COPIED)
     floor = None if finding.estimate is None else finding.estimate.floor

@@ -96,18 +96,18 @@ def evaluate(  # noqa: PLR0913 (the front door: four tables and schema, the rest
         holdout: *Sensitive*. Real rows that it did not see.
         synthetic: a table, which is then called "synthetic", or tables by name.
         schema: inferred or declared.
-        measures: names in `MEASURES`; none for all.
-        time_limit_s: wall seconds for each measure of each table; none for no limit.
+        measures: names in `MEASURES`; `None`: all.
+        time_limit_s: wall seconds for each measure of each table; `None`: no limit.
         seed: the same seed gives the same numbers.
         progress: told what is being measured.
         statements: privacy statements as plain data, by name of the table.
         generators: name and parameters of the generators, by name of the table.
         outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
             `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
-        target: the column that models predict; none: the schema's.
-        task: "classification" or "regression" of it; none: the schema's, or by its kind and how many values it has.
-        n_targets: rows of either side that attacks are tried on at most, a seeded sample; none: all.
-        n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; none: all.
+        target: the column that models predict; `None`: the schema's.
+        task: "classification" or "regression" of it; `None`: the schema's, or by its kind and number of values.
+        n_targets: rows of either side that attacks are tried on at most, a seeded sample; `None`: all.
+        n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; `None`: all.
 
     Raises:
         EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
@@ -231,7 +231,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
 
 
 def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> dict[str, Any]:
-    """How train and holdout differ, as plain data, tested once; or why nothing was tested."""
+    """The shift of train against holdout as plain data, tested once."""
     if not any(name.startswith("privacy.") for name in chosen):
         return Shift(untested="no measure that rests on it was asked for").model_dump(mode="json")
     if SHIFT not in real.kept:
@@ -253,8 +253,8 @@ def aimed(schema: Schema, target: str | None, task: Kind | None = None) -> Schem
 
     Args:
         schema: inferred or declared.
-        target: the column; none: the schema's.
-        task: of the models that predict it; none: the schema's, where the target is its own.
+        target: the column; `None`: the schema's.
+        task: of the models that predict it; `None`: the schema's, where the target is its own.
 
     Raises:
         SchemaError: the target is no column that is learned, or does not go with the task; nothing was measured.
@@ -281,8 +281,8 @@ def measure_candidate(
     Args:
         name: what to call it.
         tables: *Sensitive*. As `Tables.prepare` gives them.
-        measures: names in `MEASURES`; none for all.
-        time_limit_s: wall seconds for each measure; none for no limit.
+        measures: names in `MEASURES`; `None`: all.
+        time_limit_s: wall seconds for each measure; `None`: no limit.
         progress: told what is being measured.
         statement: the privacy statement as plain data.
         generator: name and parameters of the generator.
@@ -340,7 +340,7 @@ def isolated(
     Args:
         measure: its name in the catalog.
         work: measures.
-        time_limit_s: wall seconds; none for no limit.
+        time_limit_s: wall seconds; `None`: no limit.
 
     Raises:
         PlaceError: as `attempted` does.
@@ -359,7 +359,7 @@ def attempted(
     Args:
         name: what the failure is called.
         work: whatever one candidate must not spoil for the others.
-        time_limit_s: wall seconds; none for no limit.
+        time_limit_s: wall seconds; `None`: no limit.
 
     Raises:
         PlaceError: what a table is stored in gave out, which is no finding; another start may go well.
@@ -404,11 +404,11 @@ def _chosen(measures: Iterable[str] | None) -> list[str]:
 
 
 def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> dict[str, Any]:
-    """What a reader needs to know about the real table.
+    """Facts about the real table.
 
     Args:
         real: *Sensitive*. Its rows.
-        measures: that were asked for; none: all. How train and holdout differ is tested where one rests on it.
+        measures: that were asked for; `None`: all. The shift is tested where one rests on it.
         progress: told what is being done.
     """
     schema, shift = real.declared, _shift(real, MEASURES if measures is None else measures, progress)
@@ -417,7 +417,7 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
-    """How many rows either side has, and how many of them are equal; counted once."""
+    """Numbers of rows and of equal rows on either side, counted once."""
     if "facts" not in real.kept:
         sides = (real.train, pd.concat([real.fresh, real.control]))
         train, holdout = (learned_keys(rows, real.schema) for rows in sides)

@@ -56,12 +56,12 @@ class Finding:
         rule: the rule.
         outcome: PASS, FAIL or INCONCLUSIVE.
         reason: one sentence or more that say why.
-        estimate: the number it rests on; none where there is none.
-        n_needed: INCONCLUSIVE: the n that would roughly decide, as the interval narrows with its root; else none.
-        waiver: the waiver of this rule for this table, in force or not; none where there is none, or the rule passes.
+        estimate: the number it rests on; `None` where there is none.
+        n_needed: INCONCLUSIVE: the n that would roughly decide, as the interval narrows with its root; else `None`.
+        waiver: of this rule for this table, in force or not; `None` where there is none, or the rule passes.
         waived: whether that waiver is in force, so that the outcome does not count.
         proven: PASS by proof: the most that the number can come to under the privacy claim, whatever was measured;
-            none where the measurement decided.
+            `None` where the measurement decided.
     """
 
     rule: Rule
@@ -101,7 +101,7 @@ def finding_of(candidate: Candidate, rule: Rule, limit: "TradeOff | None" = None
         candidate: measured.
         rule: of a policy.
         limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves;
-            none where nothing is proved.
+            `None` where nothing is proved.
 
     Raises:
         JobError: the rule names a measure that says of itself that it only describes; nothing was judged.
@@ -131,7 +131,7 @@ def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
 
 
 def bounded(measure: str) -> bool:
-    """Whether a privacy claim limits a measure.
+    """True for measures that a privacy claim bounds.
 
     >>> bounded("privacy.membership.auc"), bounded("privacy.vulnerable.rare.tpr_at_0.01"), bounded("privacy.copies")
     (True, True, False)
@@ -140,7 +140,7 @@ def bounded(measure: str) -> bool:
 
 
 def most_of(limit: "TradeOff", measure: str) -> float | None:
-    """The most that a measure comes to on average over fits, whatever the attack; none where the claim limits it not.
+    """The most that a measure comes to on average over fits; `None` where the claim does not limit it.
 
     Args:
         limit: that the privacy claim sets.
@@ -204,7 +204,7 @@ def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
 
     Args:
         finding: of a rule that the waiver names.
-        waiver: none where nobody answers for the rule.
+        waiver: `None` where nobody answers for the rule.
         today: the day on which it is judged.
     """
     if waiver is None or not finding.binding or finding.outcome == "PASS":
@@ -272,7 +272,7 @@ def _broken(rule: Rule) -> str:
 
 
 def _where(estimate: Estimate, rule: Rule) -> str:
-    """Where an interval lies that decides nothing."""
+    """The position of an undecided interval, in words."""
     assert estimate.low is not None
     assert estimate.high is not None
     if rule.failing == rule.limit or estimate.low <= rule.limit <= estimate.high:

@@ -17,7 +17,7 @@ from synth.validation import Frozen, read_toml, sentence
 SHIPPED = Path(__file__).parent / "policies"
 """The folder of the policies that ship."""
 STATEMENT = "statement."
-"""How the names of what a privacy statement claims begin."""
+"""Prefix of the claims of a privacy statement."""
 
 
 class Rule(Frozen):
@@ -31,7 +31,7 @@ class Rule(Frozen):
     fails_beyond: float | None = Field(
         default=None,
         strict=True,
-        description="FAIL where the favorable end of the 95% interval lies beyond it; none: beyond `limit`.",
+        description="FAIL where the favorable end of the 95% interval lies beyond it; left out: beyond `limit`.",
     )
     severity: Literal["fail", "warn"] = Field(default="fail", description="A warning never changes the verdict.")
     subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; none: the whole table.")
@@ -76,11 +76,11 @@ class Rule(Frozen):
         return f", FAIL {'above' if self.direction == 'lower' else 'below'} {self.failing:g}"
 
     def keeps(self, value: float) -> bool:
-        """Whether a number keeps `limit`."""
+        """True where a number keeps `limit`."""
         return self._turned(value) <= self._turned(self.limit)
 
     def breaks(self, value: float) -> bool:
-        """Whether a number lies beyond what fails."""
+        """True where a number lies beyond `failing`."""
         return self._turned(value) > self._turned(self.failing)
 
     def _turned(self, value: float) -> float:

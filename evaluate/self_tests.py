@@ -6,8 +6,8 @@
 * shuffled: the training rows with every column shuffled, which must fail on what holds between columns;
 * sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise.
 
-They are measured like every other table, on at most `MAX_ROWS` rows in all, of wide tables on some of their columns,
-by the measures that tell most for their time, and by none that was not asked for. Work is limited and time is not, so
+They are measured like every other table, on at most `MAX_ROWS` rows in all, and on some columns of wide tables. The
+measures are those that tell most for their time, and none that was not asked for. Work is limited and time is not, so
 that a busy machine comes to what an idle one does. What they come to depends on a policy: see `evaluate.checks`.
 """
 
@@ -45,7 +45,7 @@ NARROWED = (PAIRS, MEMBERSHIP)
 """Measures that look at `MAX_COLUMNS` at most."""
 
 Run = Callable[[str, Tables], Measurement]
-"""What a measure gives of a table, with whatever goes wrong turned into failures."""
+"""A measurement of one table by a measure's name; errors become failures."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Sample:
 
     Attributes:
         real: the real side beside which they are measured.
-        honest: the half of the holdout that plays the synthetic table; none where the holdout is too small for halves.
+        honest: the half of the holdout that plays the synthetic table; `None` where the holdout is too small.
     """
 
     real: Real
@@ -146,7 +146,7 @@ def _unasked(case: Case) -> str:
 
 
 def _sampled(real: Real) -> _Sample | None:
-    """A few of the rows, whole entities; none where too few are left."""
+    """A few of the rows, whole entities; `None` where too few are left."""
     side = MAX_ROWS // 2
     train = _some(real.train, real.schema, side)
     fresh, control = (_some(frame, real.schema, side // 2) for frame in (real.fresh, real.control))

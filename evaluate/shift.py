@@ -1,4 +1,4 @@
-"""Distribution shift between train and holdout: whether they are samples of one population, and what rests on that.
+"""Distribution shift between train and holdout, and the findings that it puts in doubt.
 
 An attack counts as successful by how much better it does on training rows than on held-out ones. Where the two are of
 different populations, another year or another town, it tells these apart, and no member: an honest table then looks
@@ -19,11 +19,11 @@ from evaluate.finding import Finding, finding_of
 from evaluate.result import Candidate, Estimate
 
 KEY = "shift"
-"""Where the facts about the real table hold it."""
+"""Key of the shift among facts about the real table."""
 TWINS = "duplicate_share_train"
-"""Where they hold the share of training rows that equal another one: as many as a fresh row's twins, or more."""
+"""Key of the share of training rows that equal another one."""
 LEVEL = 5e-4
-"""How often samples of one population are said to differ, at most, by all tests together."""
+"""Significance level of all tests together."""
 MAX_NAMED = 5
 """Columns that a sentence names."""
 
@@ -36,7 +36,7 @@ EXCESS = ".excess"
 """Ends the name of a share less that of the holdout's rows."""
 
 COUNTED: Mapping[str, str] = {"privacy.copies.people": "privacy.copies.unique"}
-"""What is counted among training rows alone of a number that does not end so."""
+"""Numbers counted among training rows alone, by the number that compares with the holdout."""
 
 UNTESTED = "Whether train and holdout are of one population is not known"
 NOT_HELD = "the evaluation holds no such test"
@@ -111,17 +111,17 @@ class Shift(BaseModel):
 
     @property
     def differs(self) -> bool:
-        """Whether train and holdout are of different populations."""
+        """True where the tests reject one population."""
         return self.p_value <= LEVEL / 2 or bool(self.columns)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader has to know first: the sentence where they differ. *Sensitive*."""
+        """The sentence where they differ, for a first screen. *Sensitive*."""
         return (self.sentence,) if self.differs else ()
 
     @property
     def sentence(self) -> str:
-        """What is known, for a reader; empty where they may well be of one population. *Sensitive*."""
+        """The result in words; empty where the tests rejected nothing. *Sensitive*."""
         if self.untested:
             return f"{UNTESTED}: {self.untested.rstrip('.')}."
         if not self.differs:
@@ -146,7 +146,7 @@ def questioned(finding: Finding, candidate: Candidate, real: Mapping[str, Any] |
     Args:
         finding: of a rule on the candidate.
         candidate: measured.
-        real: facts about the real table; none: the finding rests on the measures as they are.
+        real: facts about the real table; `None`: the finding rests on the measures as they are.
     """
     if real is None or not rests_on_holdout(finding.rule.measure) or finding.estimate is None:
         return finding
@@ -165,12 +165,12 @@ def questioned(finding: Finding, candidate: Candidate, real: Mapping[str, Any] |
 
 
 def rests_on_holdout(measure: str) -> bool:
-    """Whether a privacy measure compares training rows with held-out ones; one that nobody has thought of does."""
+    """True for privacy measures that compare with the holdout, unknown ones included."""
     return measure.startswith("privacy.") and measure not in ALONE
 
 
 def _beyond_twins(finding: Finding, candidate: Candidate, twins: object) -> bool:
-    """Whether copies break the rule by the training rows alone, whose twins stand in for those of the holdout."""
+    """True where copies break the rule beyond training rows' own twins."""
     rule = finding.rule
     counted = candidate.find(COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS)), rule.subject)
     if not isinstance(twins, int | float) or not isinstance(counted, Estimate) or counted.measure == rule.measure:

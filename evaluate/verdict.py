@@ -29,7 +29,7 @@ every one for which an audit was tried; without either there is nothing to audit
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What a policy says of one synthetic table, with the finding of every rule and what the self-tests came to.
+    """The verdict of a policy on one table, with its findings and self-tests.
 
     Printed, it says what did not pass, and why.
     """

@@ -18,8 +18,9 @@ DETAILS = {
     "columns.tail.excess": 0.005, "columns.mean": 0.1, "columns.std": 0.22, "columns.spikes.kept": 0.9,
     "columns.lattice.kept": 0.9,
 }  # fmt: skip
-"""Numbers told beside the picture of a column, and the limit that the favorable end of their interval breaks where they
-are marked: half a percent of the rows, a tenth of a standard deviation, a quarter wider or narrower, a tenth lost."""
+"""Numbers told beside the picture of a column, and their limits: half a percent of the rows, a tenth of a standard
+deviation, a quarter wider or narrower, a tenth lost. A number is marked where the favorable end of its interval breaks
+the limit."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class ColumnRow:
 
 @dataclass(frozen=True)
 class Detail:
-    """What is to be seen of a column beside its picture, in a few words; marked where it is plainly off."""
+    """A few words beside a column's picture; marked where it is plainly off."""
 
     words: str
     marked: bool

@@ -55,7 +55,8 @@ GLOSSARY = {
     ),
     "columns.tail": Entry(
         "Tail",
-        "Share of values beyond all but the outermost 0.1% (at least three) real ones at either end of a column.",
+        "Share of synthetic values below the lowest 0.1% or above the highest 0.1% of the real ones (at least three "
+        "values at either end).",
     ),
     "columns.tail.excess": Entry(
         "Tail beyond real", "Share of values further out than nearly all real ones, minus the share of real rows there."
@@ -81,7 +82,8 @@ GLOSSARY = {
         "Share of synthetic rows with one of the real column's frequent exact values, over that of real rows.",
     ),
     "columns.spikes.kept.worst": Entry(
-        "Frequent values kept, worst", "The smallest such ratio of a column, and the column it belongs to."
+        "Frequent values kept, worst",
+        "In the worst column: the share of rows with a frequent exact value, over that of real rows; 1 is all kept.",
     ),
     "columns.lattice.kept": Entry(
         "Steps kept",
@@ -89,11 +91,13 @@ GLOSSARY = {
         "kept.",
     ),
     "columns.lattice.kept.worst": Entry(
-        "Steps kept, worst", "The smallest such ratio of a column, and the column it belongs to."
+        "Steps kept, worst",
+        "In the worst column: the share of values on its usual step, over that of real ones; 1 is all kept.",
     ),
     "pairs.pearson.excess.worst": Entry(
-        "Worst correlation",
-        "Half of the largest difference of Pearson's correlation beyond noise, and the columns it belongs to.",
+        "Largest correlation error",
+        "The largest difference of Pearson's correlation from the real one, beyond noise, divided by two; and its "
+        "columns.",
     ),
     "pairs.dependence.floor_share": Entry(
         "Relations lost or made up",
@@ -102,7 +106,8 @@ GLOSSARY = {
     ),
     "pairs.dependence.floor_share.worst": Entry(
         "Relations lost or made up, worst column",
-        "The same over the pairs of one column, for the column where it is largest: 1 is a column of noise.",
+        "For the column whose relations are furthest off: 0 is as good as real, 1 a column that was shuffled, more is "
+        "made up.",
     ),
     "pairs.pearson.mean": Entry(
         "Correlations, mean error", "Mean difference of Pearson's correlation over pairs of numeric columns."
@@ -163,7 +168,8 @@ GLOSSARY = {
     ),
     "joint.c2st.auc": Entry(
         "Told from real rows, AUC",
-        "How well gradient boosting on values as they are tells synthetic from held-out rows (C2ST); 0.5 is a coin.",
+        "How well gradient boosting tells synthetic rows from held-out ones by their values, digits included (C2ST); "
+        "0.5 is a coin.",
     ),
     "joint.c2st.excess": Entry(
         "Told from real rows beyond noise", "The same AUC minus that of training rows against held-out ones."
@@ -207,9 +213,15 @@ GLOSSARY = {
     "utility.gap.linear": Entry("Linear model, loss", "What a linear model loses by training on synthetic rows."),
     "utility.gap.boosting": Entry("Boosting, loss", "What gradient boosting loses by training on synthetic rows."),
     "utility.tstr.linear.without": Entry(
-        "Linear model, target not given away", "That score without columns that alone predict the target."
+        "Linear model, target not given away",
+        "Score on real rows of a linear model trained on synthetic ones that does not see columns which alone predict "
+        "the target.",
     ),
-    "utility.tstr.boosting.without": Entry("Boosting, target not given away", "The same for boosting."),
+    "utility.tstr.boosting.without": Entry(
+        "Boosting, target not given away",
+        "Score on real rows of gradient boosting trained on synthetic ones that does not see columns which alone "
+        "predict the target.",
+    ),
     "utility.gap.linear.without": Entry(
         "Linear model, loss, target not given away",
         "What a linear model loses where no single column tells it the target.",
@@ -219,9 +231,14 @@ GLOSSARY = {
         "What gradient boosting loses where no single column tells it the target.",
     ),
     "utility.tstr.linear.uncut": Entry(
-        "Linear model, outliers as they are", "That score where no outlier of the target is cut off; a few rows decide."
+        "Linear model, outliers as they are",
+        "Score of a linear model trained on synthetic rows, with the target's outliers left in; a few rows decide it.",
     ),
-    "utility.tstr.boosting.uncut": Entry("Boosting, outliers as they are", "The same for gradient boosting."),
+    "utility.tstr.boosting.uncut": Entry(
+        "Boosting, outliers as they are",
+        "Score of gradient boosting trained on synthetic rows, with the target's outliers left in; a few rows decide "
+        "it.",
+    ),
     "utility.gap.linear.uncut": Entry(
         "Linear model, loss, outliers as they are", "What a linear model loses where no outlier is cut off."
     ),
@@ -275,17 +292,18 @@ GLOSSARY = {
     ),
     "privacy.copies.people": Entry(
         "People copied",
-        "Share of training people whose row, which nobody else has, stands there more often than held-out rows do.",
+        "Share of training people whose row, which nobody else has, stands in the synthetic table beyond chance. How "
+        "often held-out people's rows do shows chance.",
     ),
     "privacy.copies.values": Entry(
         "People whose exact values are copied",
-        "Share of people whose own value of a number or time, to the last digit, stands there more often than held-out "
-        "values do.",
+        "Share of training people who have a number or time to the last digit alone, and whose value stands in the "
+        "table beyond chance.",
     ),
     "privacy.copies.parts": Entry(
         "People of whom a part is copied",
-        "Share of people of whom some columns, which together nobody else has, stand there more often than held-out "
-        "ones do.",
+        "Share of training people of whom a few columns together, which nobody else has, stand in the table beyond "
+        "chance.",
     ),
     "privacy.copies.excess": Entry("Copies beyond twins", "Copies minus the same share for a fresh real sample."),
     "privacy.copies.unique": Entry(
@@ -333,13 +351,15 @@ GLOSSARY = {
         "Members found at 0.1% false alarms", "The same while accusing 1 outsider in 1,000; chance is 0.1%."
     ),
     "privacy.vulnerable.isolated.auc": Entry(
-        "Membership of isolated people, AUC", "The membership attack on the tenth who are least like anybody else."
+        "Membership of isolated people, AUC",
+        "The membership attack on the people who are most isolated: a twentieth to a tenth of those attacked.",
     ),
     "privacy.vulnerable.isolated.tpr_at_0.01": Entry(
         "Isolated members found at 1% false alarms", "Members among them that are found; chance is 1%."
     ),
     "privacy.vulnerable.rare.auc": Entry(
-        "Membership of people with rare values, AUC", "The membership attack on the tenth whose values are rarest."
+        "Membership of people with rare values, AUC",
+        "The membership attack on the people whose values are rarest: a twentieth to a tenth of those attacked.",
     ),
     "privacy.vulnerable.rare.tpr_at_0.01": Entry(
         "Members with rare values found at 1% false alarms", "Members among them that are found; chance is 1%."

@@ -136,7 +136,7 @@ def standing_protection(evaluation: Evaluation, candidate: Candidate, claims: Cl
 
 
 def standing(evaluation: Evaluation, claims: Claims) -> bool:
-    """Whether a guarantee holds: it is not void, disputed or unverified."""
+    """True where a guarantee is neither void, disputed nor unverified."""
     return claims.counted.private and not claims.counted.disputed and made_here(evaluation)
 
 

@@ -14,7 +14,7 @@ _ABOVE_ONE = {
     "privacy.multiset": "Above 1 is not better than 1, which is an independent sample: the counts of rows are farther "
     "from the training table than chance makes them, as of a table that is off.",
 }
-"""What a share that ought to be 1 says where even its lower end lies above."""
+"""Sentences on shares whose lower end lies above 1."""
 
 
 _BETTER = {
@@ -25,7 +25,7 @@ _BETTER = {
 
 
 def better(measure: str, direction: str) -> str:
-    """Which way a number is better, in words; empty where it only describes.
+    """The better direction in words; empty where a number only describes.
 
     >>> better("validity.rows", "higher"), better("pairs.association.kept", "higher")
     ('higher is better', '1 is right; less is lost, more is made up')

@@ -44,7 +44,7 @@ class Schema(Frozen):
     max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")
     target: str | None = Field(default=None, description="Column that a model would predict.")
     task: Kind | None = Field(
-        default=None, description="How models predict the target; none: by its kind and how many values it has."
+        default=None, description="How models predict the target; left out: by its kind and how many values it has."
     )
     sensitive: tuple[str, ...] = ()
     quasi_identifiers: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ class Trial:
         generator: with the epsilon and delta that are claimed.
         schema: gives the unit, k and n_units.
         seed: of which canaries are in; never of the noise.
-        time_limit_s: of the audit, where somebody asked for one; none: no limit.
+        time_limit_s: of the audit, where somebody asked for one; `None`: no limit.
     """
 
     generator: PrivateGenerator

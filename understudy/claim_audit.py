@@ -42,12 +42,12 @@ class Inquiry:
         schema: gives the unit, k and n_units, and a black-box audit's columns.
         seed: of all draws but private noise.
         confidence: of each bound.
-        time_limit_s: of each audit; none: no limit.
+        time_limit_s: of each audit; `None`: no limit.
         white_box: whether the measurement log is audited.
-        black_box_fits: fits of a black-box audit; none: there is none.
-        public_table: file that the black-box audit is made on, asserted to be public; none: a stand-in.
-        train: *Sensitive*. File of real rows that it is made on; none: not on real rows.
-        ledger: path or URL of what pays for fits on real rows; none: the environment's.
+        black_box_fits: fits of a black-box audit; `None`: there is none.
+        public_table: file that the black-box audit is made on, asserted to be public; `None`: a stand-in.
+        train: *Sensitive*. File of real rows that it is made on; `None`: not on real rows.
+        ledger: path or URL of what pays for fits on real rows; `None`: the environment's.
     """
 
     generator: Generator
@@ -82,8 +82,8 @@ class Answer:
     """What came of it.
 
     Attributes:
-        white_box: of the measurement log; none: there is no claim, or it was not asked for.
-        black_box: of synthetic tables; none: it was not asked for.
+        white_box: of the measurement log; `None`: there is no claim, or it was not asked for.
+        black_box: of synthetic tables; `None`: it was not asked for.
         warnings: of the ledger that pays for fits on real rows.
     """
 
@@ -193,7 +193,7 @@ class _Payment:
 
     @classmethod
     def of(cls, asked: Inquiry) -> "_Payment | None":
-        """The total that admits all of the fits; none where nothing is to be paid for. Nothing is reserved yet.
+        """The total that admits all of the fits; `None` where nothing is to be paid for. Nothing is reserved yet.
 
         Raises:
             LedgerError: no ledger is named, or its total does not admit the fits.

@@ -83,7 +83,7 @@ class EvaluationSpec(Frozen):
     time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
     audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
     target: str | None = Field(default=None, description="Column that models predict; none: the schema's target.")
-    task: Kind | None = Field(default=None, description="How they predict it; none: the schema's, or by the target.")
+    task: Kind | None = Field(default=None, description="How they predict it; left out: the schema's, or by target.")
     targets: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
         default=8_000, description="Rows of either side that attacks are tried on at most; all: every one."
     )

@@ -46,20 +46,20 @@ class Offer:
         holdout: the real rows that it did not see.
         synthetic: the tables to judge; each goes by its file's name.
         schema: file of the schema.
-        model: folder of the model that made the one synthetic table; none where there is none.
+        model: folder of the model that made the one synthetic table; `None` where there is none.
         seed: of every draw.
-        measures: which to take; none: all.
-        time_limit_s: seconds for each measure; none: no limit.
+        measures: which to take; `None`: all.
+        time_limit_s: seconds for each measure; `None`: no limit.
         audit: whether the claim of the model, where it makes one, is audited on a public stand-in.
-        target: the column that models predict; none: the schema's.
-        shadow_models: models that the shadow-model attack fits, by the model's parameters; none: no attack.
-        n_targets: rows of either side that attacks are tried on at most; none: every one.
-        n_rows: rows of each table that marginal fidelity compares at most; none: all.
+        target: the column that models predict; `None`: the schema's.
+        shadow_models: models that the shadow-model attack fits, by the model's parameters; `None`: no attack.
+        n_targets: rows of either side that attacks are tried on at most; `None`: every one.
+        n_rows: rows of each table that marginal fidelity compares at most; `None`: all.
         engine: how files are read; folders and databases stay where they are stored, and then all tables do.
-        sample_rows: rows of either real side that are drawn at most where tables stay stored; none: `SAMPLE_ROWS`.
-        memory_mb: what embedded engines may take together; none: `MEMORY_MB`.
-        threads: of each embedded engine; none: all cores.
-        task: of the models that predict the target; none: the schema's, or by the target.
+        sample_rows: rows of either real side that are drawn at most where tables stay stored; `None`: `SAMPLE_ROWS`.
+        memory_mb: what embedded engines may take together; `None`: `MEMORY_MB`.
+        threads: of each embedded engine; `None`: all cores.
+        task: of the models that predict the target; `None`: the schema's, or by the target.
         outside: what to do with values of the real tables that do not fit the schema.
     """
 
@@ -156,7 +156,7 @@ def _check_shadows(offer: Offer, given: Given) -> None:
 
 
 def parsed_rows(text: str, option: str = "targets") -> int | None:
-    """How many rows a command asks for; none: every one.
+    """How many rows a command asks for; `None`: every one.
 
     Raises:
         JobError: it is neither a number of at least 100 nor "all"; nothing was read.
@@ -231,7 +231,7 @@ def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ..
 
     Args:
         policy: a shipped policy's name, or the path of a file.
-        waivers: the file of waivers; none: no rule is waived.
+        waivers: the file of waivers; `None`: no rule is waived.
 
     Raises:
         JobError: one of them cannot be used; nothing was judged.

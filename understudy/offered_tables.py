@@ -26,7 +26,7 @@ CLAMPED = (
     "values of the real tables outside the schema were clamped, as --clamp asks; every number is about these tables as "
     "they were clamped"
 )
-"""What a reader has to know of real tables that may not have been measured as they are."""
+"""Warning where real tables were clamped."""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class Plan:
 
     @property
     def _unreachable(self) -> tuple[str, ...]:
-        """What the policy asks for and no table of the declared size could show, nor any claim of this run proves."""
+        """Rules that no table of the declared size could pass and no claim of this run proves."""
         from understudy.reach import Size, beyond_reach, could_pass
 
         asked = self.job.evaluation.measures

@@ -36,7 +36,7 @@ class _Claiming:
     Attributes:
         candidate: its statement claims what all that counts with it comes to.
         reading: why that is not the claim of its fit alone; nothing where it is.
-        limit: that this claim sets to attacks; none where nothing is promised to those who are attacked.
+        limit: that this claim sets to attacks; `None` where nothing is promised to those who are attacked.
     """
 
     candidate: Candidate
@@ -68,9 +68,9 @@ def verdicts_on(
     Args:
         evaluation: of a run, of a sweep, or of tables from elsewhere.
         policies: to judge by, in this order.
-        names: of candidates; none: all.
+        names: of candidates; `None`: all.
         waivers: of rules of these policies, for candidates of this evaluation.
-        today: the day on which waivers have to be in force; none: today, in UTC.
+        today: the day on which waivers have to be in force; `None`: today, in UTC.
 
     Raises:
         JobError: a waiver is for something else than these policies and candidates, or a rule names a measure that says

@@ -1,12 +1,12 @@
 """Dependence between columns: how far a table's is from the training table's, as a share of what shuffling loses.
 
-Of two columns it is the part of their joint distribution that independent columns of the same margins do not have: for
-all codes (or, where codes have an order, for all "up to this code") a and b, the covariance of "is a" and "is b". This
-is zero for independent columns alone, has a sign, and sees any relation, straight or not. Two tables are compared by
-the sum of squared differences, which grows by what is lost as by what is made up.
+Of two columns it is the part of their joint distribution that independent columns of the same margins do not have. For
+all codes a and b, it is the covariance of "is a" and "is b"; where codes have an order, of "up to a" and "up to b".
+This is zero for independent columns alone, has a sign, and sees any relation, straight or not. Two tables are compared
+by the sum of squared differences, which grows by what is lost as by what is made up.
 
-What chance adds to a sum of squares is subtracted, as half-samples show it, so that tables need not be of one size: all
-rows count, up to as many as train has.
+What chance adds to a sum of squares is subtracted, as half-samples show it. So tables need not be of one size: all rows
+count, up to as many as train has.
 
 Source: Blum, Kiefer and Rosenblatt 1961, "Distribution free tests of independence based on the sample distribution
 function", eq. 1.1; Lyons 2013, "Distance covariance in metric spaces", for columns without an order.
@@ -82,7 +82,7 @@ class Squares:
         return np.asarray(2 * np.mean(self.noise[:, between] ** 2, axis=1))
 
     def share(self, of: int) -> float:
-        """How far down from a fresh sample (0) to shuffled columns (1) one of the tables is."""
+        """The place of one table between a fresh sample (0) and shuffled columns (1)."""
         lost = self.beyond_noise
         return float(lost[of] / lost[-1])
 
@@ -102,7 +102,7 @@ class Squares:
         return share - _quantile(n_comparisons) * error, share + _quantile(n_comparisons) * error
 
     def tells(self, size_ratio: float, n_comparisons: int = 1) -> bool:
-        """Whether chance alone moves the share of a fresh sample by no more than `TELLING`.
+        """True where chance moves a fresh sample's share by no more than `TELLING`.
 
         Args:
             size_ratio: rows of the training table for each row that is compared with it.

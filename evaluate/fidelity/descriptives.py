@@ -24,7 +24,7 @@ TAIL, FEWEST_IN_TAIL = 0.001, 3
 SPIKE, FEWEST_IN_SPIKE = 0.01, 10
 """Share of the training rows that a frequent value has at least, and how many rows these are at least."""
 STANDS_OUT = 3.0
-"""How many times as frequent as its neighbors a frequent value of a column with steps is."""
+"""Least ratio of a frequent value's count to its neighbors', in a column with steps."""
 LEAST_MASS = 0.05
 """Share of the training rows on spikes below which a column is said to have none."""
 MOST_OF = 0.5
@@ -91,38 +91,36 @@ class Shares:
     """The share of values at certain places, in the four samples.
 
     Attributes:
-        name: of the number that rests on it.
         values: the column.
         where: whether places of a sample count.
         among: which places count at all.
-        told: the places in a few words.
-        added: to what train shows, as places are chosen by it.
+        description: the places in a few words.
+        n_pseudo_hits: values added to those of train at the places, as these are chosen by it.
     """
 
-    name: str
     values: Values
     where: Callable[[AnyLine], np.ndarray]
     among: Callable[[AnyLine], np.ndarray]
-    told: str = ""
-    added: float = 0.0
+    description: str = ""
+    n_pseudo_hits: float = 0.0
 
     def rates(self, n_comparisons: int = 1) -> list[Rate]:
         """Of the training, synthetic, fresh and shuffled rows, each with its interval."""
         found = [
             self.values.rate(i, self.where(of), self.among(of), n_comparisons) for i, of in enumerate(self.values.lines)
         ]
-        if self.added:
+        if self.n_pseudo_hits:
             n = self.values.sizes[0]
-            share = (found[0][0] * n + self.added) / (n + self.added)
+            share = (found[0][0] * n + self.n_pseudo_hits) / (n + self.n_pseudo_hits)
             found[0] = wilson(share, max(n * self.values.worth[0], 1.0), n_comparisons)
         return found
 
-    def excess(self, n_comparisons: int = 1) -> list[Rate]:
+    def differences(self, n_comparisons: int = 1) -> list[Rate]:
         """Of synthetic, fresh and shuffled rows beyond train's, each with its interval."""
         train, *others = self.rates(n_comparisons)
         return [newcombe(other, train) for other in others]
 
-    def kept(self, n_comparisons: int = 1) -> list[Rate]:
+    def ratios(self, n_comparisons: int = 1) -> list[Rate]:
         """Of synthetic, fresh and shuffled rows over train's, each with its interval."""
         train, *others = self.rates(n_comparisons)
         return [ratio(other, train) for other in others]
@@ -185,8 +183,8 @@ def _tails(columns: Sequence[Values]) -> list[Estimate | Failure]:
     tails = [tail(of) for of in columns]
     measured: list[Estimate | Failure] = []
     for one in tails:
-        measured += [_plain_tail(one), _of_rates("columns.tail.excess", one, one.excess(), one.told)]
-    return [*measured, _mean_tail(tails), _worst_share("columns.tail.excess.worst", tails, Shares.excess, "lower")]
+        measured += [_plain_tail(one), _of_rates("columns.tail.excess", one, one.differences(), one.description)]
+    return [*measured, _mean_tail(tails), _worst_share("columns.tail.excess.worst", tails, Shares.differences, "lower")]
 
 
 def _moments(columns: Sequence[Values]) -> list[Estimate | Failure]:
@@ -209,9 +207,9 @@ def _kept(columns: Sequence[Values]) -> list[Estimate | Failure]:
         ("columns.lattice.kept", lattice, "the values of no number lie mostly on multiples of a step"),
     ):
         found = [one for of in columns if (one := of_column(of)) is not None]
-        measured += [_of_rates(name, one, one.kept(), _kept_note(one)) for one in found]
+        measured += [_of_rates(name, one, one.ratios(), _kept_note(one)) for one in found]
         nothing = Failure(f"{name}.worst", "skipped", without)
-        measured.append(_worst_share(f"{name}.worst", found, Shares.kept, "higher") if found else nothing)
+        measured.append(_worst_share(f"{name}.worst", found, Shares.ratios, "higher") if found else nothing)
     return measured
 
 
@@ -229,12 +227,12 @@ def tail(of: Values) -> Shares:
     first = int(np.searchsorted(up_to - counts, most, side="right")) - 1  # the last place with so few below it
     last = int(np.searchsorted(up_to, n - most, side="left"))
     low, high = max(min(first, last), 0), min(max(first, last), len(counts) - 1)
-    told = f"Share of values beyond all but the outermost {most / n:.2%} of the real ones at either end."
+    description = f"Share of values beyond all but the outermost {most / n:.2%} of the real ones at either end."
     where = partial(_in_cells, first=low, last=high)
     if isinstance(train, Line):
         where = partial(_between, least=train.values[low], largest=train.values[high])
     sides = float((low > 0) + (high < len(counts) - 1))
-    return Shares("columns.tail.excess", of, lambda one: ~where(one), _all, told, sides)
+    return Shares(of, lambda one: ~where(one), _all, description, sides)
 
 
 def spikes(of: Values) -> Shares | None:
@@ -253,8 +251,8 @@ def spikes(of: Values) -> Shares | None:
         return None
     called = f"{int(frequent.sum()):,} frequent values" if frequent.sum() > 1 else "one frequent value"
     if isinstance(train, CellLine):
-        return Shares("columns.spikes.kept", of, lambda one: frequent, _all, called)
-    return Shares("columns.spikes.kept", of, partial(_on_places, places=train.values[frequent]), _all, called)
+        return Shares(of, lambda one: frequent, _all, called)
+    return Shares(of, partial(_on_places, places=train.values[frequent]), _all, called)
 
 
 def lattice(of: Values) -> Shares | None:
@@ -275,7 +273,7 @@ def lattice(of: Values) -> Shares | None:
         on = some & _multiples(train.values, step)
         if on.sum() >= LEAST_DISTINCT and counts[on].sum() >= max(MOST_OF, 3 * own / step) * n:
             called = f"multiples of {step / 10**6:,.0f} seconds" if is_time else f"multiples of {step:,.10g}"
-            return Shares("columns.lattice.kept", of, partial(_on_multiples, step=step), _not_zero, called)
+            return Shares(of, partial(_on_multiples, step=step), _not_zero, called)
     return None
 
 
@@ -301,7 +299,7 @@ def _on_multiples(of: Any, step: float) -> np.ndarray:
 
 
 def _at(of: Line, places: np.ndarray) -> np.ndarray:
-    """How often each of some places occurs."""
+    """Counts at some places."""
     found = np.clip(np.searchsorted(of.values, places), 0, len(of.values) - 1)
     return np.where(np.isclose(of.values[found], places, rtol=1e-12), of.counts.sum(axis=0)[found], 0)
 
@@ -340,7 +338,7 @@ def _plain_tail(beyond: Shares) -> Estimate:
     _, synthetic, fresh, shuffled = beyond.rates()
     return Estimate(
         "columns.tail", synthetic[0], beyond.values.sizes[1], "none", subject=(beyond.values.name,), low=synthetic[1],
-        high=synthetic[2], reference=fresh[0], floor=shuffled[0], note=beyond.told,
+        high=synthetic[2], reference=fresh[0], floor=shuffled[0], note=beyond.description,
     )  # fmt: skip
 
 
@@ -355,13 +353,13 @@ def _of_rates(name: str, shares: Shares, found: list[Rate], note: str) -> Estima
 
 def _kept_note(shares: Shares) -> str:
     train, synthetic, *_ = shares.rates()
-    called = shares.told[0].upper() + shares.told[1:]
+    called = shares.description[0].upper() + shares.description[1:]
     return f"{called}: {train[0]:.3g} of the real values, {synthetic[0]:.3g} of the synthetic ones."
 
 
 def _mean_tail(tails: Sequence[Shares]) -> Estimate:
     """The mean over columns; one row more in a tail is allowed for, so that no rows beyond are no certainty."""
-    found = np.array([[rate[0] for rate in one.excess()] for one in tails]).mean(axis=0)
+    found = np.array([[rate[0] for rate in one.differences()] for one in tails]).mean(axis=0)
     moved, extra = np.zeros(len(replicate_groups(len(tails[0].values.lines[0].counts)))), 0.0
     for one in tails:
         for sign, of in ((-1.0, 0), (1.0, 1)):
@@ -412,7 +410,7 @@ def _signed(of: Values, which: str) -> np.ndarray:
 
 
 def _of_moment(of: Values, which: str, n_comparisons: int = 1) -> Estimate:
-    """How far a moment is off, whichever way; the note tells the way."""
+    """Absolute difference of a moment; the note tells the direction."""
     found = _signed(of, which)
     value, without = float(found[0, 0]), found[0, WITHOUT]
     note = f"{value:+.3g} standard deviations." if which == "mean" else f"{np.exp(value):.3g} times the real one."

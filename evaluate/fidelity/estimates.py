@@ -75,7 +75,7 @@ class Distance:
         return self._beyond(FRESH, measure, subject, note)
 
     def floor_excess(self, measure: str, *, note: str = "") -> Estimate:
-        """How far it lies above that of shuffled columns of the same size: below 0 where it is nearer than these."""
+        """Excess over shuffled columns of the same size; below 0 where it is nearer than these."""
         return self._beyond(SHUFFLED, measure, (), note)
 
     def _beyond(self, landmark: int, measure: str, subject: tuple[str, ...], note: str) -> Estimate:

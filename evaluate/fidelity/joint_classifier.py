@@ -1,12 +1,12 @@
 """A classifier that tells one table's rows from held-out ones, and how well it does on rows it has not seen.
 
-Folds hold whole entities. Rows that are equal may be in different folds: the holdout has no part in the synthetic rows,
-so that a row in both tables says nothing but what is common in both, and in a table of few distinct rows a fold of
-their own would hide how often each occurs.
+Folds hold whole entities. Rows that are equal may be in different folds. The holdout has no part in the synthetic rows,
+so that a row in both tables says nothing but what is common in both. In a table of few distinct rows a fold of their
+own would hide how often each occurs.
 
 A number shows its place among all rows, and its digits: how many decimals or zeros it ends in, its fraction, and its
-last digits before the point. A time shows its place in the week and in the day. How a cell is stored shows nothing:
-whole numbers are the same with a point or without, and numbers of single precision are what they were written as.
+last digits before the point. A time shows its place in the week and in the day. How a cell is stored shows nothing.
+Whole numbers are the same with a point or without, and numbers of single precision are what they were written as.
 """
 
 from dataclasses import dataclass
@@ -145,7 +145,7 @@ def _resolution(values: np.ndarray) -> np.ndarray:
 
 
 def _finest(values: np.ndarray, units: list[int]) -> np.ndarray:
-    """How many of some ascending units each time is a whole multiple of; shape (len(values),)."""
+    """Number of ascending units that each time is a multiple of; shape (len(values),)."""
     return np.where(np.isnan(values), np.nan, sum((values % unit == 0).astype(np.float64) for unit in units))
 
 
@@ -196,7 +196,7 @@ def skill(
 
 
 def _judging(units: np.ndarray, labels: np.ndarray, learned: np.ndarray) -> np.ndarray:
-    """Which rows say when to stop: whole units of either table, at least one; shape (len(units),), boolean."""
+    """Mask of the rows that decide early stopping: whole units of either table."""
     chosen = [np.unique(units[learned & (labels == label)])[::N_JUDGED] for label in (0, 1)]
     return np.isin(units, np.concatenate(chosen))
 

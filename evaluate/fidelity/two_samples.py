@@ -1,9 +1,9 @@
 """Two-sample tests of the holdout against the training rows: whether both can be samples of one population.
 
-All columns together: a classifier learns from a half of the rows and scores the other one, whose labels are
-exchangeable if there is one population, so that the area under its curve has the variance of Mann and Whitney,
-whatever it has learned. Column by column: Kolmogorov and Smirnov's test of numbers and times, chi-square of categories
-and of what is missing, adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
+All columns together: a classifier learns from a half of the rows and scores the other one. If there is one population,
+the labels of these are exchangeable. The area under its curve then has the variance of Mann and Whitney, whatever it
+has learned. Column by column: Kolmogorov and Smirnov's test of numbers and times, chi-square of categories and of what
+is missing, adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
 
 Source: Lopez-Paz and Oquab 2017, arXiv:1610.06545; Mann and Whitney 1947; Holm 1979.
 """
@@ -29,6 +29,7 @@ MAX_ROWS = 10_000
 LEAST_EXPECTED = 10.0
 """Rows that a level has on the smaller side on average; rarer ones count as one."""
 POWER = 0.8
+"""Of the smallest area that `detectable` names."""
 
 
 def shift_of(real: Real) -> Shift:

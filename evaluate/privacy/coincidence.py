@@ -24,9 +24,9 @@ from scipy import special
 from evaluate.intervals import LEVEL, Rate
 
 CERTAIN = 1e-3
-"""How often, at most, an honest table has a lower end above 0: it decides that somebody was copied."""
+"""Share of honest tables with a lower end above 0, at most."""
 MOST_TWINS = 3.0
-"""How much twins count at most beside the synthetic table: three times what it tells itself."""
+"""Largest weight of twins, in multiples of the synthetic table's own."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Coincidences:
     n_known: float = 0.0
     n_drawn: float = 1.0
 
-    def copied(self, n_comparisons: int = 1, fitted: float = 1.0) -> Rate:
-        """How many units of train are hit beyond coincidence, with an interval; none below zero.
+    def copied(self, n_comparisons: int = 1, hit_ratio: float = 1.0) -> Rate:
+        """Units of train hit beyond coincidence, with an interval; never below zero.
 
         Its lower end is above zero for at most `CERTAIN` of honest tables, its upper end is that of a 95% interval.
 
         Args:
             n_comparisons: from how many numbers this one was picked (Bonferroni).
-            fitted: how much oftener an honest table may hit a unit of train than one of the holdout.
+            hit_ratio: how much more often an honest table may hit a unit of train than one of the holdout.
 
         >>> Coincidences(40, 0, 6000, 6000).copied()[1] > 25
         True
@@ -69,7 +69,7 @@ class Coincidences:
         """
         if self.n_train == 0:
             return 0.0, 0.0, 0.0
-        share = fitted * self.n_train / (fitted * self.n_train + self.n_holdout)
+        share = hit_ratio * self.n_train / (hit_ratio * self.n_train + self.n_holdout)
         expected = self.holdout * share / (1 - share) if share < 1 else self.train
         most = min(_most(share, self.holdout, CERTAIN / n_comparisons), self._most_by_twins(share, n_comparisons))
         least = _least(share, self.holdout, (1 - LEVEL) / 2 / n_comparisons)
@@ -98,7 +98,7 @@ def _least(share: float, others: float, tail: float) -> float:
 
 @dataclass(frozen=True)
 class Alone:
-    """What one real unit alone has, of one content each row; *Sensitive*.
+    """Content that one real unit alone has. *Sensitive*.
 
     Attributes:
         content: that one unit has alone, sorted, shape (k,).
@@ -134,7 +134,7 @@ class Alone:
         return cls(content[alone], units[alone], in_train[alone], int((counts == 2).sum()), len(content))
 
     def hit_by(self, synthetic: np.ndarray) -> np.ndarray:
-        """Which of the content stands in a synthetic table, shape (k,), boolean.
+        """Mask of the content that stands in a synthetic table; shape (k,).
 
         Args:
             synthetic: content of its rows, shape (m,), at least one.

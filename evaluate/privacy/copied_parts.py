@@ -22,12 +22,13 @@ from evaluate.tables import Measurement, Tables
 
 VALUES, PARTS = "privacy.copies.values", "privacy.copies.parts"
 SIZES = {4: 48, 8: 24}
-"""How many parts of so many columns are drawn: short ones lie within what was copied, long ones tell people apart."""
+"""Number of parts drawn, by their number of columns. Short ones lie within what was copied, long ones tell people
+apart."""
 FEWEST = 2
 """Columns of which no several make a part."""
 FITTED = 1.1
-"""How much oftener parts of train may stand in an honest table: a model of the training rows fits their rare
-combinations somewhat better than others."""
+"""Allowed ratio of hits on train to hits on the holdout in an honest table. A model of the training rows fits their
+rare combinations somewhat better than others."""
 MAX_ROWS = 20_000
 """Rows of train, and of the holdout, whose parts are looked for at most; the synthetic table is searched whole."""
 
@@ -130,7 +131,7 @@ def _nobody(name: str, why: str, n: int) -> Estimate:
 
 
 def _share(name: str, people: Rate, n_most: int, note: str) -> Estimate:
-    """How many people, as a share of those who could have been copied."""
+    """Copied people as a share of those who could be copied."""
     value, low, high = (number / n_most for number in people)
     note = f"{note}; about {round(people[0]):,} people, at least {int(np.ceil(people[1])):,}"
     return Estimate(name, value, n_most, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note)

@@ -33,7 +33,7 @@ class RealCodes:
     in_train: np.ndarray
 
     def n_people(self, n_drawn: int) -> int:
-        """How many units of train so many synthetic rows could copy."""
+        """Units of train that so many synthetic rows could copy."""
         return min(len(np.unique(self.units[self.in_train])), n_drawn)
 
 
@@ -48,7 +48,7 @@ class Exact:
         control: likewise.
         synthetic: likewise.
         free: for each column the codes that a person's own value may have: those of numbers and times that are not at
-            a bound, which is public; shape (n_codes,), boolean, none for categories.
+            a bound, which is public; shape (n_codes,), boolean, `None` for categories.
         units: codes of the units of train, fresh and control, in this order.
     """
 
@@ -110,7 +110,7 @@ def _units(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _codes(values: pd.Series, column: object) -> tuple[np.ndarray, np.ndarray | None]:
-    """Codes of a column, and which of them are no bound; none for categories."""
+    """Codes of a column, and which of them are no bound; `None` for categories."""
     if isinstance(column, CategoricalColumn | BooleanColumn):
         return pd.factorize(values)[0], None
     places, ruler = line.positions(values, column), Ruler.of(column)  # type: ignore[arg-type]

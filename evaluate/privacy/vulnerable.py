@@ -1,13 +1,17 @@
 """The membership attack on those who are most exposed: isolated rows, rare ones, and the groups of sensitive columns.
 
-The attacker is that of `evaluate.privacy.membership` and picks whom to attack first: a twentieth of the targets (a
-tenth of few) that is most isolated, and as many with the rarest values (the rarest combination of quasi-identifiers
-where the schema names some). People are isolated in several ways, and a leak of those who are so in one of them must
-show: far from every row of the attacker's own sample, by ranks; a number far beyond all others, which ranks do not see;
-or many columns that are unusual at once. Whom the attacker picks depends on the target and on their own sample alone,
-so that members and non-members are picked alike. A leak of outliers, which an average over all people hides, shows
-here, the clearer the fewer are picked beside them. Groups of sensitive columns are attacked one by one; of these the
-one that comes out worst is named.
+The attacker is that of `evaluate.privacy.membership` and picks whom to attack first: the most isolated targets, and as
+many with the rarest values. Either are a twentieth of the targets, a tenth of few. Where the schema names
+quasi-identifiers, their rarest combination counts in place of values. People are isolated in several ways, and a leak
+of those who are so in one of them must show:
+
+* far from every row of the attacker's own sample, by ranks;
+* a number far beyond all others, which ranks do not see;
+* many columns that are unusual at once.
+
+Whom the attacker picks depends on the target and on their own sample alone, so that members and non-members are picked
+alike. A leak of outliers, which an average over all people hides, shows here, the clearer the fewer are picked beside
+them. Groups of sensitive columns are attacked one by one; of these the one that comes out worst is named.
 
 Source: Meeus et al. 2023, "Achilles' Heels: Vulnerable Record Identification in Synthetic Data Publishing",
 arXiv:2306.10308; Kulynych et al. 2022, arXiv:1906.00389 (disparate vulnerability).
@@ -95,7 +99,7 @@ def _isolated(sides: tuple[Targets, Targets], tables: Tables) -> Both:
 
 
 def _far_out(rows: pd.DataFrame, tables: Tables) -> np.ndarray:
-    """How far the number that is furthest out lies from the median, in spans of most rows; shape (len(rows),)."""
+    """Largest distance of a number from its median, in spans of most rows; shape (len(rows),)."""
     found = np.zeros(len(rows))
     for name in tables.schema.learned:
         column = tables.schema.columns[name]
@@ -112,7 +116,7 @@ def _far_out(rows: pd.DataFrame, tables: Tables) -> np.ndarray:
 
 
 def _unusual(side: Targets, known: Rows) -> np.ndarray:
-    """How unusual all columns are together, in nats: how few are of a category, or as far out in a number."""
+    """Rarity of all columns together, in nats."""
     found = np.zeros(len(side.positions))
     for name, values in side.rows.columns.items():
         share = share_of(values, known.columns[name])

@@ -39,7 +39,7 @@ def released_schedule(schema: Schema, epsilon: float, delta: float | Literal["au
 
 
 def predicts(schema: Schema) -> bool:
-    """Whether an accuracy can be published: the target has classes by the schema, and another column predicts it.
+    """True where an accuracy can be published: the schema gives the target classes.
 
     No row is looked at: whether a number takes two values only would be an answer about the real table.
     """

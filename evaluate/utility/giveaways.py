@@ -1,10 +1,10 @@
 """Columns that give the target away: one of them alone predicts it nearly perfectly.
 
-What a booking's status says of its cancellation, no model needs to learn: it scores next to 1 on every table that keeps
+What a booking's status says of its cancellation, no model needs to learn. It scores next to 1 on every table that keeps
 this one relation, and its loss says nothing of all others. So such columns are named, and models are compared without
 them, too.
 
-Each column alone predicts the target by the class shares, or the mean, of the training rows in each of its bins; this
+Each column alone predicts the target by the class shares, or the mean, of the training rows in each of its bins. This
 is scored on control rows. A bin without training rows predicts what all rows together do, so that a column that never
 repeats tells nothing.
 
@@ -55,7 +55,7 @@ def giveaways_of(tables: Tables, task: Task) -> tuple[Giveaway, ...]:
 
 
 def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
-    """What each column that may predict the target scores alone.
+    """Scores of each column that predicts the target alone.
 
     Args:
         tables: *Sensitive*. Only train and control are looked at.

@@ -226,7 +226,7 @@ def _made(tables: Tables) -> Study | str:
 
 
 def _few_classified(task: Task, tables: Tables) -> bool:
-    """Whether most training rows with a target have none of its classes: a number of many values has no classes."""
+    """True where most training rows have none of the task's classes."""
     there = ~np.isnan(task.truth(tables.train, tables.schema))
     return bool(2 * there.sum() < tables.train[task.target].notna().sum())
 

@@ -1,4 +1,4 @@
-"""What is predicted, how, and the rows that models learn it from.
+"""The prediction task: its target, its kind, and the rows that models learn from.
 
 Categories and true or false are classified, and so is a number that takes two values at most: R2 of a 0 and 1 says
 next to nothing. All other numbers, and times, are regressed: a number has an order, and classes would lose it. Whole
@@ -33,7 +33,7 @@ class Task:
         target: the column.
         kind: classification or regression.
         why: the reason for that kind, in a few words.
-        classes: *Sensitive*. The classes, most frequent first; none for regression.
+        classes: *Sensitive*. The classes, most frequent first; empty for regression.
         limits: *Sensitive*. Where a number to predict is cut off.
         left_out: columns that models do not look at.
     """
@@ -89,7 +89,7 @@ class Task:
 
 
 def public_task(schema: Schema, target: str) -> tuple[Kind, str] | None:
-    """The task as the schema alone tells it, and why; none where the number of values decides. No row is read."""
+    """The task as the schema alone tells it, and why; `None` where the number of values decides. No row is read."""
     column = schema.columns[target]
     if schema.task is not None and target == schema.target:
         return schema.task, "as asked for"
@@ -108,14 +108,14 @@ def _by_values(n_values: int) -> tuple[Kind, str]:
 
 
 def is_number(column: Any) -> bool:
-    """Whether a column may be classified as well as regressed."""
+    """True for integer and real columns."""
     return isinstance(column, IntegerColumn | RealColumn)
 
 
 def public_values(column: Any) -> list[Any] | None:
     """All values that a column can hold as it is declared.
 
-    None where they are not public, or a number has more than `MAX_CLASSES`.
+    `None` where they are not public, or a number has more than `MAX_CLASSES`.
 
     >>> public_values(IntegerColumn(bounds=(0, 1)))
     [0, 1]

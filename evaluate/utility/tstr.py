@@ -1,18 +1,22 @@
 """Train on synthetic, test on real: how much worse a model gets when it learns from the synthetic table.
 
-Each model is trained on synthetic rows (TSTR), on as many training rows (TRTR), on fresh real rows and as many training
-rows as there are of these (the reference of the gap: what two real tables of the same count differ by), and on training
-rows whose columns were shuffled (the floor: nothing to learn). All are scored on the same real rows, which
-none of them saw. The interval of the gap TRTR - TSTR is paired: both models are scored on the same draws of these rows,
-whole entities together; what other rows to learn from would change is in it, too (see `evaluate.utility.study`).
+Each model is trained on four kinds of rows, and scored on the same real rows, which none of them saw:
+
+* synthetic rows (TSTR);
+* as many training rows (TRTR);
+* fresh real rows, and as many training rows (the reference of the gap, by which two real tables of one count differ);
+* training rows whose columns were shuffled (the floor: nothing to learn).
+
+The interval of the gap TRTR - TSTR is paired: both models are scored on the same draws of these rows, whole entities
+together. What other rows to learn from would change is in it, too (see `evaluate.utility.study`).
 
 Classes are scored by ROC AUC, the mean over classes of one against the rest; a class that the synthetic rows lack has
 probability 0 and counts. Where classes are of very different size, that says little of the rarer ones: the average
 precision stands beside it.
 
-A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike: else
-one outlier decides which of two honest tables serves better. That hides a ruined tail, so that models which learn and
-are scored on numbers as they are stand beside these (`uncut`); outliers decide them, and no rule rests on them.
+A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike. Else
+one outlier decides which of two honest tables serves better. That hides a ruined tail, so that models of numbers as
+they are stand beside these (`uncut`). Outliers decide them, and no rule rests on them.
 
 A column that gives the target away (`evaluate.utility.giveaways`) leaves nothing else to be learned. Models that do not
 look at such columns stand beside those that do (`without`): where no column does, they are the same models.
@@ -35,18 +39,20 @@ from evaluate.utility.study import COMPARED, SIDES, Figure, Study, Variant, inte
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
-
-
 VARIANTS: tuple[Variant, ...] = ("without", "uncut")
+"""Models beside those of all columns, by the end of their names."""
 
 
 def measure(tables: Tables) -> Measurement:
     """Scores of models trained on the synthetic table and how far they fall behind.
 
-    Estimates: `utility.tstr.linear`, `utility.tstr.boosting` (higher; reference TRTR), `utility.gap.linear`,
-    `utility.gap.boosting` (TRTR - TSTR, lower; reference: the same for fresh rows and as many training ones); all four
-    with `.without` (columns that give the target away) and, of numbers, with `.uncut`; for classes
-    `utility.average_precision.linear`, `utility.average_precision.boosting` (higher; reference TRTR).
+    Estimates:
+
+    * `utility.tstr.linear`, `utility.tstr.boosting`: higher; reference TRTR;
+    * `utility.gap.linear`, `utility.gap.boosting`: TRTR - TSTR, lower; reference: fresh rows and as many training ones;
+    * all four with `.without`: models that do not see columns which give the target away;
+    * all four with `.uncut`: of numbers, with their outliers;
+    * `utility.average_precision.linear`, `utility.average_precision.boosting`: of classes, higher; reference TRTR.
     """
     study = study_of(tables)
     if isinstance(study, str):
@@ -92,7 +98,7 @@ def _varied(variant: Variant, whole: Study, tables: Tables) -> Measurement:
 
 
 def _left_out(names: Sequence[str]) -> str:
-    """What the note of models without some columns begins with."""
+    """Beginning of the note of models without some columns."""
     if not names:
         return "no column gives the target away, "
     return f"without {', '.join(map(repr, names))}, which {'give' if len(names) > 1 else 'gives'} the target away, "

@@ -36,7 +36,8 @@ def audit(  # noqa: PLR0913 - options of the command line
         Path | None, typer.Option(help="A saved model, in place of generator and schema.", show_default=False)
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Claimed; none: only --black-box has something to tell.", show_default=False)
+        float | None,
+        typer.Option(help="Claimed; left out: only --black-box has something to tell.", show_default=False),
     ] = None,
     delta: Annotated[
         str | None, typer.Option(help='A number, or "auto": min(1e-6, n_units^-1.2).', show_default=False)
@@ -58,7 +59,7 @@ def audit(  # noqa: PLR0913 - options of the command line
         Path | None,
         typer.Option(
             parser=a_file,
-            help="Table for --black-box that you assert to be public; none: a made-up one.",
+            help="Table for --black-box that you assert to be public; left out: a made-up one.",
             show_default=False,
         ),
     ] = None,
@@ -71,13 +72,13 @@ def audit(  # noqa: PLR0913 - options of the command line
         ),
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option(help="What pays for --train; none: that of UNDERSTUDY_LEDGER.", show_default=False)
+        str | None, typer.Option(help="What pays for --train; left out: that of UNDERSTUDY_LEDGER.", show_default=False)
     ] = None,
     white_box: Annotated[bool, typer.Option(help="Audit the measurement log, on a public stand-in.")] = True,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of each bound.")] = 0.99,
     time_limit_s: Annotated[
         float | None,
-        typer.Option("--time-limit-s", min=0.001, help="Seconds for each audit; none: no limit."),
+        typer.Option("--time-limit-s", min=0.001, help="Seconds for each audit; left out: no limit."),
     ] = None,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="A JSON file for all of it.", show_default=False)] = None,

@@ -270,7 +270,7 @@ def _show_verdict(verdict: "Verdict", console: "Console") -> None:
 
 
 def outcome_words(finding: "Finding") -> str:
-    """What a rule says, whether that is by proof, and whether it only warns or is waived."""
+    """The outcome in words, with proof, warning and waiver."""
     outcome = finding.outcome if finding.proven is None else f"{finding.outcome} by proof"
     if not finding.binding:
         return f"{outcome} (warning)"

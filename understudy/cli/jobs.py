@@ -97,7 +97,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
 
 
 def _show_utility(outcome: "Outcome", console: "Console") -> None:
-    """How the target is predicted, and the columns that give it away."""
+    """The task, its reason, and columns that give the target away."""
     from reports.utilities import given_away, predicted
 
     for said in predicted(outcome.evaluation):

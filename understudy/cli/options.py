@@ -41,7 +41,7 @@ EngineOption = Annotated[
 ]
 TaskOption = Annotated[
     Literal["classification", "regression"] | None,
-    typer.Option(help="How models predict the target; none: the schema's, or by its kind and number of values."),
+    typer.Option(help="How models predict the target; left out: the schema's, or by its kind and number of values."),
 ]
 MemoryOption = Annotated[
     int | None,
@@ -65,7 +65,7 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Of
 
 
 def outside_of(clamp: bool) -> Literal["clamp", "refuse"]:
-    """What to do with values of a real table that lie outside its schema."""
+    """The treatment of real values outside the schema."""
     return "clamp" if clamp else "refuse"
 
 

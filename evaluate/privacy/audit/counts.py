@@ -66,7 +66,7 @@ class Patience:
 
     @property
     def over(self) -> bool:
-        """Whether no further fit is begun; no clock is looked at where there is no limit."""
+        """True where no further fit is begun; reads no clock without a limit."""
         return math.isfinite(self.until) and time.monotonic() >= self.until
 
 

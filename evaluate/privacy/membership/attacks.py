@@ -111,7 +111,7 @@ def classifier(targets: Targets, tables: Tables) -> np.ndarray:
 
 
 def values(targets: Targets, tables: Tables) -> np.ndarray:
-    """How telling it is that a target's exact values stand in the synthetic table, whichever rows hold them.
+    """Negative log-likelihood, by chance, of a target's exact values in the synthetic table, in whichever rows.
 
     A value that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their
     own sample: column by column, how often values as rare as it stand in the synthetic table. The logarithms add up.
@@ -128,7 +128,7 @@ def values(targets: Targets, tables: Tables) -> np.ndarray:
 
 
 def _rarity(others: np.ndarray) -> np.ndarray:
-    """How many others have a value, as codes: 0, 1 or 2, 3 to 6, and so on in powers of two."""
+    """Classes of a value's frequency: 0, 1 to 2, 3 to 6, and so on."""
     return np.asarray(np.minimum(np.log2(others + 1).astype(np.int64), N_RARITIES - 1))
 
 

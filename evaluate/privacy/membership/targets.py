@@ -1,10 +1,10 @@
-"""Whom membership attacks are about, and the nearest rows around them: found once, shared by all attacks.
+"""Targets of membership attacks and their nearest rows, searched once for all attacks.
 
 Members are a seeded sample of the training rows, non-members of the control rows. Where rows have an entity, a target
-is an entity with all its rows, and what an attack thinks of it is what it thinks of the row that it is surest of: one
-row that was copied gives the whole entity away. Targets are independent, so that intervals are right. Of an entity with
-many rows `ROWS_EACH` are looked at, and on neither side more than any entity of the other has: a table that was cut to
-a few rows of each is not told by that. Twins in training and control rows make both look alike.
+is an entity with all its rows. Its score is that of the row that the attack is surest of: one row that was copied
+gives the whole entity away. Targets are independent, so that intervals are right. Of an entity with many rows
+`ROWS_EACH` are looked at, and on neither side more than any entity of the other has. A table that was cut to a few rows
+of each is thus not told by that. Twins in training and control rows make both look alike.
 """
 
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ def test_a_tail_is_what_lies_beyond_all_but_one_in_a_thousand_of_the_training_va
 def test_a_lattice_is_the_coarsest_that_most_values_lie_on(values: np.ndarray, column: Any, told: str) -> None:
     shares = descriptives.lattice(values_of(values, values, column))
     assert shares is not None
-    assert shares.told == told
+    assert shares.description == told
 
 
 @pytest.mark.parametrize(("values", "column"), [
@@ -74,7 +74,7 @@ def test_a_spike_stands_out_among_its_neighbors() -> None:
     hours = np.where(rng.random(4_000) < 0.4, 40, ages)
     shares = descriptives.spikes(values_of(hours, np.where(hours == 40, rng.integers(36, 45, 4_000), hours), WHOLE))
     assert shares is not None
-    (kept, low, high), *_ = shares.kept()
+    (kept, low, high), *_ = shares.ratios()
     assert low < kept < high < 0.5
 
 
@@ -88,9 +88,9 @@ def test_cells_of_a_line_give_the_moments_tails_and_spikes_of_its_values() -> No
     in_cells = Values("x", REAL, cells, (1.0,) * 4)
     assert in_cells.moments == pytest.approx(by_value.moments)
     spikes = [descriptives.spikes(of) for of in (by_value, in_cells)]
-    kept = [np.array(one.kept()) for one in spikes if one]
+    kept = [np.array(one.ratios()) for one in spikes if one]
     assert kept[0] == pytest.approx(kept[1])
-    assert descriptives.tail(in_cells).excess()[0][0] > 0.01
+    assert descriptives.tail(in_cells).differences()[0][0] > 0.01
     assert descriptives.lattice(in_cells) is None
 
 
@@ -150,7 +150,7 @@ def test_intervals_of_tails_hold_what_lies_beyond_a_training_quantile(inflated: 
         beyond = descriptives.tail(values_of(train, synthetic))
         ends = np.sort(train)[[3, -4]]
         there = [stats.norm.cdf(ends[0] / s) + stats.norm.sf(ends[1] / s) for s in (inflated, 1.0)]
-        _, low, high = beyond.excess()[0]
+        _, low, high = beyond.differences()[0]
         covered.append(low <= there[0] - there[1] <= high)
     assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 300)
 
@@ -163,7 +163,7 @@ def test_the_mean_of_tails_holds_its_expectation_and_the_worst_allows_for_the_ch
         ends = np.sort(trains, axis=1)[:, [3, -4]]
         there = [stats.norm.cdf(ends[:, 0] / s) + stats.norm.sf(ends[:, 1] / s) for s in (1.3, 1.0)]
         mean = descriptives._mean_tail(tails)
-        worst = descriptives._worst_share("columns.tail.excess.worst", tails, Shares.excess, "lower")
+        worst = descriptives._worst_share("columns.tail.excess.worst", tails, Shares.differences, "lower")
         truths = (there[0] - there[1]).mean(), (there[0] - there[1]).max()
         covered.append([(e.low or 0) <= truth <= (e.high or 0) for e, truth in zip((mean, worst), truths, strict=True)])
     assert (np.mean(covered, axis=0) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 150)).all()

@@ -41,9 +41,19 @@ def test_the_interval_covers_how_many_were_copied(copied, chance):
 def test_twins_tell_of_few_copies_that_a_small_holdout_could_not():
     alone = Coincidences(10, 0, 1000, 500)
     assert alone.copied()[1] == 0.0
-    assert Coincidences(10, 0, 1000, 500, 0, 1500, 1000).copied()[1] > 0.0
+    assert Coincidences(10, 0, 1000, 500, 1, 1500, 1000).copied()[1] > 0.0
     assert Coincidences(10, 0, 1000, 500, 40, 1500, 1000).copied()[1] == 0.0
-    assert Coincidences(10, 1, 1000, 500, 0, 1500, 1000).copied()[1] == 0.0
+    assert Coincidences(10, 1, 1000, 500, 1, 1500, 1000).copied()[1] == 0.0
+
+
+def test_a_table_that_was_cleared_of_twins_says_nothing_by_having_none():
+    """Distinct real rows beside independent ones that meet them by chance: at most 2 of 1,000 are doubted."""
+    rng, n = np.random.default_rng(2), 4_000
+    doubted = [
+        Coincidences(t, h, 6000, 1500, 0, 7500, 1000).copied()[1] > 0
+        for t, h in zip(rng.poisson(6.0, n), rng.poisson(1.5, n), strict=True)
+    ]
+    assert np.mean(doubted) <= 0.002
 
 
 @pytest.mark.parametrize("concentrated", [1.0, 5.0, 25.0])

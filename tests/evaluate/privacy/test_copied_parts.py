@@ -92,3 +92,21 @@ def test_people_are_counted_and_not_their_rows(draw, make):
     found = by_name(replace(tables, **frames, synthetic=rows, offered=rows, schema=schema, declared=schema))[PEOPLE]
     assert found.n == 100
     assert found.value == pytest.approx(0.05)
+
+
+def test_of_many_rows_whole_units_are_compared_and_the_same_share_of_either_side(draw, make):
+    tables = draw(make["mixed"], (1000, 300, 300, 400), seed=6)
+    ends = np.cumsum([0, 1000, 300])
+    frames = {
+        name: getattr(tables, name).assign(who=pd.array((np.arange(n) + start) // 10, dtype="Int64"))
+        for name, start, n in zip(("train", "fresh", "control"), ends, (1000, 300, 300), strict=True)
+    }
+    schema = build_schema({
+        **tables.schema.model_dump(), "entity": "who",
+        "columns": {**tables.schema.model_dump()["columns"], "who": {"kind": "identifier", "bounds": [0, 10**9]}},
+    })  # fmt: skip
+    rows = tables.synthetic.assign(who=pd.array(np.arange(400), dtype="Int64"))
+    real = exact_of(replace(tables, **frames, synthetic=rows, offered=rows, schema=schema, declared=schema)).real(500)
+    _, sizes = np.unique(real.units, return_counts=True)
+    assert set(sizes) == {10}
+    assert (real.in_train.sum(), (~real.in_train).sum()) == (500, 300)
