@@ -71,7 +71,7 @@ def test_the_password_of_a_run_is_told_nowhere(workspace: Workspace, address: st
     generators = {name: {"epsilon": 1.0} for name in names}
     write_job(workspace, address, release="independent", workers=len(names), generators=generators)
     ran = run(workspace)
-    assert ran.exit_code == 3, ran.stderr
+    assert ran.exit_code in (1, 3), ran.stderr
     assert_untold(workspace, ran, run(workspace))
     shown = [path for path in files_below(workspace.folder / "out") if b"keeper@" in path.read_bytes()]
     assert shown == [workspace.folder / "out" / "job.toml"]  # as it was given, and as public as that
