@@ -175,7 +175,7 @@ def test_junit_is_written_for_ci_whatever_the_verdict(desk: Desk) -> None:
     assert ran.exit_code == 1
     root = ET.fromstring(path.read_text(encoding="utf-8"))
     assert [suite.attrib["failures"] for suite in root] == ["0", "1"]
-    assert root.attrib["tests"] == str(2 * (3 + 3))  # three rules and three self-tests of each table
+    assert root.attrib["tests"] == str(2 * (3 + 5))  # three rules and five self-tests of each table
 
 
 def test_a_place_where_no_junit_can_be_written_is_refused_before_anything_is_judged(desk: Desk) -> None:
@@ -229,7 +229,7 @@ def test_a_run_uses_the_waivers_that_its_job_names(desk: Desk) -> None:
     content = json.loads((out / "verdict.json").read_text())
     assert [f["waived"] for f in content["candidates"][0]["findings"]] == [True, False]
     assert ET.fromstring((out / "junit.xml").read_text()).attrib["failures"] == "0"
-    assert len(json.loads((out / "evaluation.json").read_text())["self_tests"]) == 3
+    assert len(json.loads((out / "evaluation.json").read_text())["self_tests"]) == 5
 
 
 def test_a_job_whose_waivers_are_not_there_or_for_something_else_is_refused_before_a_row_is_read(desk: Desk) -> None:
@@ -251,8 +251,8 @@ def test_several_candidates_of_a_run_share_one_set_of_self_tests(desk: Desk) -> 
     ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
     assert ran.exit_code == 0, ran.stderr
     made = evaluation_from((desk.folder / "out" / "evaluation.json").read_text())
-    assert [test.case for test in made.self_tests] == ["honest", "copy", "shuffled"]
-    assert {test.candidate is not None for test in made.self_tests if test.case != "shuffled"} == {True}
+    assert [test.case for test in made.self_tests] == list(get_args(Case))
+    assert {test.candidate is not None for test in made.self_tests if test.case not in ("shuffled", "sorted")} == {True}
 
 
 def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(

@@ -251,21 +251,26 @@ declared schema."""
 
 
 def ordered(content: dict[str, Any]) -> dict[str, Any]:
-    """Scrambled numbers of an estimate, which lies within its interval even so."""
-    if not {"measure", "value", "low", "high"} <= content.keys() or content["low"] is None:
+    """Scrambled numbers of an estimate or an area, which lies within its interval even so."""
+    middle = next((name for name in ("value", "auc") if {name, "low", "high"} <= content.keys()), None)
+    if middle is None or content["low"] is None:
         return content
-    low, value, high = sorted(content[name] for name in ("low", "value", "high"))
-    return {**content, "low": low, "value": value, "high": high}
+    names = ("low", middle, "high")
+    return {**content, **dict(zip(names, sorted(content[name] for name in names), strict=True))}
 
 
 def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
     """Every value exchanged that no public thing may rest on."""
     if place in PUBLIC_PARTS:
         return content
+    if place == "shift":  # it was tested, or says why not
+        return {**content, "p_value": rng.random()}
     if isinstance(content, dict):
         return ordered({key: scrambled(value, rng, key) for key, value in content.items()})
     if isinstance(content, list):
         return [scrambled(value, rng, place) for value in content]
+    if isinstance(content, float) and 0.0 <= content <= 1.0:
+        return rng.random()
     if isinstance(content, int | float) and not isinstance(content, bool):
         return type(content)(1e5 * (1 + 9 * rng.random()))
     kept = not isinstance(content, str) or content == "" or place in ("measure", "direction", "case", "reason")
