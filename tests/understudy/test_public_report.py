@@ -269,10 +269,9 @@ def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
         return ordered({key: scrambled(value, rng, key) for key, value in content.items()})
     if isinstance(content, list):
         return [scrambled(value, rng, place) for value in content]
-    if isinstance(content, float) and 0.0 <= content <= 1.0:
-        return rng.random()
     if isinstance(content, int | float) and not isinstance(content, bool):
-        return type(content)(1e5 * (1 + 9 * rng.random()))
+        is_share = isinstance(content, float) and 0.0 <= content <= 1.0
+        return rng.random() if is_share else type(content)(1e5 * (1 + 9 * rng.random()))
     kept = not isinstance(content, str) or content == "" or place in ("measure", "direction", "case", "reason")
     return content if kept else f"text{rng.random()}"
 
