@@ -80,7 +80,7 @@ class Exact:
 def _first_units(units: np.ndarray, share: float) -> np.ndarray:
     """Positions of all rows of a share of the units: those that come first.
 
-    >>> _first_units(np.array([7, 5, 7, 3]), 0.5).tolist()
+    >>> _first_units(np.array([7, 5, 7, 3]), 0.4).tolist()
     [0, 2]
     """
     turns = pd.factorize(units)[0]
