@@ -69,7 +69,6 @@ def test_the_rules_of_every_table_are_printed_also_those_that_are_folded_on_a_sc
     assert report.read_text(encoding="utf-8").count('<details class="judged">') == len(evaluation.candidates) - 1
     rules = "".join(printed).split("Policy, rule by rule")[1].split("Reasons and weak spots")[0]
     assert rules.count("Members found at 1%") == len(evaluation.candidates)
-    assert rules.count("columns.tail.excess.mean") == len(evaluation.candidates)
 
 
 def test_charts_and_rows_may_not_be_cut_and_fit_a_page(browser: Any, report: Path) -> None:
