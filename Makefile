@@ -36,6 +36,7 @@ bench: .venv/.dev
 	@echo "Privacy beside anonymeter and mostlyai-qa: make bench-peers, then $(BIN)/python -m benchmarks.privacy adult.data --out privacy.json"
 	@echo "Tables that stay where they are stored, on Adult: $(BIN)/python -m benchmarks.stored adult.data --out stored.json"
 	@echo "A hundred million rows of it: make bench-stored-100m ADULT=adult.data"
+	@echo "Verdicts on honest, leaking and ruined tables made of yours: $(BIN)/python -m benchmarks.verdicts FOLDER --out verdicts.json"
 	@echo "Measured bounds, with few rows and many: $(BIN)/python -m benchmarks.bounds --clamped insurance.csv:charges --out bounds.json"
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
 

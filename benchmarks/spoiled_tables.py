@@ -94,16 +94,49 @@ def values_kept(n: int) -> Spoil:
     return made
 
 
-def jittered(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
-    """Training rows with a little noise in every number that has many values."""
-    spoiled = sides.train.copy()
-    for name in numbers(spoiled):
-        column = spoiled[name].astype(np.float64)
-        if column.nunique() > 20:
-            moved = column + rng.normal(scale=JITTER * float(column.std()), size=len(column))
-            whole = bool((column.dropna() % 1 == 0).all())
-            spoiled[name] = (moved.round() if whole else moved).clip(column.min(), column.max())
-    return spoiled
+def both_sides(share: float) -> Spoil:
+    """Fresh rows, some of which are replaced by real rows of either side, as a copier of the whole real table does."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        real = pd.concat([sides.train, sides.holdout], ignore_index=True)
+        drawn = rng.choice(len(real), min(round(share * len(sides.fresh)), len(real)), replace=False)
+        return _replaced(sides.fresh, real.iloc[drawn], rng)
+
+    return made
+
+
+def halves_copied(share: float) -> Spoil:
+    """Fresh rows, some of which carry a random half of a training row's columns."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        spoiled, n = sides.fresh.copy(), round(share * len(sides.fresh))
+        names = list(rng.permutation(list(spoiled.columns)))[: (len(spoiled.columns) + 1) // 2]
+        to, of = (rng.choice(len(frame), min(n, len(sides.train)), replace=False) for frame in (spoiled, sides.train))
+        for name in names:
+            cells = spoiled[name].to_numpy(copy=True)
+            cells[to] = sides.train[name].to_numpy()[of]
+            spoiled[name] = cells
+        return spoiled
+
+    return made
+
+
+def jittered(share: float) -> Spoil:
+    """Training rows with a little noise in every number of many values, with its usual decimals, among fresh rows."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        spoiled = sides.train.copy()
+        for name in numbers(spoiled):
+            column = spoiled[name].astype(np.float64)
+            if column.nunique() > 20:
+                moved = column + rng.normal(scale=JITTER * float(column.std()), size=len(column))
+                spoiled[name] = moved.round(_decimals(column)).clip(column.min(), column.max())
+        if share == 1:
+            return spoiled
+        n = min(round(share * len(sides.fresh)), len(spoiled))
+        return _replaced(sides.fresh, spoiled.iloc[rng.choice(len(spoiled), n, replace=False)], rng)
+
+    return made
 
 
 def cart(leaf: int) -> Spoil:
@@ -155,8 +188,29 @@ def column_ruined(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """The finest column of numbers uniform between its ends; without one, the finest column uniform in its values."""
     spoiled = sides.train.copy()
     name = finest(spoiled[numbers(spoiled)] if numbers(spoiled) else spoiled, 1)[0]
-    spoiled[name] = _uniform(sides.train[name], len(spoiled), rng)
+    spoiled[name] = uniform(sides.train[name], len(spoiled), rng)
     return spoiled
+
+
+def column_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """The column that goes along with the others most, shuffled on its own."""
+    spoiled = sides.train.copy()
+    ranks = pd.DataFrame({name: _coded(spoiled[name]) for name in spoiled.columns}).rank()
+    name = ranks.corr().abs().fillna(0.0).sum().idxmax()
+    spoiled[name] = rng.permutation(spoiled[name].to_numpy())
+    return spoiled
+
+
+def some_sorted(n: int) -> Spoil:
+    """Random columns sorted each on its own, the others as they are."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        names = list(rng.permutation(list(sides.train.columns)))[:n]
+        spoiled = sides.train.copy()
+        spoiled[names] = _ordered(sides.train[names], [True] * len(names))
+        return spoiled
+
+    return made
 
 
 def column_times_1000(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
@@ -170,7 +224,7 @@ def column_times_1000(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
 def rows_of_garbage(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Fresh rows, a tenth of which are replaced by rows that are uniform in every column."""
     n = round(GARBAGE_SHARE * len(sides.fresh))
-    noise = pd.DataFrame({name: _uniform(sides.train[name], n, rng) for name in sides.train.columns})
+    noise = pd.DataFrame({name: uniform(sides.train[name], n, rng) for name in sides.train.columns})
     return _replaced(sides.fresh, noise, rng)
 
 
@@ -187,6 +241,29 @@ def tails_stretched(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     return spoiled
 
 
+def tails_cut(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows whose numbers are clipped at the 5% and 95% quantiles."""
+    spoiled = sides.fresh.copy()
+    for name in numbers(spoiled):
+        if sides.train[name].nunique() > 20:
+            spoiled[name] = spoiled[name].clip(*sides.train[name].quantile([0.05, 0.95]))
+    return spoiled
+
+
+def column_at_its_end(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows, in 15% of which the finest column of numbers is at its maximum."""
+    spoiled = sides.fresh.copy()
+    for name in finest(spoiled[numbers(spoiled)], 1):
+        spoiled.loc[rng.random(len(spoiled)) < 0.15, name] = sides.train[name].max()
+    return spoiled
+
+
+def rows_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+    """Fresh rows, half of which are replaced by training rows with every column shuffled."""
+    others = shuffled(sides, rng).head((len(sides.fresh) + 1) // 2)
+    return _replaced(sides.fresh, others, rng)
+
+
 TABLES: Mapping[str, tuple[Must, Spoil]] = {
     "fresh real rows": ("honest", lambda sides, rng: sides.fresh),
     "copy": ("leak", lambda sides, rng: sides.train),
@@ -194,10 +271,13 @@ TABLES: Mapping[str, tuple[Must, Spoil]] = {
     "2% copies": ("leak", copies(0.02)),
     "5% copies": ("leak", copies(0.05)),
     "1% outliers copied": ("leak", outliers_copied(0.01)),
+    "5% of either side": ("leak", both_sides(0.05)),
+    "5% half rows": ("leak", halves_copied(0.05)),
     "values of 1 column": ("leak", values_kept(1)),
     "values of 2 columns": ("leak", values_kept(2)),
     "values of 5 columns": ("leak", values_kept(5)),
-    "jittered copy": ("leak", jittered),
+    "jittered copy": ("leak", jittered(1.0)),
+    "5% jittered": ("leak", jittered(0.05)),
     "CART, leaves of 1": ("leak", cart(1)),
     "CART, leaves of 50": ("leak", cart(50)),
     "sorted": ("garbage", sorted_alone),
@@ -205,18 +285,34 @@ TABLES: Mapping[str, tuple[Must, Spoil]] = {
     "comonotone": ("garbage", comonotone),
     "shuffled": ("garbage", shuffled),
     "blocks shuffled": ("garbage", block_shuffled),
+    "half of rows shuffled": ("garbage", rows_shuffled),
+    "one column shuffled": ("garbage", column_shuffled),
+    "4 columns sorted": ("garbage", some_sorted(4)),
     "one column ruined": ("garbage", column_ruined),
     "one column x 1,000": ("garbage", column_times_1000),
     "10% of rows garbage": ("garbage", rows_of_garbage),
     "tails tripled": ("garbage", tails_stretched),
+    "tails cut at 5%": ("garbage", tails_cut),
+    "15% at the maximum": ("garbage", column_at_its_end),
 }
 """By name."""
+
+
+def spoiled_table(name: str, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """One of `TABLES` by its name, made of a single sample."""
+    return TABLES[name][1](Sides(rows, rows, rows), rng)
 
 
 def _replaced(rows: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """The rows, of which as many as there are others give way to these, in a random order."""
     both = pd.concat([rows.iloc[len(others) :], others.astype(rows.dtypes.to_dict(), errors="ignore")])
     return both.iloc[rng.permutation(len(both))].reset_index(drop=True)
+
+
+def _decimals(column: pd.Series) -> int:
+    """The fewest decimals that hold all numbers; 15 where even these do not."""
+    known = column.dropna()
+    return next((n for n in range(15) if bool((known.round(n) == known).all())), 15)
 
 
 def _rarity(column: pd.Series) -> np.ndarray:
@@ -244,7 +340,7 @@ def _shuffled(frame: pd.DataFrame, blocks: list[list[str]], rng: np.random.Gener
     return made[list(frame.columns)]
 
 
-def _uniform(column: pd.Series, n: int, rng: np.random.Generator) -> np.ndarray:
+def uniform(column: pd.Series, n: int, rng: np.random.Generator) -> np.ndarray:
     """Values between a number's ends, or a text's values, all alike."""
     known = column.dropna()
     if pd.api.types.is_numeric_dtype(column.dtype) and column.dtype != bool and known.nunique() > 20:

@@ -3,7 +3,8 @@
 ``python -m benchmarks.verdicts FOLDER --out verdicts.json``, where FOLDER holds tables as CSV files. Each is cut into
 train, holdout and fresh rows; `benchmarks.spoiled_tables` makes honest tables, leaks and garbage of them, and `aim` and
 `independent` at epsilon 1 stand beside these. Tables that no generator made are judged by each policy without its rules
-on a privacy statement, which they cannot have. Without FOLDER, only the table of results is drawn.
+on a privacy statement, which they cannot have. A second table draws how near fresh real rows come to each limit.
+Without FOLDER, only the tables of results are drawn.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,13 @@ import evaluate
 import synth
 from benchmarks.spoiled_tables import TABLES, Sides
 from evaluate.catalog import CATALOG
+from evaluate.checks import BROKEN
+from evaluate.engine import evaluate_beside
 from evaluate.finding import Finding
 from evaluate.policy import STATEMENT, Policy, load_policy, shipped
 from evaluate.privacy.audit.result import MEASURE as AUDITED
-from evaluate.result import Evaluation
+from evaluate.result import Estimate, Evaluation
+from evaluate.tables import Real
 from evaluate.verdict import Verdict
 from synth.dp.stated import stated_schedule
 from synth.dp.tradeoff import TradeOff
@@ -37,11 +42,16 @@ FITTED = {"aim": "aim, epsilon 1", "independent": "independent, epsilon 1"}
 """Names of fits, by generator."""
 EPSILON = 1.0
 """Privacy budget of each fit."""
+HONEST = tuple(name for name, (must, _) in TABLES.items() if must == "honest")
+"""Names of honest tables."""
 UNMEASURED = ("statement", "privacy.audit", "released", "training")
 """Sources of numbers that `evaluate.evaluate` does not measure."""
+MOST_REASONS = 3
+"""That are kept of a verdict."""
 MOST_DISTINCT = 200
 """Texts of more distinct values are left out: names and identifiers, of which no generator learns anything."""
 MARKS = {"PASS": "P", "FAIL": "F", "INCONCLUSIVE": "?"}
+"""Of a verdict, in results: a mark for each policy, in the order of their names."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -89,17 +99,22 @@ def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, A
     schema = synth.declare_schema(schema, n_units=len(table), dataset=path.name)
     sides = Sides.of(table, options.rows, seed, schema.entity)
     measures = sorted({by for policy in _policies() for rule in policy.rules if (by := _measured_by(rule.measure))})
-    found, self_tests = {}, ()
+    real = Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside="clamp")
+    found, self_tests = {}, None
     for name, synthetic, statement in _made(sides, schema, seed, options.cases):
         limit = None if statement is None else stated_schedule("", statement).trade_off
         began = time.process_time()
-        evaluation = evaluate.evaluate(
-            sides.train, sides.holdout, synthetic, schema, measures=measures, seed=seed, outside="clamp",
-            statements={} if statement is None else {"synthetic": statement},
+        evaluation = evaluate_beside(
+            real, {name: synthetic}, measures=measures, self_tested=self_tests is None,
+            statements={} if statement is None else {name: statement},
         )  # fmt: skip
-        self_tests = self_tests or evaluation.self_tests
-        found[name] = {"cpu_s": round(time.process_time() - began, 1), **_judged(evaluation, limit)}
-        verdicts = " ".join(f"{policy}={one['verdict']}" for policy, one in found[name].items() if policy != "cpu_s")
+        self_tests = evaluation.self_tests if self_tests is None else self_tests
+        judged = _judged(replace(evaluation, self_tests=self_tests), limit)
+        verdicts = "".join(MARKS[judged[policy].verdict] for policy in shipped())
+        found[name] = {"cpu_s": round(time.process_time() - began, 1), "verdicts": verdicts}
+        against = {policy: _against(verdict) for policy, verdict in judged.items() if _unexpected(name, verdict)}
+        found[name] |= {"against": against} if against else {}
+        found[name] |= {"ends": _ends(evaluation)} if name in HONEST else {}
         print(f"{path.name} {seed} {name}: {verdicts}", file=sys.stderr, flush=True)
     return found
 
@@ -120,40 +135,60 @@ def _measured_by(number: str) -> str:
 def _made(
     sides: Sides, schema: Schema, seed: int, cases: Sequence[str]
 ) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any] | None]]:
-    """Name, rows and privacy statement of every table."""
-    for position, (name, (_, spoil)) in enumerate(TABLES.items()):
-        if name in cases:
-            yield name, spoil(sides, np.random.default_rng([seed, position])), None
+    """Name, rows and privacy statement of every table; none that a ruin leaves as it was."""
+    for position, (name, (must, spoil)) in enumerate(TABLES.items()):
+        made = spoil(sides, np.random.default_rng([seed, position])) if name in cases else sides.fresh
+        if name in cases and (must == "honest" or not made.equals(sides.fresh)):
+            yield name, made, None
     for generator, name in FITTED.items():
         if name in cases:
             model = synth.fit(sides.train, schema, generator, seed=seed, epsilon=EPSILON)
             yield name, model.sample(len(sides.train), seed=seed), model.statement.to_dict()
 
 
-def _judged(evaluation: Evaluation, limit: TradeOff | None) -> dict[str, Any]:
+def _judged(evaluation: Evaluation, limit: TradeOff | None) -> dict[str, Verdict]:
     """Each policy's verdict without what was not made here: audits, and statements of tables that no generator made."""
     (candidate,) = evaluation.candidates
     skipped = (AUDITED,) if candidate.statement is not None else (AUDITED, STATEMENT)
     found = {}
     for policy in _policies():
         kept = tuple(rule for rule in policy.rules if not rule.measure.startswith(skipped))
-        verdict = evaluate.judge(
+        found[policy.name] = evaluate.judge(
             candidate, policy.model_copy(update={"rules": kept}), self_tests=evaluation.self_tests,
             limit=limit, real=evaluation.real,
         )  # fmt: skip
-        found[policy.name] = _plain_verdict(verdict)
     return found
 
 
-def _plain_verdict(verdict: Verdict) -> dict[str, Any]:
-    """A verdict with the binding rules and self-tests that speak against the table, as plain data."""
+def _ends(evaluation: Evaluation) -> dict[str, float | None]:
+    """The unfavorable end of the interval of each number that a binding rule rests on; `None` where there is none."""
+    (candidate,) = evaluation.candidates
+    ends: dict[str, float | None] = {}
+    for measure, higher in _bound().items():
+        one = candidate.find(measure, ())
+        end = None if not isinstance(one, Estimate) else one.low if higher else one.high
+        ends[measure] = None if end is None else round(end, 4)
+    return ends
+
+
+def _bound() -> dict[str, bool]:
+    """Measures of binding rules that are made here, and whether larger is better."""
+    rules = [rule for policy in _policies() for rule in policy.rules if rule.severity == "fail"]
+    return {rule.measure: rule.direction == "higher" for rule in rules if _measured_by(rule.measure)}
+
+
+def _unexpected(name: str, verdict: Verdict) -> bool:
+    """True where the verdict is not what the table must get, and of fits, of which nobody knows."""
+    must = TABLES[name][0] if name in TABLES else None
+    return must is None or verdict.verdict != ("PASS" if must == "honest" else "FAIL")
+
+
+def _against(verdict: Verdict) -> list[str]:
+    """The binding rules and self-tests that speak against the table, those that fail first."""
     against = [finding for finding in verdict.findings if finding.counts and finding.outcome != "PASS"]
-    return {
-        "verdict": verdict.verdict,
-        "FAIL": [_finding_text(finding) for finding in against if finding.outcome == "FAIL"],
-        "INCONCLUSIVE": [_finding_text(finding) for finding in against if finding.outcome != "FAIL"],
-        "checks": [f"{c.case}: {c.reason}" for c in verdict.checks if c.outcome == "did not come out"],
-    }
+    against.sort(key=lambda finding: finding.outcome != "FAIL")
+    broken = [f"self-test {one.case}: {one.reason}" for one in verdict.checks if one.outcome == BROKEN]
+    return [*(f"{finding.outcome} {_finding_text(finding)}" for finding in against), *broken][:MOST_REASONS]
 
 
 def _finding_text(finding: Finding) -> str:
@@ -167,25 +202,44 @@ def _about(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _drawn(content: Mapping[str, Any]) -> Iterator[str]:
-    """A Markdown table: a line for each case; for each table the verdicts of the policies, over all seeds."""
-    tables, policies = content["tables"], shipped()
-    yield f"Verdicts of {', '.join(policies)}, in this order: P passes, F fails, ? inconclusive; over seeds, the worst."
+    """Two Markdown tables: of verdicts, and of how near honest rows come to each limit."""
+    yield from _drawn_verdicts(content["tables"])
     yield ""
+    yield from _drawn_ends(content["tables"])
+
+
+def _drawn_verdicts(tables: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each case; for each table the verdicts of the policies, over all seeds."""
     yield f"| case | must | {' | '.join(tables)} |"
     yield f"| --- | --- |{' --- |' * len(tables)}"
     must = {name: of for name, (of, _) in TABLES.items()} | dict.fromkeys(FITTED.values(), "")
     for case, of in must.items():
         cells = []
         for seeds in tables.values():
-            runs = [found[case] for found in seeds.values() if case in found]
-            cells.append(" ".join(_worst([run[p]["verdict"] for run in runs], of) for p in policies) if runs else "")
+            runs = [found[case]["verdicts"] for found in seeds.values() if case in found]
+            cells.append("".join(_worst(marks, of) for marks in zip(*runs, strict=True)))
         yield f"| {case} | {of} | {' | '.join(cells)} |"
 
 
-def _worst(verdicts: Sequence[str], must: str) -> str:
+def _drawn_ends(tables: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each measure: the limits of the policies, and the unfavorable ends of honest rows."""
+    yield f"| measure | {' | '.join(shipped())} | fresh rows, median | worst | of |"
+    yield f"| --- |{' ---: |' * (len(shipped()) + 2)} --- |"
+    limits = [{rule.measure: rule.limit for rule in policy.rules if rule.severity == "fail"} for policy in _policies()]
+    for measure, higher in _bound().items():
+        ends = sorted(
+            (found[case]["ends"][measure], name) for name, seeds in tables.items() for found in seeds.values()
+            for case in HONEST if case in found and found[case]["ends"].get(measure) is not None
+        )  # fmt: skip
+        if ends:
+            worst, of = ends[0 if higher else -1]
+            cells = [f"{of_policy[measure]:g}" if measure in of_policy else "" for of_policy in limits]
+            yield f"| `{measure}` | {' | '.join(cells)} | {ends[len(ends) // 2][0]:.3g} | {worst:.3g} | {of} |"
+
+
+def _worst(marks: Sequence[str], must: str) -> str:
     """The verdict furthest from what it must be: FAIL for honest tables, PASS for all others."""
-    order = ("FAIL", "INCONCLUSIVE", "PASS") if must == "honest" else ("PASS", "INCONCLUSIVE", "FAIL")
-    return MARKS[min(verdicts, key=order.index)]
+    return min(marks, key=("F?P" if must == "honest" else "P?F").index)
 
 
 if __name__ == "__main__":

@@ -207,6 +207,7 @@ _PRIVACY = {
     "privacy.copies.people": Number("privacy.copies", "lower"),
     "privacy.copies.values": Number("privacy.copied_parts", "lower"),
     "privacy.copies.parts": Number("privacy.copied_parts", "lower"),
+    "privacy.copies.near": Number("privacy.copied_parts", "lower"),
     "privacy.copies": Number("privacy.copies", "lower"),
     "privacy.copies.excess": Number("privacy.copies", "lower"),
     "privacy.copies.unique": Number("privacy.copies", "lower"),

@@ -122,7 +122,7 @@ def _spoiled(case: Case, candidate: Candidate, rules: list[Rule]) -> Check:
         return Check(case, CAME_OUT, f"{TEXTS[case]} breaks {_named(failed[0])}.")
     passed = [finding for finding in found if finding.outcome == "PASS" and not _untelling(case, finding)]
     # Another rule may see with more rows what is not wrong in every way, and until then such a table passes nothing.
-    if passed and not (case in SUBTLE and any(finding.outcome == "INCONCLUSIVE" for finding in found)):
+    if passed and not (case in SUBTLE and any(_leans_to_fail(finding) for finding in found)):
         return Check(case, BROKEN, f"{TEXTS[case]} keeps {_named(passed[0])}, which would not have seen it.")
     halted = _halted(case, candidate, [finding.rule for finding in found])
     return halted or Check(case, NOT_APPLICABLE, _silent(case, found))
@@ -162,6 +162,12 @@ def _unreachable(finding: Finding) -> bool:
     """Whether a fresh real sample breaks the rule, too, so that honest rows cannot keep it."""
     reference = None if finding.estimate is None else finding.estimate.reference
     return finding.outcome == "FAIL" and reference is not None and finding.rule.breaks(reference)
+
+
+def _leans_to_fail(finding: Finding) -> bool:
+    """True where more rows may make an open rule fail: its point estimate breaks it, or there is none."""
+    found = finding.estimate
+    return finding.outcome == "INCONCLUSIVE" and (found is None or finding.rule.breaks(found.value))
 
 
 def _by_chance(finding: Finding) -> bool:

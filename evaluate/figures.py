@@ -38,6 +38,14 @@ class ColumnTest(FigurePart):
     p: Share
 
 
+class ColumnDescriptives(FigurePart):
+    """Synthetic mean less the real one in real standard deviations, the ratio of both deviations, the real lattice."""
+
+    mean: Number
+    std: Number
+    lattice: str = ""
+
+
 class ColumnShares(FigurePart):
     """One column: the share of each label, real and synthetic; the last two labels are `other` and `missing`."""
 
@@ -49,6 +57,7 @@ class ColumnShares(FigurePart):
     synthetic: list[Share]
     tvd: Share
     test: ColumnTest | None = None
+    descriptives: ColumnDescriptives | None = None
 
     @model_validator(mode="after")
     def _alike(self) -> Self:

@@ -94,14 +94,37 @@ class Finding:
         }  # fmt: skip
 
 
-def finding_of(candidate: Candidate, rule: Rule, limit: "TradeOff | None" = None) -> Finding:
+@dataclass(frozen=True)
+class Proof:
+    """A limit on attacks that the privacy claim of one table proves.
+
+    Attributes:
+        limit: on any test of whether one of those who are attacked is in the table.
+        contradicted: an attack found more than it allows, so that it proves nothing.
+    """
+
+    limit: "TradeOff"
+    contradicted: bool
+
+    @classmethod
+    def of(cls, candidate: Candidate, limit: "TradeOff") -> "Proof":
+        """The proof of a claim, held against all that was measured.
+
+        Args:
+            candidate: measured.
+            limit: that its privacy claim sets.
+        """
+        bounds = ((one.low, most_of(limit, one.measure)) for one in candidate.estimates)
+        return cls(limit, any(low is not None and most is not None and low > most for low, most in bounds))
+
+
+def finding_of(candidate: Candidate, rule: Rule, proof: Proof | None = None) -> Finding:
     """What a rule says of a table, whoever may answer for it.
 
     Args:
         candidate: measured.
         rule: of a policy.
-        limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves;
-            `None` where nothing is proved.
+        proof: by its privacy claim; `None` where nothing is proved.
 
     Raises:
         JobError: the rule names a measure that says of itself that it only describes; nothing was judged.
@@ -112,7 +135,7 @@ def finding_of(candidate: Candidate, rule: Rule, limit: "TradeOff | None" = None
     finding = _measured(found, rule)
     # What broke down may have met tables that are not what the claim is about.
     broke = isinstance(found, Failure) and found.reason == "failed"
-    return finding if limit is None or broke else _proved(finding, limit, false=contradicted(candidate, limit))
+    return finding if proof is None or broke else _proved(finding, proof)
 
 
 def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
@@ -152,18 +175,7 @@ def most_of(limit: "TradeOff", measure: str) -> float | None:
     return limit.area if found["rate"] is None else limit.detections(float(found["rate"]))
 
 
-def contradicted(candidate: Candidate, limit: "TradeOff") -> bool:
-    """True where an attack found more than a privacy claim allows, so that the claim proves nothing.
-
-    Args:
-        candidate: measured.
-        limit: that its privacy claim sets.
-    """
-    bounds = ((one.low, most_of(limit, one.measure)) for one in candidate.estimates)
-    return any(low is not None and most is not None and low > most for low, most in bounds)
-
-
-def _proved(finding: Finding, limit: "TradeOff", *, false: bool) -> Finding:
+def _proved(finding: Finding, proof: Proof) -> Finding:
     """The finding with what a privacy claim proves.
 
     Members and outsiders are attacked alike, so that the limit on tests holds for them on average over fits. A measured
@@ -171,17 +183,16 @@ def _proved(finding: Finding, limit: "TradeOff", *, false: bool) -> Finding:
 
     Args:
         finding: by measurement.
-        limit: that the claim sets.
-        false: an attack found more than it allows, so that it proves nothing.
+        proof: by the claim.
     """
-    most, found = most_of(limit, finding.rule.measure), finding.estimate
+    most, found = most_of(proof.limit, finding.rule.measure), finding.estimate
     if most is None:
         return finding
     if found is not None and found.low is not None and found.low > most:
         said = f"It contradicts the privacy claim, which allows {_at_most(most)} on average over fits: audit the claim."
         outcome: Outcome = "FAIL" if finding.outcome == "FAIL" else "INCONCLUSIVE"
         return replace(finding, outcome=outcome, reason=f"{finding.reason} {said}")
-    if false or finding.outcome == "FAIL" or not finding.rule.keeps(most):
+    if proof.contradicted or finding.outcome == "FAIL" or not finding.rule.keeps(most):
         return finding
     seen = "What was measured would not decide." if finding.outcome != "PASS" else "What was measured keeps it, too."
     seen = "It was not measured." if found is None else seen

@@ -128,6 +128,28 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 
+def find_policy(name_or_path: Path | str, beside: Path = Path()) -> Path:
+    """The file of a policy that ships, by its name, or the path of another one.
+
+    Args:
+        name_or_path: such as "internal", or the path of a TOML file.
+        beside: the folder that a relative path starts from.
+
+    Raises:
+        JobError: no shipped name, and neither a file nor the path of a TOML file; nothing was judged.
+
+    >>> find_policy("internal").name
+    'internal.toml'
+    """
+    if name_or_path in shipped():
+        return SHIPPED / f"{name_or_path}.toml"
+    path = beside / name_or_path
+    if path.suffix != ".toml" and not path.exists():  # a missing TOML file is told by whoever reads it
+        named = str(name_or_path)
+        raise JobError(f"policy={named!r} is no file and does not ship; {nearest(named, shipped())}")
+    return path
+
+
 def load_policy(name_or_path: Path | str) -> Policy:
     """A policy that ships, by its name, or one of a TOML file.
 
@@ -140,12 +162,7 @@ def load_policy(name_or_path: Path | str) -> Policy:
     >>> load_policy("internal").audience
     'people inside the organization, in a protected sandbox'
     """
-    path = Path(name_or_path)
-    if name_or_path in shipped():
-        path = SHIPPED / f"{name_or_path}.toml"
-    elif path.suffix != ".toml" and not path.exists():
-        raise JobError(f"policy={str(path)!r} is no file and does not ship; {nearest(str(path), shipped())}")
-    return build_policy(read_toml(path, "policy", JobError))
+    return build_policy(read_toml(find_policy(name_or_path), "policy", JobError))
 
 
 def build_policy(content: Mapping[str, Any]) -> Policy:

@@ -24,6 +24,18 @@ TWINS = "duplicate_share_train"
 """Key of the share of training rows that equal another one."""
 LEVEL = 5e-4
 """Significance level of all tests together."""
+LEAST_AUC = 0.52
+"""Area that the lower end of its interval must exceed. A shift moves no attack's area further than this classifier's,
+and the strictest shipped policy leaves .05 above a coin: of many rows, less than a half of that is overlooked."""
+LEAST_EFFECT = 0.04
+"""D or V from which a column matters. With V = v no test gains more than v over its false alarms, and by that column no
+area under a curve exceeds .5 + v. A test with 1% or .1% false alarms then finds at most 1.97% or .56%: the strictest
+shipped policy allows .55, 2% and .6%. A level that only one side has, with a share s there, has V = sqrt(s / 2)."""
+LEAST_TWINS = 0.01
+"""Share of the holdout from which missing or surplus twins in train matter: the least excess of copies from which a
+shipped policy says FAIL."""
+MOST_UNSEEN = 0.55
+"""Area of a shift that must have been seen; it is the strictest limit on an attack's area in a shipped policy."""
 MAX_NAMED = 5
 """Columns that a sentence names."""
 
@@ -51,7 +63,8 @@ class ShiftedColumn(BaseModel):
 
     Attributes:
         column: its name.
-        statistic: Kolmogorov-Smirnov's D of numbers and times, Cramer's V of categories and of what is missing.
+        statistic: Kolmogorov-Smirnov's D of numbers and times; Cramer's V of categories, of single values and of what
+            is missing, both sides weighing the same, less what noise adds.
         value: by how much, from 0 (alike) to 1.
         p_value: Holm-Bonferroni adjusted.
     """
@@ -75,7 +88,9 @@ class Shift(BaseModel):
         high: the upper end.
         p_value: of that area, if both were samples of one population.
         detectable: the area that would have been seen in 80 of 100 repetitions.
-        columns: those that differ, the furthest first.
+        columns: those that differ by as much as matters, the furthest first.
+        twins: pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows; 0 where the
+            test does not reject, or it does not matter. Content of three rows or more is not looked at.
         untested: why nothing was tested; empty where it was.
     """
 
@@ -89,6 +104,7 @@ class Shift(BaseModel):
     p_value: Share = 1.0
     detectable: Share = 1.0
     columns: list[ShiftedColumn] = []
+    twins: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = 0.0
     untested: str = ""
 
     @model_validator(mode="after")
@@ -111,8 +127,9 @@ class Shift(BaseModel):
 
     @property
     def differs(self) -> bool:
-        """True where the tests reject one population."""
-        return self.p_value <= LEVEL / 2 or bool(self.columns)
+        """True where the tests reject one population, and by as much as matters."""
+        told_apart = self.p_value <= LEVEL / 2 and self.low > LEAST_AUC
+        return told_apart or bool(self.columns) or self.twins != 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -120,16 +137,33 @@ class Shift(BaseModel):
         return (self.sentence,) if self.differs else ()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on the power of the test, where none was seen that would matter."""
+        if self.untested or self.differs or self.detectable <= MOST_UNSEEN:
+            return ()
+        return (
+            f"No difference of populations between train and holdout was seen that would matter, but with so few rows "
+            f"one with an AUC below {self.detectable:.2f} may go unseen.",
+        )
+
+    @property
     def sentence(self) -> str:
-        """The result in words; empty where the tests rejected nothing. *Sensitive*."""
+        """The result in words; empty where the tests rejected nothing that matters. *Sensitive*."""
         if self.untested:
             return f"{UNTESTED}: {self.untested.rstrip('.')}."
         if not self.differs:
             return ""
         return (
-            f"Train and holdout are not samples of one population: a classifier tells their rows apart with an AUC of "
-            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin){self._named}"
+            f"Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
+            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin){self._twins}{self._named}"
         )
+
+    @property
+    def _twins(self) -> str:
+        if self.twins == 0:
+            return ""
+        than = "more" if self.twins > 0 else "fewer"
+        return f"; {than} of the holdout's rows than by chance equal one training row, by {abs(self.twins):.1%} of them"
 
     @property
     def _named(self) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from evaluate.checks import BROKEN, Check, checks_of
-from evaluate.finding import Finding, Outcome, answered, finding_of
+from evaluate.finding import Finding, Outcome, Proof, answered, finding_of
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, SelfTest
@@ -98,9 +98,10 @@ def judge(
     """
     of = {w.key: w for w in waivers}
     day = today_utc() if today is None else today
+    proof = None if limit is None else Proof.of(candidate, limit)
     findings = tuple(
         answered(
-            questioned(finding_of(candidate, rule, limit), candidate, real), of.get(_key(candidate, policy, rule)), day
+            questioned(finding_of(candidate, rule, proof), candidate, real), of.get(_key(candidate, policy, rule)), day
         )
         for rule in policy.rules
         if _applies(candidate, rule)

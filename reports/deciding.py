@@ -73,6 +73,7 @@ COUNTED: Mapping[str, Counted] = {
     "privacy.copies.people": _COPIED_PEOPLE,
     "privacy.copies.values": _COPIED_PEOPLE,
     "privacy.copies.parts": _COPIED_PEOPLE,
+    "privacy.copies.near": _MEMBERS,
     "privacy.copies.excess": _COPIED,
     "privacy.copies.unique.excess": _COPIED,
     "privacy.multiset": _COUNTS,

@@ -9,7 +9,7 @@ from evaluate.shift import Shift
 from evaluate.verdict import Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
-from reports.books import Books, books_of, warned
+from reports.books import Books, books_of
 from reports.claim import Claims
 from reports.claims import Composition
 from reports.criteria import Row, criteria_rows
@@ -26,7 +26,7 @@ from reports.evidence import (
 from reports.expectations import Expectation, expectations
 from reports.glossary import GLOSSARY, Entry
 from reports.key_figures import Comparison, comparisons
-from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins
+from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins, warnings_of
 from reports.protection import Protection, standing_protection
 from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, made_here, schema_rows, versions_of
 from reports.ranked_intervals import intervals_of
@@ -174,7 +174,7 @@ def compose(
         score_extent=score_extent(candidates),
         rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),
-        warnings=_warnings(evaluation),
+        warnings=warnings_of(evaluation),
         powers=powers([section.attacks for section in sections]),
         self_checks=self_checks(evaluation, ruled),
         attempts=attempts_on(evaluation),
@@ -203,7 +203,7 @@ def _section(
         associations=associations(candidate),
         worst_pairs=worst_cliques(candidate, "pairs"),
         worst_triples=worst_cliques(candidate, "triples"),
-        limits=limits_of(candidate),
+        limits=limits_of(candidate, Shift.of(evaluation.real).notes),
         books=books_of(candidate.name, candidate.statement, booked) if candidate.statement else None,
         claims=claims,
         protection=standing_protection(evaluation, candidate, claims),
@@ -211,13 +211,6 @@ def _section(
         audit=audit_note(candidate),
         expectations=expectations(candidate),
     )
-
-
-def _warnings(evaluation: Evaluation) -> tuple[str, ...]:
-    """What was said before and during the run, as whole sentences."""
-    found = evaluation.provenance.get("warnings") or ()
-    said = found if isinstance(found, list | tuple) else ()
-    return tuple(warned(sentence) for sentence in (*Shift.of(evaluation.real).warnings, *said))
 
 
 def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Entry], ...]:

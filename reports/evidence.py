@@ -84,34 +84,46 @@ def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
     numbers = [{(e.measure, e.subject): e for e in c.estimates if e.measure in DETAILS} for c in candidates]
     rows = []
     for name in names:
-        details = tuple(_details(of, name) for of in numbers)
-        rows.append(_column_row(name, tuple(figures.get(name) for figures in found), details))
+        figures = tuple(of.get(name) for of in found)
+        details = tuple(_details(of, figure, name) for of, figure in zip(numbers, figures, strict=True))
+        rows.append(_column_row(name, figures, details))
     return tuple(sorted(rows, key=lambda row: (-row.order, -row.worst)))
 
 
-def _details(numbers: Mapping[tuple[str, tuple[str, ...]], Estimate], column: str) -> tuple[Detail, ...]:
+def _details(
+    numbers: Mapping[tuple[str, tuple[str, ...]], Estimate], figure: Mapping[str, Any] | None, column: str
+) -> tuple[Detail, ...]:
     """Tails, moments, frequent values and steps of one column, each where it was measured."""
+    drawn = (figure or {}).get("descriptives") or {}
     found = {measure: of for measure in DETAILS if (of := numbers.get((measure, (column,)))) is not None}
     made = []
     for measure, of in found.items():
         sign, end = (-1.0, of.high) if of.direction == "higher" else (1.0, of.low)
-        made.append(Detail(_words(measure, of), end is not None and sign * end > sign * DETAILS[measure]))
+        made.append(Detail(_words(measure, of, drawn), end is not None and sign * end > sign * DETAILS[measure]))
     return tuple(made)
 
 
-def _words(measure: str, of: Estimate) -> str:
+def _words(measure: str, of: Estimate, drawn: Mapping[str, Any]) -> str:
+    """A number in a few words; an evaluation of an earlier version has no direction.
+
+    Args:
+        measure: the number's name.
+        of: the number.
+        drawn: what the column's figure tells of its moments and its lattice.
+    """
     value = finite(of.value)
-    sign = MINUS if of.note.startswith("-") else "+"
     if measure == "columns.tail.excess":
         if abs(value) < 0.0005:
             return "tails as real"
         return f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
     if measure == "columns.mean":
+        sign = "off by " if "mean" not in drawn else MINUS if drawn["mean"] < 0 else "+"
         return f"mean {sign}{number(value, 2)} SD"
     if measure == "columns.std":
-        return f"SD \u00d7 {plain(of.note).split(' ')[0]}"
-    called = "frequent values" if measure == "columns.spikes.kept" else plain(of.note).partition(":")[0].lower()
-    return f"{called} {percent(min(value, 9.99))} kept"
+        times = f"\u00d7 {drawn['std']:.3g}" if "std" in drawn else f"off by a factor of {math.exp(value):.3g}"
+        return f"SD {times}"
+    called = "frequent values" if measure == "columns.spikes.kept" else drawn.get("lattice") or "steps"
+    return f"{plain(called)} {percent(min(value, 9.99))} kept"
 
 
 def _column_row(

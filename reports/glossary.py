@@ -305,6 +305,11 @@ GLOSSARY = {
         "Share of training people of whom a few columns together, which nobody else has, stand in the table beyond "
         "chance.",
     ),
+    "privacy.copies.near": Entry(
+        "People copied with small changes",
+        "Share of training people to whom a synthetic row lies many times nearer than the nearest held-out person, "
+        "beyond chance.",
+    ),
     "privacy.copies.excess": Entry("Copies beyond twins", "Copies minus the same share for a fresh real sample."),
     "privacy.copies.unique": Entry(
         "Copies of unique rows", "Share of synthetic rows equal to a training row that occurs once."

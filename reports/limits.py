@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from evaluate.finding import sampled
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.shift import Shift
 from reports.attacks import AttackLine, AttackNote
 from reports.attempts import evaluations_of
 from reports.audits import audit_note
+from reports.books import warned
 from reports.plain_data import mapping
 from reports.text import amount, count, finite, number, percent, plain
 
@@ -65,11 +67,23 @@ class Limits:
     power: tuple[str, ...]
 
 
-def limits_of(candidate: Candidate) -> Limits:
-    """The limits of one candidate's evaluation."""
+def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> Limits:
+    """The limits of one candidate's evaluation.
+
+    Args:
+        candidate: measured.
+        notes: sentences on the power of what was tested without it.
+    """
     audit = [_of_audit(candidate)] if candidate.statement else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
-    return Limits(candidate.failures, (*on_samples(candidate), *_power(candidate), *shadows, *audit))
+    return Limits(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))
+
+
+def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
+    found = evaluation.provenance.get("warnings")
+    said = found if isinstance(found, list | tuple) else ()
+    return tuple(warned(sentence) for sentence in (*Shift.of(evaluation.real).warnings, *said))
 
 
 def on_samples(candidate: Candidate) -> tuple[str, ...]:

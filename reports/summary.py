@@ -7,10 +7,9 @@ from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Evaluation
 from evaluate.verdict import Finding, Verdict
 from reports.audits import audit_note, half_of
-from reports.books import warned
 from reports.document import TITLE
 from reports.glossary import entry
-from reports.limits import on_samples
+from reports.limits import on_samples, warnings_of
 from reports.markdown import bullets, document, name, table, text
 from reports.model_card.privacy import privacy_of
 from reports.model_card.shape import Promise
@@ -86,10 +85,10 @@ def _standing(row: VendorRow) -> tuple[str, ...]:
 
 def _warnings(evaluation: Evaluation) -> Iterator[str]:
     """What was said before and during the work."""
-    said = evaluation.provenance.get("warnings")
-    if said and isinstance(said, list | tuple):
+    said = warnings_of(evaluation)
+    if said:
         yield "\n## Warnings\n"
-        yield from bullets(warned(sentence) for sentence in said)
+        yield from bullets(said)
 
 
 def _unjudged(evaluation: Evaluation) -> Iterator[str]:

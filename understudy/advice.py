@@ -159,8 +159,9 @@ def advise(
         from evaluate.tables import N_TARGETS
         from understudy.reach import Size, beyond_reach
 
-        size, limits = Size(schema.n_units, holdout_share, N_TARGETS), {"": chosen.schedule.trade_off}
-        warnings += tuple(said for policy in policies for said in beyond_reach(policy, size, limits))
+        sizes = {"": Size(schema.n_units, holdout_share, N_TARGETS, schema.max_rows_per_unit)}
+        limits = {"": chosen.schedule.trade_off}
+        warnings += tuple(said for policy in policies for said in beyond_reach(policy, sizes, limits))
     return Advice(schema, epsilon, delta, chosen, tuple(shown), (*reasons, AGAINST_NETWORKS), warnings, holdout_share)
 
 

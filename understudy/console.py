@@ -58,7 +58,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """One sentence that somebody should know; nothing stops for it."""
-        self.note(f"Warning: {text}.")
+        self.note(f"Warning: {text.rstrip('.')}.")
 
     def error(self, text: str, code: int) -> int:
         """The one sentence of an error; the exit code is returned."""

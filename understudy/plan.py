@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from evaluate.catalog import CATALOG
 from evaluate.policy import Policy
+from evaluate.tables import SAMPLE_ROWS
 from evaluate.waiver import Waiver, lasting
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
@@ -140,15 +142,40 @@ class Plan:
         """Rules that no table of the declared size could pass and no claim of this run proves."""
         from understudy.reach import Size, beyond_reach, could_pass
 
-        asked = self.job.evaluation.measures
-        if self.schema.n_units is None or (asked is not None and "privacy.membership" not in asked):
+        of, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
+        if schema.n_units is None:
             return ()
-        size = Size(self.schema.n_units, self.job.split.holdout_share, self.job.evaluation.n_targets)
-        judged = self.points if self.job.release is None else [self.job.release]
+        rules = tuple(
+            rule
+            for rule in self.policy.rules
+            if asked is None or rule.measure not in CATALOG or CATALOG[rule.measure].by in asked
+        )
+        share, rows_each = self.job.split.holdout_share, schema.max_rows_per_unit
+        sizes = {
+            label: Size(schema.n_units, share, of.n_targets, rows_each, self._n_rows(label), self._n_searched)
+            for label in (self.points if self.job.release is None else [self.job.release])
+        }
         # Rules whose limits can be measured need no curve, which takes a moment to work out.
-        if all(could_pass(rule, size) for rule in self.policy.rules):
+        if all(could_pass(rule, size) for rule in rules for size in sizes.values()):
             return ()
-        return tuple(beyond_reach(self.policy, size, {label: self._proven(label) for label in judged}))
+        policy = self.policy.model_copy(update={"rules": rules})
+        return tuple(beyond_reach(policy, sizes, {label: self._proven(label) for label in sizes}))
+
+    def _n_rows(self, label: str) -> int | None:
+        """Rows of a synthetic table: as the job says, else as many as units, or as training rows without an epsilon."""
+        rows, n_units = self.points[label].spec.rows, self.schema.n_units
+        if rows is not None or n_units is None or label in self.schedules:
+            return rows
+        return round(n_units * (1 - self.job.split.holdout_share))
+
+    @property
+    def _n_searched(self) -> int | None:
+        """Synthetic rows that attacks search at most, where tables are stored."""
+        if not self.table.stored:
+            return None
+        from evaluate.stored.preparing import SEARCHED
+
+        return SEARCHED * (self.job.evaluation.sample_rows or SAMPLE_ROWS)
 
     def _proven(self, label: str) -> TradeOff | None:
         """The limit on tests that the claim of a table proves, with all that counts with it."""

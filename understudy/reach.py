@@ -1,9 +1,18 @@
 """Rules that no table of a size could pass: what is public says so before anything is fitted.
 
 An attack that finds nothing still has an interval, whose upper end lies the higher the fewer people it is tried on. A
-rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. Rules on
-membership are looked at, whose intervals follow from numbers of people alone. Those of copies and distances depend on
-the table.
+rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. The same
+holds of a share of synthetic rows that is zero, or one. So rules are looked at whose intervals follow from counts:
+
+- membership (`privacy.membership.*`, `privacy.vulnerable.*`), from numbers of people;
+- rows equal to a real row (`privacy.copies`, `.excess`, `.unique`, `.unique.excess`) and rows that keep the schema
+  (`validity.rows`), from the number of synthetic rows.
+
+Others could be passed by some table of any size, and so are not looked at, though real ones may be too small for them.
+Of people, values and parts copied the upper end is zero where nothing is hit, as all of the table is searched. It is
+far from zero where many rows, or many of their values, have a twin in the holdout. Distances of columns and pairs
+(`columns.tvd.*`, `columns.tail.*`, `pairs.*`) have intervals as wide as the columns are varied: that of a constant
+column is a point.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,8 +23,10 @@ import numpy as np
 from scipy import special
 
 from evaluate.finding import BOUNDED, most_of
+from evaluate.intervals import clopper_pearson, wilson
 from evaluate.policy import Policy, Rule
 from evaluate.privacy.membership.rates import Scores, true_positive_rate
+from evaluate.privacy.membership.targets import MOST_ROWS, ROWS_EACH, affordable_targets
 from evaluate.privacy.vulnerable import share_exposed
 
 if TYPE_CHECKING:
@@ -25,6 +36,9 @@ Z = float(special.ndtri(0.975))
 STEP, MOST_TIMES = 1.25, 1_000.0
 """How the number of units grows until a rule could pass, and up to how many times as many are tried."""
 LARGER_SHARES = (0.3, 0.4, 0.5)
+EQUAL_ROWS = tuple(f"privacy.copies{of}" for of in ("", ".excess", ".unique", ".unique.excess"))
+"""Shares of synthetic rows that are equal to a real one."""
+VALID_ROWS = "validity.rows"
 
 
 @dataclass(frozen=True)
@@ -34,59 +48,107 @@ class Size:
     Attributes:
         n_units: the declared number of units.
         holdout_share: of them, kept from every generator.
-        n_targets: of either side that attacks are tried on at most; none: all.
+        n_targets: of either side that attacks are tried on at most; `None`: all.
+        rows_each: rows that a unit is taken to have: with entities as many as a private fit uses of one at most.
+        n_rows: of the synthetic table; `None`: as many as units.
+        n_searched: of these, searched by attacks at most; `None`: all.
     """
 
     n_units: int
     holdout_share: float
     n_targets: int | None
+    rows_each: int = 1
+    n_rows: int | None = None
+    n_searched: int | None = None
+
+    @property
+    def n_synthetic(self) -> int:
+        """Rows of the synthetic table."""
+        return self.n_units if self.n_rows is None else self.n_rows
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Members and controls of an attack; the other half of the holdout is the attacker's own sample."""
+        """Members and controls of an attack; the other half of the holdout is the attacker's own sample.
+
+        >>> Size(200_000, 0.2, 8_000).sides, Size(200_000, 0.2, 8_000, rows_each=9).sides
+        ((8000, 8000), (4000, 4000))
+        """
         held = self.n_units * self.holdout_share
-        sides = (self.n_units - held, held / 2)
-        return tuple(int(n if self.n_targets is None else min(n, self.n_targets)) for n in sides)  # type: ignore[return-value]
+        members, controls = int(self.n_units - held), int(held / 2)
+        if self.n_targets is None:
+            return members, controls
+        n_searched = self.n_synthetic if self.n_searched is None else min(self.n_searched, self.n_synthetic)
+        n = affordable_targets(self.n_targets, n_searched)
+        most = min(n, MOST_ROWS * n // min(self.rows_each, ROWS_EACH))
+        return min(members, most), min(controls, most)
 
 
-def beyond_reach(policy: Policy, size: Size, limits: "Mapping[str, TradeOff | None]") -> Iterator[str]:
+def beyond_reach(
+    policy: Policy, sizes: Mapping[str, Size], limits: "Mapping[str, TradeOff | None]"
+) -> Iterator[str]:  # fmt: skip
     """Sentences without a final stop on binding rules that no table of this size could pass, and what would decide.
 
     Args:
         policy: to judge by.
-        size: of the table.
-        limits: that privacy claims prove, by label of the generator; none of one that promises nothing.
+        sizes: of the real table and of the synthetic one, by label of the generator.
+        limits: that privacy claims prove, by label; `None` of one that promises nothing.
     """
     for rule in policy.rules:
-        if rule.severity == "fail" and not rule.subject and not could_pass(rule, size):
-            proofs = {label: None if limit is None else most_of(limit, rule.measure) for label, limit in limits.items()}
-            left = [label for label, most in proofs.items() if most is None or not rule.keeps(most)]
+        if rule.severity == "fail" and not rule.subject:
+            left = [
+                label
+                for label, size in sizes.items()
+                if not could_pass(rule, size) and not _proves(limits[label], rule)
+            ]
             if left:
-                yield _told(rule, policy, size, left if len(left) < len(limits) else [])
+                sign = 1 if rule.direction == "lower" else -1
+                worst = max(
+                    (sizes[label] for label in left), key=lambda size: sign * (unfavorable(rule.measure, size) or 0)
+                )
+                yield _told(rule, policy, worst, left if len(left) < len(sizes) else [])
+
+
+def _proves(limit: "TradeOff | None", rule: Rule) -> bool:
+    most = None if limit is None else most_of(limit, rule.measure)
+    return most is not None and rule.keeps(most)
 
 
 def could_pass(rule: Rule, size: Size) -> bool:
-    """Whether a table that gives nobody away could pass a rule, by measurement, as far as numbers of people tell."""
-    high = highest(rule.measure, size)
-    return high is None or rule.keeps(high)
+    """True where a table that gives nobody away could pass a rule, by measurement, as far as counts tell."""
+    end = unfavorable(rule.measure, size)
+    return end is None or rule.keeps(end)
 
 
-def highest(measure: str, size: Size) -> float | None:
-    """The upper end of the interval of a table that gives nobody away: 1 where nothing is measured, none if unknown.
+def unfavorable(measure: str, size: Size) -> float | None:
+    """The unfavorable end of the interval of a valid table that gives nobody away; `None` if counts do not tell.
 
-    >>> round(highest("privacy.membership.tpr_at_0.01", Size(40_000, 0.2, 8_000)), 4)
+    It is 1 where a rate of an attack cannot be measured.
+
+    >>> round(unfavorable("privacy.membership.tpr_at_0.01", Size(40_000, 0.2, 8_000)), 4)
     0.0197
+    >>> round(unfavorable("validity.rows", Size(300, 0.2, None)), 4)
+    0.9878
     """
+    if measure in (*EQUAL_ROWS, VALID_ROWS) and size.rows_each > 1:
+        return None  # rows of one entity count as fewer, and nobody knows how many entities a generator makes
+    if measure in EQUAL_ROWS:
+        return wilson(0.0, size.n_synthetic)[2]
+    if measure == VALID_ROWS:
+        return clopper_pearson(size.n_synthetic, size.n_synthetic)[0]
     found = BOUNDED.fullmatch(measure)
     if found is None or ".group." in measure:
         return None
+    return _of_attack(measure, None if found["rate"] is None else float(found["rate"]), size)
+
+
+def _of_attack(measure: str, rate: float | None, size: Size) -> float:
+    """The upper end of an area, or of a true positive rate at a false positive rate, where nobody is given away."""
     exposed = share_exposed(size.sides[1]) if measure.startswith("privacy.vulnerable.") else 1.0
     n_members, n_controls = (int(n * exposed) for n in size.sides)
     if min(n_members, n_controls) < 2:
         return 1.0
-    if found["rate"] is None:
+    if rate is None:
         return 0.5 + Z * float(np.sqrt((n_members + n_controls + 1) / (12 * n_members * n_controls)))
-    rate = float(found["rate"])
     if n_controls * rate < 1:
         return 1.0
     halves = [Scores.of(*(np.linspace(0, 1, n // 2 + 2)[1:-1] for n in (n_members, n_controls))) for _ in range(2)]
@@ -94,20 +156,37 @@ def highest(measure: str, size: Size) -> float | None:
 
 
 def _told(rule: Rule, policy: Policy, size: Size, labels: list[str]) -> str:
-    high = highest(rule.measure, size)
-    assert high is not None
-    seen = "cannot be measured" if high >= 1.0 else f"comes to as much as {high:.2g} where nobody is given away"
+    end = unfavorable(rule.measure, size)
+    assert end is not None
     of = f" for {', '.join(f'generators.{label}' for label in labels)}" if any(labels) else ""
+    end_of = f"at {'most' if rule.direction == 'lower' else 'least'} {rule.limit:g}"
+    seen = f"comes to as {'much' if rule.direction == 'lower' else 'little'} as {end:.3g}"
+    if _of_synthetic(rule):
+        table, given = f"a synthetic table of {size.n_synthetic:,} rows", ""
+        seen += " where every row is valid" if rule.measure == VALID_ROWS else " where no row is equal to a real one"
+    else:
+        table, given = f"a table of n_units={size.n_units}", f"with holdout_share={size.holdout_share:g} "
+        given += f"and max_rows_per_unit={size.rows_each} rows of each entity " if size.rows_each > 1 else ""
+        seen = "cannot be measured" if end >= 1.0 else f"{seen} where nobody is given away"
     remedies = " or ".join(_remedies(rule, size)) or "no table of a thousand times the size"
     return (
-        f"policy={policy.name!r} asks for {rule.measure} of at most {rule.limit:g}, which a table of "
-        f"n_units={size.n_units} is too small to show{of}: with holdout_share={size.holdout_share:g} it {seen}, so "
-        f"that the verdict is INCONCLUSIVE, or a PASS by luck; what would decide: {remedies}"
+        f"policy={policy.name!r} asks for {rule.measure} of {end_of}, which {table} is too small to show{of}: "
+        f"{given}it {seen}, so that the verdict is INCONCLUSIVE, or a PASS by luck; what would decide: {remedies}"
     )
+
+
+def _of_synthetic(rule: Rule) -> bool:
+    """True for rules whose interval follows from the number of synthetic rows."""
+    return rule.measure in EQUAL_ROWS or rule.measure == VALID_ROWS
 
 
 def _remedies(rule: Rule, size: Size) -> Iterator[str]:
     """What would decide, each alone, or more units and all targets together."""
+    if _of_synthetic(rule):
+        n_rows = _enough(rule, replace(size, n_units=size.n_synthetic, n_rows=None))
+        if n_rows is not None:
+            yield f"rows = {n_rows}"
+        return
     if size.n_targets is not None and could_pass(rule, replace(size, n_targets=None)):
         yield 'targets = "all"'
     share = next((s for s in LARGER_SHARES if could_pass(rule, replace(size, holdout_share=s))), None)
@@ -121,7 +200,7 @@ def _remedies(rule: Rule, size: Size) -> Iterator[str]:
 
 
 def _enough(rule: Rule, size: Size) -> int | None:
-    """Units of which a table could pass, to two digits; none where not even a thousand times as many are enough."""
+    """Units of which a table could pass, to two digits; `None` where not even a thousand times as many are enough."""
     times = 1.0
     while times < MOST_TIMES:
         n_units = float(f"{size.n_units * times:.1e}")

@@ -129,11 +129,12 @@ def measure(tables: Tables) -> Measurement:
     for column in columns:
         measured += _of_column(column, samples.n)
     whole = samples.whole()
-    measured += descriptives.measure(whole, tables.schema.columns, _lines(whole))
+    described, drawn = descriptives.measure(whole, tables.schema.columns, _lines(whole))
+    measured += described
     return Measurement(
         tuple(m for m in measured if isinstance(m, Estimate)),
         tuple(m for m in measured if isinstance(m, Failure)),
-        {"columns": [_figure(column) for column in columns]},
+        {"columns": [{**_figure(column), "descriptives": drawn.get(column.name)} for column in columns]},
     )
 
 

@@ -44,6 +44,8 @@ NAMES = ("columns.tail", "columns.tail.excess", "columns.mean", "columns.std", "
 MEAN_TAIL = "columns.tail.excess.mean"
 OF_THE_TABLE = (MEAN_TAIL, *(f"{name}.worst" for name in NAMES[1:]))
 """Numbers of all columns together."""
+_MOST_DRAWN = 1e15
+"""Standard deviations that a picture tells at most."""
 _FURTHEST = 1e100
 """Standard deviations from train's mean that a value is taken to be off at most."""
 _NO_NUMBER = "the schema has no number or date with a value"
@@ -78,6 +80,21 @@ class Values:
         n, total, squares = np.moveaxis(sums @ replicate_groups(sums.shape[2]).T, 1, 0)
         mean = total / np.maximum(n, 1.0)
         return np.stack([n, mean, np.sqrt(np.maximum(squares / np.maximum(n, 1.0) - mean**2, 0.0))], axis=1)
+
+    @cached_property
+    def lattice(self) -> "Shares | None":
+        """The share of values on the column's lattice; `None` where there is none."""
+        return lattice(self)
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """Numbers with their direction, and the lattice in words, for the column's picture."""
+        mean, log_ratio = (float(_signed(self, which)[0, 0]) for which in ("mean", "std"))
+        return {
+            "mean": float(np.clip(mean, -_MOST_DRAWN, _MOST_DRAWN)),
+            "std": float(np.exp(log_ratio)),
+            "lattice": "" if self.lattice is None else self.lattice.description,
+        }
 
     def rate(self, of: int, hits: np.ndarray, among: np.ndarray, n_comparisons: int = 1) -> Rate:
         """The share of the values of a sample that a mask of its places holds, among those of another mask."""
@@ -150,8 +167,8 @@ def ratio(first: Rate, second: Rate) -> Rate:
 
 def measure(
     samples: AnySamples[Any], columns: Mapping[str, Any], lines: Mapping[str, Sequence[AnyLine]]
-) -> list[Estimate | Failure]:
-    """All numbers of each column, then of all of them.
+) -> tuple[list[Estimate | Failure], dict[str, dict[str, Any]]]:
+    """All numbers of each column, then of all of them; and by column what its picture tells of them.
 
     Args:
         samples: *Sensitive*. All their rows.
@@ -165,18 +182,18 @@ def measure(
         why = "a table has no present value in this column"
         failed = [Failure(name, "skipped", why, (column,)) for column in empty for name in NAMES]
         of_all = f"it is undefined for column {empty[0]!r}: {why}"
-        return [*failed, *(Failure(name, "skipped", of_all) for name in OF_THE_TABLE)]
+        return [*failed, *(Failure(name, "skipped", of_all) for name in OF_THE_TABLE)], {}
     if not there:
         nothing_out = Estimate(
             MEAN_TAIL, 0.0, samples.n, "lower", low=0.0, high=0.0, reference=0.0, floor=0.0,
             note=f"Nothing lies too far out: {_NO_NUMBER}.",
         )  # fmt: skip
-        return [nothing_out, *(Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE if name != MEAN_TAIL)]
+        return [nothing_out, *(Failure(name, "skipped", _NO_NUMBER) for name in OF_THE_TABLE if name != MEAN_TAIL)], {}
     sizes = [of.n_rows for of in samples.all]
     units = [source.n_units(n) for source, n in zip(samples.sources, sizes, strict=True)]
     worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
     found = [Values(name, columns[name], tuple(of), worth) for name, of in there.items()]
-    return [*_tails(found), *_moments(found), *_kept(found)]
+    return [*_tails(found), *_moments(found), *_kept(found)], {of.name: of.drawn for of in found}
 
 
 def _tails(columns: Sequence[Values]) -> list[Estimate | Failure]:
@@ -204,7 +221,7 @@ def _kept(columns: Sequence[Values]) -> list[Estimate | Failure]:
     measured: list[Estimate | Failure] = []
     for name, of_column, without in (
         ("columns.spikes.kept", spikes, "no number or date has values that are frequent"),
-        ("columns.lattice.kept", lattice, "the values of no number lie mostly on multiples of a step"),
+        ("columns.lattice.kept", lambda of: of.lattice, "the values of no number lie mostly on multiples of a step"),
     ):
         found = [one for of in columns if (one := of_column(of)) is not None]
         measured += [_of_rates(name, one, one.ratios(), _kept_note(one)) for one in found]

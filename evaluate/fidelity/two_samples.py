@@ -2,11 +2,17 @@
 
 All columns together: a classifier learns from a half of the rows and scores the other one. If there is one population,
 the labels of these are exchangeable. The area under its curve then has the variance of Mann and Whitney, whatever it
-has learned. Column by column: Kolmogorov and Smirnov's test of numbers and times, chi-square of categories and of what
-is missing, adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
+has learned. Column by column: Kolmogorov and Smirnov's test of numbers and times; chi-square of what is missing and of
+values, rare ones in groups of neighbors; and the one value or group that differs the most. Pairs of equal rows: a
+holdout without the twins that chance deals was cleared of them, and one with more of them holds training rows. All of
+these are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
 
-Source: Lopez-Paz and Oquab 2017, arXiv:1610.06545; Mann and Whitney 1947; Holm 1979.
+Source: Lopez-Paz and Oquab 2017, arXiv:1610.06545; Mann and Whitney 1947; Holm 1979; Bergsma 2013 (Cramer's V less what
+noise adds).
 """
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,18 +24,27 @@ from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
 from evaluate.ranking.holm import holm
 from evaluate.sampling import one_per_entity
-from evaluate.shift import LEVEL, Shift, ShiftedColumn
+from evaluate.shift import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.tables import Real
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import line
 from synth.schema import Schema
+from synth.split import row_keys
 
 MAX_ROWS = 10_000
 """Rows of each side that the classifier is given at most."""
 LEAST_EXPECTED = 10.0
-"""Rows that a level has on the smaller side on average; rarer ones count as one."""
+"""Rows that a level has on the smaller side on average; rarer ones are grouped."""
 POWER = 0.8
 """Of the smallest area that `detectable` names."""
+
+
+class Difference(NamedTuple):
+    """The result of one test on one column."""
+
+    statistic: Literal["D", "V"]
+    value: float
+    p_value: float
 
 
 def shift_of(real: Real) -> Shift:
@@ -44,11 +59,16 @@ def shift_of(real: Real) -> Shift:
     if min(len(train), len(holdout)) < MIN_UNITS:
         return Shift(untested=f"it takes at least {MIN_UNITS} rows (or entities) of each")
     auc, error, p_value = _told_apart(train, _in_turn(fresh, control), real.schema)
-    least = float(special.ndtri(1 - LEVEL / 2) + special.ndtri(POWER)) * error
     half = float(special.ndtri(1 - (1 - CONFIDENCE) / 2)) * error
+    least = max(0.5 + float(special.ndtri(1 - LEVEL / 2)) * error, LEAST_AUC + half)
+    # Sampling rows breaks up pairs of equal ones, so that all rows count where they are their own units.
+    whole = real.schema.entity is None
+    rows = (real.train, pd.concat([real.fresh, real.control], ignore_index=True)) if whole else (train, holdout)
+    keys = tuple(row_keys(side, sorted(real.schema.learned)) for side in rows)
+    columns, twins = _apart(train, holdout, keys, real.schema)
     return Shift(
         n_train=len(train), n_holdout=len(holdout), auc=auc, low=max(0.0, auc - half), high=min(1.0, auc + half),
-        p_value=p_value, detectable=min(1.0, 0.5 + least), columns=_columns(train, holdout, real.schema),
+        p_value=p_value, detectable=min(1.0, least + float(special.ndtri(POWER)) * error), columns=columns, twins=twins,
     )  # fmt: skip
 
 
@@ -79,53 +99,131 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
     return auc, error, float(special.ndtr((0.5 - auc) / error))
 
 
-def _columns(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> list[ShiftedColumn]:
-    """The columns that differ, the furthest first."""
+def _apart(
+    train: pd.DataFrame, holdout: pd.DataFrame, keys: Sequence[np.ndarray], schema: Schema
+) -> tuple[list[ShiftedColumn], float]:
+    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`.
+
+    Args:
+        train: *Sensitive*. One row of each unit.
+        holdout: *Sensitive*. Likewise.
+        keys: of the rows of train and of the holdout that twins are looked for among.
+        schema: names the columns.
+    """
     names = sorted(schema.learned)
-    found = [_compared(train[name], holdout[name], schema.columns[name]) for name in names]
-    p_values = holm([p_value for *_, p_value in found])
-    shifted = [
-        ShiftedColumn(column=name, statistic=statistic, value=value, p_value=p_value)
-        for name, (statistic, value, _), p_value in zip(names, found, p_values, strict=True)
-        if p_value <= LEVEL / 2
-    ]
-    return sorted(shifted, key=lambda one: -one.value)
+    found = [(name, one) for name in names for one in _compared(train[name], holdout[name], schema.columns[name])]
+    surplus, by_chance = _twins(*keys)
+    *p_values, of_twins = holm([*(one.p_value for _, one in found), by_chance])
+    moved: dict[str, ShiftedColumn] = {}
+    for (name, one), p_value in zip(found, p_values, strict=True):
+        if p_value <= LEVEL / 2 and one.value >= LEAST_EFFECT:  # the first test of a column that says so names it
+            moved.setdefault(
+                name, ShiftedColumn(column=name, statistic=one.statistic, value=one.value, p_value=p_value)
+            )
+    shifted = sorted(moved.values(), key=lambda one: -one.value)
+    return shifted, surplus if of_twins <= LEVEL / 2 and abs(surplus) >= LEAST_TWINS else 0.0
 
 
-def _compared(train: pd.Series, holdout: pd.Series, column: object) -> tuple[str, float, float]:
-    """The statistic of one column, its value, and its p-value."""
+def _twins(train: np.ndarray, holdout: np.ndarray) -> tuple[float, float]:
+    """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout, and their p-value.
+
+    Content that exactly two rows have is looked at: every pair is on two sides by the same chance, one by one.
+
+    Args:
+        train: *Sensitive*. A key of each row, equal for equal rows, shape (n_train,).
+        holdout: *Sensitive*. The same of the holdout.
+    """
+    n, m = len(train), len(holdout)
+    _, places = np.unique(np.concatenate([train, holdout]), return_inverse=True)
+    rows = np.bincount(places)
+    apart = np.bincount(places[n:], minlength=len(rows))[rows == 2]
+    if len(apart) == 0:
+        return 0.0, 1.0
+    n_across, chance = int((apart == 1).sum()), 2 * n * m / ((n + m) * (n + m - 1))
+    # Pairs on one side tell how many were across, whether some of these are missing or too many.
+    surplus = (n_across - len(apart) * chance) / (1 - chance) / m
+    return max(surplus, -1.0), float(stats.binomtest(n_across, len(apart), chance).pvalue)
+
+
+def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[Difference]:
+    """The tests of one column."""
     if isinstance(column, CategoricalColumn | BooleanColumn):
-        return "V", *_chi_square(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
+        yield from _of_levels(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
+        return
     places = [line.positions(side, column) for side in (train, holdout)]  # type: ignore[arg-type]
-    gone = _chi_square(*(pd.Series(np.isnan(side)) for side in places))
     there = [side[~np.isnan(side)] for side in places]
-    if min(map(len, there)) == 0:
-        return "V", *gone
-    far = _kolmogorov_smirnov(*there)
-    # Two tests of one column: the smaller of their p-values, doubled.
-    if gone[1] < far[1]:
-        return "V", gone[0], min(1.0, 2 * gone[1])
-    return "D", far[0], min(1.0, 2 * far[1])
+    if min(map(len, there)) > 0:
+        yield _kolmogorov_smirnov(*there)
+        yield from _of_levels(*map(pd.Series, there))
+    yield from _of_levels(*(pd.Series(np.isnan(side)) for side in places))
 
 
-def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> Difference:
     """The largest difference of two cumulative shares, and its p-value, which ties can only raise."""
     found = stats.ks_2samp(first, second, method="asymp")
-    return float(found.statistic), float(min(found.pvalue, 1.0))
+    return Difference("D", float(found.statistic), float(min(found.pvalue, 1.0)))
 
 
-def _chi_square(first: pd.Series, second: pd.Series) -> tuple[float, float]:
-    """Cramer's V of two samples of levels, and its p-value; rare levels count as one."""
+def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[Difference]:
+    """Chi-square of two samples of levels: with rare ones as one, with rare ones in groups, and of the furthest alone.
+
+    Rare levels are grouped in their order, which no sample has a say in. As one they leave the test its power for
+    frequent ones; in groups it sees that towns or codes of one side are not those of the other.
+    """
     codes, levels = pd.factorize(pd.concat([first, second], ignore_index=True), use_na_sentinel=False)
     counts = np.stack([np.bincount(of, minlength=len(levels)) for of in np.split(codes, [len(first)])])
+    order = np.argsort(levels.astype(str) if levels.dtype == object else levels, kind="stable")
+    cells, n_frequent = _cells(counts[:, order])
+    if cells.shape[1] < 2:
+        return
+    yield _chi_square(cells)
+    merged = np.column_stack([cells[:, :n_frequent], cells[:, n_frequent:].sum(axis=1)])
+    if 0 < n_frequent < cells.shape[1] - 1:
+        yield _chi_square(merged)
+    yield _furthest(cells)
+
+
+def _cells(counts: np.ndarray) -> tuple[np.ndarray, int]:
+    """Counts of frequent levels, then of groups of rare ones, shape (2, n_cells), and the number of the former."""
     expected = counts.sum(axis=0) * counts.sum(axis=1).min() / counts.sum()
-    order = np.argsort(-expected, kind="stable")
-    # The rarest levels are one, with as many of the others as it needs to be frequent enough.
-    tail = expected[order][::-1].cumsum()[::-1]
-    kept = max(int(((expected[order] >= LEAST_EXPECTED) & (np.r_[tail[1:], np.inf] >= LEAST_EXPECTED)).sum()), 1)
-    merged = np.column_stack([counts[:, order[:kept]], counts[:, order[kept:]].sum(axis=1)])
-    merged = merged[:, merged.sum(axis=0) > 0]
-    if merged.shape[1] < 2:
-        return 0.0, 1.0
-    statistic, p_value, *_ = stats.chi2_contingency(merged, correction=False)
-    return float(np.sqrt(statistic / counts.sum())), float(p_value)
+    rare = expected < LEAST_EXPECTED
+    # Each group is of twice as many rows, give or take one level; what is left over belongs to the last one.
+    n_groups = max(1, int(expected[rare].sum() / (2 * LEAST_EXPECTED)))
+    group = np.minimum((expected[rare].cumsum() / (2 * LEAST_EXPECTED)).astype(np.int64), n_groups - 1)
+    grouped = np.stack([np.bincount(group, weights=side[rare], minlength=n_groups) for side in counts]).astype(np.int64)
+    frequent = counts[:, ~rare]
+    if expected[rare].sum() < LEAST_EXPECTED and frequent.shape[1]:
+        # Too few for a cell of their own, and yet they may be all that one side has: the rarest frequent level's.
+        frequent[:, expected[~rare].argmin()] += grouped.sum(axis=1)
+        grouped = grouped[:, :0]
+    return np.column_stack([frequent, grouped]), frequent.shape[1]
+
+
+def _chi_square(counts: np.ndarray) -> Difference:
+    """Cramer's V of two samples of cells, and its p-value.
+
+    Of the p-values of Pearson's statistic and of the likelihood ratio the larger: with ten rows expected, Pearson's is
+    several times too small where a cell has too many rows, the other where it has too few or cells are many.
+    """
+    found = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
+    return Difference("V", _cramer(counts), float(max(found)))
+
+
+def _furthest(counts: np.ndarray) -> Difference:
+    """The cell whose share differs the most for its size, against all others: V, and p-value for the choice."""
+    # Binomial where hypergeometric is exact: never too small a p-value, and fast.
+    share, rows = counts[0].sum() / counts.sum(), counts.sum(axis=0)
+    fewer, more = stats.binom.cdf(counts[0], rows, share), stats.binom.sf(counts[0] - 1, rows, share)
+    p_values = np.minimum(1.0, 2 * np.minimum(fewer, more))
+    one = int(p_values.argmin())
+    pair = np.column_stack([counts[:, one], counts.sum(axis=1) - counts[:, one]])
+    return Difference("V", _cramer(pair), float(min(1.0, p_values[one] * counts.shape[1])))
+
+
+def _cramer(counts: np.ndarray) -> float:
+    """Cramer's V as if both samples were of one size, less what noise adds on average."""
+    sizes = counts.sum(axis=1, keepdims=True)
+    shares = counts / sizes
+    noise = (counts.shape[1] - 1) * float((1 / sizes).sum()) / 4
+    squared = ((shares[0] - shares[1]) ** 2 / shares.sum(axis=0)).sum() / 2 - noise
+    return float(np.sqrt(np.clip(squared, 0.0, 1.0)))

@@ -4,7 +4,7 @@ Some content (a row, a value, a part of a row) that one real unit alone has may 
 then does whichever side the unit is on: of all units that are hit, a share `n_train / (n_train + n_holdout)` are of
 train. That holds for every generator that did not see which side is which, however concentrated its table is. So hits
 on train beyond what hits on the holdout make likely are copies. Whoever copies rows of both sides alike is not seen so:
-`privacy.copies.excess` counts equal rows whatever side they are from.
+`privacy.copies.excess` counts rows of train, whatever is hit of the holdout.
 
 With few held-out units, none of them hit, little can be told so. Then twins among the real units help: content that
 two of them share says how often chance repeats what somebody alone has. An honest table is taken to meet it no more
@@ -25,6 +25,11 @@ from evaluate.intervals import LEVEL, Rate
 
 CERTAIN = 1e-3
 """Share of honest tables with a lower end above 0, at most."""
+FITTED = 1.1
+"""Allowed ratio of hits on train to hits on the holdout in an honest table. A model of the training rows fits their
+rare combinations somewhat better than others."""
+COMMON = 0.05
+"""Share of held-out units that are met by chance, from which whole rows are combinations that a model fits."""
 MOST_TWINS = 3.0
 """Largest weight of twins, in multiples of the synthetic table's own."""
 

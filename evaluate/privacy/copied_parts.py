@@ -1,13 +1,14 @@
-"""Parts of training records that stand in the synthetic table beyond coincidence: exact values, and parts of rows.
+"""Training records of which something stands in the synthetic table beyond coincidence: values, parts, near copies.
 
 A table may hold nobody's row and still give people away: every value of a column taken from train and shuffled among
 the rows, or half of a record joined to half of another. What one real person alone has, to the last digit, tells where
-it is from (`evaluate.privacy.coincidence`). Two kinds of content are looked at:
+it is from (`evaluate.privacy.coincidence`). Three kinds of content are looked at:
 
 * values of numbers and times, column by column. A category that one person alone has is known from the schema, and so
   are the bounds of a number: neither counts;
 * parts of rows: a few columns together, drawn at random many times. Whatever columns of a record were copied, some of
-  these parts lie within them.
+  these parts lie within them;
+* whole rows with small changes: a synthetic row that lies many times nearer to somebody than other real people do.
 
 Of tables that stay where they are stored, the samples are compared.
 """
@@ -15,20 +16,22 @@ Of tables that stay where they are stored, the samples are compared.
 import numpy as np
 
 from evaluate.intervals import Rate
-from evaluate.privacy.coincidence import Alone, Coincidences
+from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
+from evaluate.privacy.membership.targets import Targets, targets_of
 from evaluate.result import Estimate
+from evaluate.sampling import entity_codes
 from evaluate.tables import Measurement, Tables
 
-VALUES, PARTS = "privacy.copies.values", "privacy.copies.parts"
+VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.copies.near"
 SIZES = {4: 48, 8: 24}
 """Number of parts drawn, by their number of columns. Short ones lie within what was copied, long ones tell people
 apart."""
 FEWEST = 2
 """Columns of which no several make a part."""
-FITTED = 1.1
-"""Allowed ratio of hits on train to hits on the holdout in an honest table. A model of the training rows fits their
-rare combinations somewhat better than others."""
+NEARNESS = (0.1, 0.2)
+"""A row is met where its nearest synthetic row is nearer than this share of the distance to its nearest real row, which
+is looked for among the attacker's own rows: half of the holdout."""
 MAX_ROWS = 20_000
 """Rows of train, and of the holdout, whose parts are looked for at most; the synthetic table is searched whole."""
 
@@ -37,12 +40,12 @@ MIXED = np.uint64(6364136223846793005)
 
 
 def measure(tables: Tables) -> Measurement:
-    """People whose exact values, or parts of whose rows, stand in the table beyond coincidence, as a share.
+    """People whose exact values, parts of whose rows, or whose nearly whole rows stand in the table beyond coincidence.
 
-    Estimates: `privacy.copies.values`, `privacy.copies.parts`.
+    Estimates: `privacy.copies.values`, `privacy.copies.parts`, `privacy.copies.near`; shares of people.
     """
     exact = exact_of(tables)
-    return Measurement((_values(exact), _parts(exact, tables.seed)))
+    return Measurement((_values(exact), _parts(exact, tables.seed), _near(tables)))
 
 
 def _values(exact: Exact) -> Estimate:
@@ -110,6 +113,32 @@ def _parts(exact: Exact, seed: int) -> Estimate:
     return _share(PARTS, (value, low, high), real.n_people(n), note)
 
 
+def _near(tables: Tables) -> Estimate:
+    """The share of attacked people to whom a synthetic row is much nearer than the nearest held-out person."""
+    n_people = len(np.unique(entity_codes(tables.train, tables.schema)))
+    if not tables.schema.learned:
+        return _nobody(NEAR, "no column is learned", min(n_people, len(tables.synthetic)))
+    members, controls = targets_of(tables)
+    # Of a smaller synthetic table, no more than its rows can be copies; of these, the attacked people's share.
+    n_most = max(1, round(min(1.0, len(tables.synthetic) / n_people) * len(members)))
+    ends = []
+    for nearness in NEARNESS:
+        train, holdout = (_n_near(side, nearness) for side in (members, controls))
+        ends.append(Coincidences(train, holdout, len(members), len(controls)).copied(len(NEARNESS), FITTED))
+    value, low, _ = max(ends, key=lambda end: (end[1], end[0]))
+    note = (
+        f"share of {len(members):,} people looked at to whom a synthetic row is at least {1 / max(NEARNESS):g} times "
+        "nearer, beyond chance, than the nearest of held-out people"
+    )
+    return _share(NEAR, (value, low, max(end[2] for end in ends)), n_most, note)
+
+
+def _n_near(targets: Targets, nearness: float) -> int:
+    """Number of targets with a synthetic row nearer than so much of the distance to a held-out row."""
+    nearer = targets.synthetic.distances[:, 0] < nearness * targets.fresh.distances[:, 0]
+    return int(targets.surest(nearer.astype(np.float64)).sum())
+
+
 def _drawn_parts(d: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """Parts of the columns, each once."""
     sizes = [size for size, times in SIZES.items() if size < d for _ in range(times)]
@@ -132,6 +161,6 @@ def _nobody(name: str, why: str, n: int) -> Estimate:
 
 def _share(name: str, people: Rate, n_most: int, note: str) -> Estimate:
     """Copied people as a share of those who could be copied."""
-    value, low, high = (number / n_most for number in people)
+    value, low, high = (min(number / n_most, 1.0) for number in people)
     note = f"{note}; about {round(people[0]):,} people, at least {int(np.ceil(people[1])):,}"
-    return Estimate(name, value, n_most, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note)
+    return Estimate(name, value, n_most, "lower", low=low, high=high, reference=0.0, note=note)

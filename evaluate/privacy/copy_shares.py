@@ -3,7 +3,7 @@
 import math
 
 from evaluate.intervals import Rate, newcombe
-from evaluate.privacy.coincidence import Coincidences
+from evaluate.privacy.coincidence import COMMON, FITTED, Coincidences
 from evaluate.result import Estimate
 
 MEASURES = ("privacy.copies", "privacy.copies.unique")
@@ -39,7 +39,8 @@ def people(found: Coincidences, n_people: int) -> Estimate:
         found: people with a row that nobody else has, and those whose row is hit.
         n_people: of train, all of them.
     """
-    copied = found.copied()
+    # Where held-out people's rows are seldom met, chance repeats no rows that a model could fit.
+    copied = found.copied(hit_ratio=FITTED if found.holdout > COMMON * found.n_holdout else 1.0)
     n = min(n_people, int(found.n_drawn))
     value, low, high = (number / n for number in copied)
     note = (

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.shift import Shift
 from evaluate.verdict import Verdict
-from reports.books import warned
 from reports.glossary import KEY_FIGURES, entry
-from reports.limits import limits_of
+from reports.limits import limits_of, warnings_of
 from reports.model_card.shape import Figure, Measured, Ruled
 from reports.rulings import ruling_of
 
@@ -20,12 +20,11 @@ def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable
         verdicts: of any policies on any candidates.
     """
     found = [candidate.find(measure) for measure in KEY_FIGURES]
-    said = evaluation.provenance.get("warnings")
     return Measured(
         figures=tuple(_figure(one) for one in found if isinstance(one, Estimate)),
         not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
-        limits=limits_of(candidate).power,
-        warnings=tuple(warned(one) for one in said) if isinstance(said, list | tuple) else (),
+        limits=limits_of(candidate, Shift.of(evaluation.real).notes).power,
+        warnings=warnings_of(evaluation),
         verdicts=tuple(
             Ruled(
                 policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict,

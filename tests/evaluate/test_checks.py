@@ -103,6 +103,12 @@ def test_shuffled_columns_say_nothing_where_their_own_floor_keeps_the_limit() ->
     assert check("shuffled", policy_of(SHARE), far).outcome == BROKEN
 
 
+def test_a_rule_left_open_excuses_those_that_do_not_see_sorted_columns_only_where_it_leans_to_fail() -> None:
+    blind = number(KEPT, 0.9, 1.1)
+    assert check("sorted", ALL, blind, number(SHARE, 0.5, 9.0)).outcome == NOT_APPLICABLE
+    assert check("sorted", ALL, blind, number(SHARE, -0.9, 0.9)).outcome == BROKEN
+
+
 def test_a_measure_that_skips_nearly_independent_columns_says_nothing() -> None:
     one = check("shuffled", ALL, Failure(KEPT, "skipped", "nearly independent"), Failure(SHARE, "skipped", "same"))
     assert one.outcome == NOT_APPLICABLE
@@ -152,7 +158,8 @@ def test_a_case_that_says_nothing_keeps_its_reason() -> None:
         ([number(COPIES, 0.01, 0.1)], CAME_OUT),
         ([number(COPIES, -0.01, 0.04)], BROKEN),
         ([number(COPIES, -0.01, 0.1)], NOT_APPLICABLE),
-        ([number(COPIES, -0.01, 0.04), number("privacy.copies", 0.0, 0.5)], NOT_APPLICABLE),
+        ([number(COPIES, -0.01, 0.04), number("privacy.copies", 0.2, 0.5)], NOT_APPLICABLE),
+        ([number(COPIES, -0.01, 0.04), number("privacy.copies", 0.0, 0.5)], BROKEN),
         ([Failure(COPIES, "failed", "broken")], BROKEN),
         ([number(AUC, 0.4, 0.5)], NOT_APPLICABLE),
     ],

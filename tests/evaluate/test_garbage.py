@@ -3,13 +3,14 @@
 Relations that are ruined in made tables of 1,000 and 4,000 rows are in `fidelity/test_dependence.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.engine import measure_candidate
 from evaluate.finding import finding_of
 from evaluate.policy import Rule
@@ -18,8 +19,6 @@ from evaluate.tables import Tables
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from tests.evaluate import garbage
-from tests.evaluate.garbage import Ruin
 
 RELATIONS, COLUMN, TAILS, VALID = (
     "pairs.dependence.floor_share", "pairs.dependence.floor_share.worst", "columns.tail.excess.mean", "validity.rows",
@@ -29,10 +28,7 @@ RULES = tuple(
     for measure, limit in ((RELATIONS, 0.75), (COLUMN, 0.5), (TAILS, 0.01), (VALID, 0.95))
 )
 MEASURES = ("validity", "fidelity.columns", "fidelity.pairs")
-WHOLE: Mapping[str, Ruin] = {
-    "sorted": garbage.ordered, "comonotone": garbage.comonotone, "anti-sorted": garbage.anti_sorted,
-    "shuffled": garbage.shuffled,
-}  # fmt: skip
+WHOLE = ("sorted", "comonotone", "anti-sorted", "shuffled")
 
 
 def outcomes(tables: Tables) -> dict[str, str]:
@@ -60,11 +56,11 @@ def test_tails_noise_and_scale_break_limits_in_made_tables_that_honest_rows_keep
         return outcomes(Tables.prepare(train, holdout, offered, schema))
 
     assert set(of(fresh).values()) == {"PASS"}
-    assert of(garbage.tails_tripled(fresh, rng))[TAILS] == "FAIL"
-    assert of(garbage.ten_percent(fresh, rng))[TAILS] == "FAIL"
-    assert of(garbage.one_noise("pay")(fresh, rng))[COLUMN] == "FAIL"
-    assert of(garbage.thousandfold("debt")(fresh, rng))[TAILS] == "FAIL"
-    far = garbage.thousandfold("pay")(garbage.thousandfold("pay")(fresh, rng), rng)
+    assert of(spoiled_table("tails tripled", fresh, rng))[TAILS] == "FAIL"
+    assert of(spoiled_table("10% of rows garbage", fresh, rng))[TAILS] == "FAIL"
+    assert of(fresh.assign(pay=uniform(fresh["pay"], n, rng)))[COLUMN] == "FAIL"
+    assert of(fresh.assign(debt=fresh["debt"] * 1_000))[TAILS] == "FAIL"
+    far = fresh.assign(pay=fresh["pay"] * 1e6)
     assert of(far)[VALID] == "FAIL"
     assert of(conform(far, schema, outside="clamp"))[TAILS] == "FAIL"
 
@@ -97,12 +93,11 @@ def test_real_tables_that_are_ruined_fail_and_fresh_rows_do_not(name: str, share
     honest = of(fresh)
     assert "FAIL" not in honest.values()
     assert small or set(honest.values()) == {"PASS"}
-    ruins: dict[str, Callable[..., pd.DataFrame]] = {**WHOLE, "tails": garbage.tails_tripled}
-    for kind, ruin in ruins.items():
-        assert of(ruin(fresh, rng))[TAILS if kind == "tails" else RELATIONS] == "FAIL", kind
-    for kind, spoiled in (("blocks", garbage.block_shuffled), ("ten percent", garbage.ten_percent)):
-        found = of(spoiled(fresh, rng)).values()
-        assert "FAIL" in found or (small and "INCONCLUSIVE" in found), kind
+    for kind in (*WHOLE, "blocks shuffled", "10% of rows garbage", "tails tripled"):
+        found = of(spoiled_table(kind, fresh, rng))
+        decides = {found[RELATIONS]} if kind in WHOLE else set(found.values())
+        assert "FAIL" in decides or (small and "INCONCLUSIVE" in decides), kind
+        assert kind != "tails tripled" or found[TAILS] != "PASS"
     if strongest:
-        assert of(garbage.one_shuffled(strongest)(fresh, rng))[COLUMN] == "FAIL"
-        assert of(garbage.one_noise(strongest)(fresh, rng))[COLUMN] == "FAIL"
+        for moved in (rng.permutation(fresh[strongest]), uniform(fresh[strongest], len(fresh), rng)):
+            assert of(fresh.assign(**{strongest: moved}))[COLUMN] == "FAIL"

@@ -270,6 +270,7 @@ HONEST = {
     "privacy.personal": (0.0, 0.0, 0.0),
     "privacy.multiset": (0.97, 1.0, 1.03), "privacy.copies.people": (0.0, 0.0, 0.002),
     "privacy.copies.values": (0.0, 0.01, 0.04), "privacy.copies.parts": (0.0, 0.01, 0.04),
+    "privacy.copies.near": (0.0, 0.0, 0.02),
     "privacy.copies.excess": (-0.01, 0.0, 0.01), "privacy.copies.unique.excess": (-0.01, 0.0, 0.01),
     "privacy.membership.auc": (0.49, 0.50, 0.51),
     "privacy.membership.tpr_at_0.01": (0.007, 0.01, 0.013), "privacy.membership.tpr_at_0.001": (0.0003, 0.001, 0.0024),

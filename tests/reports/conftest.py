@@ -33,7 +33,7 @@ QUALITY = {
         "tv1": 0.124, "tv2": 0.212, "share": 1.12, "tstr": 0.781, "auc": 0.501, "excess": -0.006, "multiset": 1.01,
     },
     "sdv.tvae": {
-        "tv1": 0.083, "tv2": 0.107, "share": 0.7, "tstr": 0.884, "auc": 0.53, "excess": 0.012, "multiset": 1.01,
+        "tv1": 0.083, "tv2": 0.107, "share": 0.58, "tstr": 0.884, "auc": 0.53, "excess": 0.012, "multiset": 1.01,
     },
 }  # fmt: skip
 
@@ -49,7 +49,7 @@ def sample_evaluation(renamed: dict[str, str] | None = None, seed: int = 0) -> E
     real = {
         "train_rows": 39074, "holdout_rows": 9768, "columns": len(names), "target": names[-1], "entity": None,
         "duplicates_across": {"count": 195, "share": 0.01996}, "duplicate_share_train": 0.0231,
-        "shift": Shift(n_train=39074, n_holdout=9768, p_value=0.4).model_dump(),
+        "shift": Shift(n_train=39074, n_holdout=9768, p_value=0.4, detectable=0.53).model_dump(),
     }  # fmt: skip
     schema = {"format": 1, "status": "declared", "n_units": 39074, "target": names[-1], "sensitive": [names[8]]}
     schema["columns"] = {
@@ -151,7 +151,7 @@ def _estimates(
     yield one("pairs.tvd.mean", q["tv2"], 0.004, 0.031, 0.084)
     yield one("pairs.tvd.floor_share", q["share"], 0.04, 0.0, 1.0)
     yield one("pairs.tvd.floor_excess", 0.053 * (q["share"] - 1.0), 0.004, -0.053, 0.0)
-    yield one("pairs.dependence.floor_share", q["share"], 0.0502, 0.0, 1.0, n=39074)
+    yield one("pairs.dependence.floor_share", q["share"] ** 3, 0.0202, 0.0, 1.0, n=39074)
     yield one("pairs.dependence.floor_share.worst", min(q["share"] + 0.1, 1.0), 0.06, 0.05, 1.0, n=39074)
     yield one("pairs.association.kept", 1 - q["share"], 0.03, 1.0, 0.02, direction="higher")
     yield one("pairs.association.mean", q["share"] * 0.09, 0.006, 0.008, 0.102)
@@ -164,7 +164,7 @@ def _estimates(
     yield one("privacy.copies", 0.02 + q["excess"], 0.003, 0.02, 0.011)
     yield one("privacy.copies.excess", q["excess"], 0.004, 0.0)
     people = max(q["excess"] - 0.004, 0.0)
-    for part, half in (("people", 0.003), ("values", 0.02), ("parts", 0.03)):
+    for part, half in (("people", 0.003), ("values", 0.02), ("parts", 0.03), ("near", 0.01)):
         yield Estimate(
             f"privacy.copies.{part}", people, 4884, "lower", low=0.0, high=people + half, reference=0.0,
             note=f"{round(4884 * people):,} people",

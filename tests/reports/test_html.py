@@ -17,6 +17,7 @@ from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_reading import evaluation_from
 from evaluate.verdict import Verdict, judge
 from reports import render_html, write_html
+from reports.summary import to_summary
 from synth.dp.budget import CAVEATS
 from synth.errors import OutputError
 from tests.reports.test_ranking import ranking
@@ -102,7 +103,7 @@ def test_every_section_says_that_it_reads_real_data(page: str) -> None:
 
 
 def test_the_page_stays_small_and_names_nothing_outside_itself(page: str) -> None:
-    assert len(page.encode()) < 500_000
+    assert len(page.encode()) < 520_000
     tags = Page(page).tags
     assert not {tag for tag, _ in tags} & {"img", "link", "iframe", "object", "base", "form"}
     targets = [value for _, attributes in tags for name, value in attributes.items() if name in ("href", "src")]
@@ -216,7 +217,16 @@ def test_a_holdout_of_another_population_is_said_on_the_first_screen_with_its_co
     assert "a&lt;b&gt;" in screen
     assert "\u202e" not in page
     assert "MORE EVIDENCE NEEDED" in screen
+    assert "Train and holdout are not samples of one population" in to_summary(other, [])
     assert "not samples of one population" not in render_html(evaluation)
+
+
+def test_the_limits_say_once_how_large_a_difference_of_populations_may_go_unseen(evaluation: Evaluation) -> None:
+    few = {"n_train": 300, "n_holdout": 300, "detectable": 0.64}
+    page = render_html(replace(evaluation, real={**evaluation.real, "shift": few}))
+    assert page.count("one with an AUC below 0.64 may go unseen") == 1
+    assert page.index("may go unseen") > page.index('id="limits"')
+    assert "may go unseen" not in render_html(evaluation)
 
 
 def test_a_table_named_for_release_that_was_not_evaluated_is_said_so(evaluation: Evaluation) -> None:

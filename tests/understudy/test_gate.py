@@ -96,8 +96,17 @@ def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk:
     assert "hold out rows of the same table at random" in ran.stdout.replace("\n", " ")
     said = desk.gate(replace(evaluation(found), real={"shift": other}), "--json").json
     assert "'year'" in said["warnings"][0]
+    assert "may go unseen" not in ran.stdout + ran.stderr
     untested = desk.gate(replace(evaluation(found), real={}))
     assert untested.exit_code == (3 if found is QUIET else 1)
+
+
+def test_how_large_a_difference_of_populations_may_go_unseen_is_said_where_it_would_matter(desk: Desk) -> None:
+    for detectable, said in ((0.64, True), (0.54, False)):
+        ran = desk.gate(replace(evaluation(QUIET), real={"shift": {**ALIKE["shift"], "detectable": detectable}}))
+        assert ran.exit_code == 0
+        assert ("with an AUC below 0.64 may go unseen" in ran.stdout.replace("\n", " ")) == said
+        assert "Warning" not in ran.stderr
 
 
 def test_the_worst_of_several_tables_is_the_exit_code(desk: Desk) -> None:

@@ -145,10 +145,10 @@ def test_a_policy_that_takes_the_name_of_a_shipped_one_is_refused(tmp_path: Path
 
 
 def test_a_copy_of_a_shipped_policy_is_that_policy(tmp_path: Path) -> None:
-    from understudy.policies import find_policy
+    from evaluate.policy import find_policy
 
     path = tmp_path / "copy.toml"
-    path.write_bytes(find_policy("partner", Path()).read_bytes())
+    path.write_bytes(find_policy("partner").read_bytes())
     assert read_policy(str(path)) == read_policy("partner")
 
 

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticUndefined
 
 from evaluate.engine import evaluate
-from evaluate.policy import Policy, Rule, build_policy
+from evaluate.policy import Policy, Rule, build_policy, find_policy, shipped
 from evaluate.result import Candidate, Case, Evaluation, EvaluationError
 from evaluate.result_reading import evaluation_from
 from evaluate.waiver import Waiver, Waivers, build_waivers
@@ -31,7 +31,6 @@ from understudy.bundle.sign_off import SignOff
 from understudy.bundle.withdrawal import Withdrawal
 from understudy.job import EvaluationSpec, Job, build_job
 from understudy.json_schemas import KINDS, json_schema
-from understudy.policies import find_policy, names
 from understudy.sweep import SweepSpec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -90,9 +89,9 @@ def test_every_key_is_explained(kind: str) -> None:
             assert found.get("description") or "$ref" in found or key == "waivers", key
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", shipped())
 def test_the_shipped_policies_are_policies(name: str) -> None:
-    assert accepts("policy", tomllib.loads(find_policy(name, Path()).read_text()))
+    assert accepts("policy", tomllib.loads(find_policy(name).read_text()))
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)

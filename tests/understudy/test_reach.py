@@ -1,14 +1,19 @@
 """Rules that a table is too small for, told from public numbers alone before anything is fitted."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from evaluate.engine import evaluate
 from evaluate.policy import Policy, Rule, load_policy
 from evaluate.privacy.membership import area_estimate, rate_estimate
 from evaluate.privacy.membership.rates import Scores
+from evaluate.privacy.membership.targets import targets_of
 from evaluate.result import Estimate
+from evaluate.tables import Real
 from synth.dp.tradeoff import TradeOff
-from understudy.reach import Size, beyond_reach, could_pass, highest
+from synth.schema import build_schema
+from understudy.reach import Size, beyond_reach, could_pass, unfavorable
 
 RARE, AUC = "privacy.membership.tpr_at_0.001", "privacy.membership.auc"
 SMALL = Size(10_000, 0.2, 8_000)
@@ -20,7 +25,7 @@ def policy_of(*rules: tuple[str, float], severity: str = "fail") -> Policy:
 
 
 def told(policy: Policy, size: Size, limit: TradeOff | None = None) -> list[str]:
-    return list(beyond_reach(policy, size, {"a": limit}))
+    return list(beyond_reach(policy, {"a": size}, {"a": limit}))
 
 
 @pytest.mark.parametrize("n_units", [3_000, 20_000, 120_000])
@@ -30,11 +35,11 @@ def test_the_upper_end_is_what_an_attack_on_honest_rows_comes_to(n_units: int) -
     scores = [(rng.random(n_members), rng.random(n_controls)) for _ in range(15)]
     areas = [area_estimate(AUC, [Scores.of(*one)], note="") for one in scores]
     width = np.mean([one.high - one.value for one in areas if one.high is not None])
-    assert highest(AUC, size) == pytest.approx(0.5 + width, rel=0.02)
+    assert unfavorable(AUC, size) == pytest.approx(0.5 + width, rel=0.02)
     rates = [rate_estimate("privacy.membership.tpr_at_0.01", 0.01, {"a": one}) for one in scores]
     highs = [one.high for one in rates if isinstance(one, Estimate) and one.high is not None]
     if n_controls >= 100:
-        assert highest("privacy.membership.tpr_at_0.01", size) == pytest.approx(np.median(highs), rel=0.25)
+        assert unfavorable("privacy.membership.tpr_at_0.01", size) == pytest.approx(np.median(highs), rel=0.25)
 
 
 def test_a_rule_that_a_table_is_too_small_for_is_told_with_what_would_decide() -> None:
@@ -62,10 +67,72 @@ def test_a_rule_that_a_proof_decides_is_not_told() -> None:
     assert told(policy, SMALL, TradeOff.of_claim(1.0, 1e-6)) == []
     assert told(policy, SMALL, TradeOff.of_claim(3.0, 1e-6)) != []
     limits = {"mine": TradeOff.of_claim(1.0, 1e-6), "other": None}
-    (said,) = beyond_reach(policy, SMALL, limits)
+    (said,) = beyond_reach(policy, dict.fromkeys(limits, SMALL), limits)
     assert "generators.other" in said and "generators.mine" not in said
 
 
 def test_shipped_policies_ask_nothing_of_a_large_table_that_it_could_not_show() -> None:
     for name in ("internal", "partner", "public"):
         assert told(load_policy(name), Size(500_000, 0.2, None)) == []
+
+
+@pytest.mark.parametrize("rows_each", [1, 2, 3, 9])
+def test_targets_are_counted_as_the_attack_does(rows_each: int) -> None:
+    n_units, n_targets = 1_000, 150
+    columns = {"who": {"kind": "identifier", "bounds": [0, 1_999]}, "x": {"kind": "real", "bounds": [0, 1]}}
+    schema = build_schema({"status": "declared", "n_units": n_units, "entity": "who", "columns": columns})
+    rng = np.random.default_rng(rows_each)
+
+    def rows(first: int, n: int) -> pd.DataFrame:
+        who = np.repeat(np.arange(first, first + n), rows_each)
+        return pd.DataFrame({"who": who, "x": rng.random(len(who))})
+
+    tables = Real.prepare(rows(0, 700), rows(700, 300), schema, n_targets=n_targets).beside(rows(1_000, 700))
+    size = Size(n_units, 0.3, n_targets, rows_each=rows_each)
+    assert tuple(map(len, targets_of(tables))) == size.sides
+
+
+@pytest.mark.parametrize("n", [60, 200, 500])
+def test_shares_of_synthetic_rows_end_where_those_of_honest_rows_do(n: int) -> None:
+    rng = np.random.default_rng(n)
+    schema = build_schema({"status": "declared", "columns": {"x": {"kind": "real", "bounds": [0, 1]}}})
+    train, holdout, fresh = (pd.DataFrame({"x": rng.random(size)}) for size in (100, 80, n))
+    found = evaluate(train, holdout, {"a": fresh}, schema, measures=["validity", "privacy.copies"]).candidates[0]
+    ends = {"validity.rows": "low", "privacy.copies.excess": "high", "privacy.copies.unique.excess": "high"}
+    for measure, end in ends.items():
+        assert unfavorable(measure, Size(7, 0.2, None, n_rows=n)) == pytest.approx(getattr(found.find(measure), end))
+    # What is counted beyond chance has no such end: where nobody is hit, nobody is copied, in a table of any size.
+    people = found.find("privacy.copies.people")
+    assert isinstance(people, Estimate)
+    assert (people.low, people.high) == (0.0, 0.0)
+    assert unfavorable("privacy.copies.people", Size(7, 0.2, None, n_rows=n)) is None
+
+
+def test_a_synthetic_table_of_few_rows_is_told_how_many_would_decide() -> None:
+    policy = policy_of(("validity.rows", 0.99), ("privacy.copies.excess", 0.02))
+    valid, copied = told(policy, Size(150, 0.2, None))
+    assert (
+        "at least 0.99, which a synthetic table of 150 rows is too small to show: it comes to as little as 0.976"
+        in valid
+    )
+    assert "at most 0.02" in copied and "as much as 0.025 where no row is equal to a real one" in copied
+    for rule, said in zip(policy.rules, (valid, copied), strict=True):
+        n_rows = int(said.rpartition("rows = ")[2])
+        assert could_pass(rule, Size(150, 0.2, None, n_rows=n_rows))
+        assert not could_pass(rule, Size(150, 0.2, None, n_rows=n_rows // 2))
+        assert told(policy_of((rule.measure, rule.limit)), Size(150, 0.2, None, n_rows=n_rows)) == []
+
+
+def test_a_candidate_with_few_rows_is_named_where_others_have_enough() -> None:
+    sizes = {"many": Size(9_000, 0.2, None), "few": Size(9_000, 0.2, None, n_rows=100)}
+    (said,) = beyond_reach(policy_of(("validity.rows", 0.99)), sizes, dict.fromkeys(sizes))
+    assert "for generators.few: it comes" in said
+    assert "generators.many" not in said
+
+
+def test_millions_of_synthetic_rows_leave_fewer_targets() -> None:
+    rule = ("privacy.membership.tpr_at_0.01", 0.02)
+    assert told(policy_of(rule), Size(100_000, 0.2, 8_000)) == []
+    (said,) = told(policy_of(rule), Size(3_000_000, 0.2, 8_000))
+    assert 'targets = "all"' in said
+    assert told(policy_of(rule), Size(3_000_000, 0.2, 8_000, n_rows=100_000)) == []

@@ -18,7 +18,6 @@ from synth.schema_file import write_schema
 from synth.split import split_table
 from synth.table import conform, read_table
 from understudy.cli import app
-from understudy.policies import find_policy
 
 TARGETS = {"adult": "income", "insurance": "charges", "airbnb_nyc": "price", "diabetes_hospital": "readmitted"}
 UNITS = {"adult": 48_842, "insurance": 1_338, "airbnb_nyc": 48_895, "diabetes_hospital": 71_518}
@@ -71,7 +70,7 @@ def test_a_copy_fails_privacy_half_the_holdout_fails_nothing_and_shuffled_column
         "shuffled": shuffle_columns(sides.train, np.random.default_rng(0)),
     }
     evaluation = evaluate(sides.train, sides.holdout, tables, schema)
-    policy = load_policy(find_policy("internal", Path()))
+    policy = load_policy("internal")
     failed = {
         candidate.name: {f.rule.measure for f in judge(candidate, policy).findings if f.outcome == "FAIL"}
         for candidate in evaluation.candidates

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluate.policy import find_policy
 from synth.errors import UnderstudyError
 from synth.output import is_taken, whole_file
 from understudy.batch.listing import BatchJob
 from understudy.batch.outcome import provenance_of, read_content
 from understudy.bundle.manifest import MANIFEST
 from understudy.job import Job
-from understudy.policies import find_policy
 from understudy.provenance import sha256
 from understudy.real_table import file_state
 

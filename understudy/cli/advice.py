@@ -48,16 +48,17 @@ def advise(
     It costs no budget: the schema decides, and of the table only the names of the columns are read, to check that it
     fits; no row is, nor how many there are. Errors are of noise alone, before the estimation smooths it.
     """
+    from evaluate.policy import shipped
     from synth.schema_file import read_schema
     from understudy.advice import HOLDOUT_SHARE
     from understudy.advice import advise as ask
-    from understudy.policies import given_policy, named_policy, names
+    from understudy.policies import given_policy, named_policy
     from understudy.real_rows import check_names
     from understudy.real_table import find_table
 
     console = console_of(ctx)
     declared = read_schema(schema)
-    policies = [named_policy(given_policy(one, Path())) for one in policy or names()]
+    policies = [named_policy(given_policy(one, Path())) for one in policy or shipped()]
     check_names(find_table(table), declared)
     with console.stage("price the generators"):
         share = HOLDOUT_SHARE if holdout_share is None else holdout_share

@@ -121,12 +121,13 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    said = (*Shift.of(evaluation.real).warnings, *disputed(evaluation), *given_away(evaluation))
+    shift = Shift.of(evaluation.real)
+    said = (*shift.warnings, *disputed(evaluation), *given_away(evaluation))
     for sentence in said:
         console.warn(sentence)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
-    for sentence in predicted(evaluation):
+    for sentence in (*predicted(evaluation), *shift.notes):
         console.say(sentence)
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
@@ -174,12 +175,15 @@ def gate(  # noqa: PLR0913 - options of the command line
         offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
         candidate = offer.candidate
     verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
-    warned = [*Shift.of(found.real).warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
+    shift = Shift.of(found.real)
+    warned = [*shift.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
+    for sentence in shift.notes:
+        console.say(sentence)
     if junit is not None:
         with whole_file(junit) as path:
             path.write_text(render_junit(verdicts), encoding="utf-8")

@@ -66,7 +66,6 @@ def run(
 
 def _show(outcome: "Outcome", console: "Console") -> None:
     """What was found of the candidates, then the verdict and where the report is."""
-    from evaluate.shift import Shift
     from reports.limits import on_samples
     from understudy.delivery import REPORT
     from understudy.funds import release_line
@@ -80,8 +79,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     for said in dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one)):
         console.say(said)
     _show_utility(outcome, console)
-    for said in Shift.of(outcome.evaluation.real).warnings:
-        console.warn(said)
+    _show_shift(outcome, console)
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
         if check.outcome == "did not come out":
             console.say(f"Self-test {check.case} did not come out, so nothing passes. {check.reason}")
@@ -94,6 +92,17 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
     console.say(f"Report: {outcome.plan.out / REPORT}")
+
+
+def _show_shift(outcome: "Outcome", console: "Console") -> None:
+    """The warning that train and holdout differ, or the power of the test that saw nothing."""
+    from evaluate.shift import Shift
+
+    shift = Shift.of(outcome.evaluation.real)
+    for said in shift.warnings:
+        console.warn(said)
+    for said in shift.notes:
+        console.say(said)
 
 
 def _show_utility(outcome: "Outcome", console: "Console") -> None:

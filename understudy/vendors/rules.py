@@ -130,7 +130,8 @@ def barring(
     findings = [
         f for f in judge(candidate, policy, real=real).findings if f.binding and f.rule.measure.startswith(BARRING)
     ]
-    said = [*own, *findings]
+    told = {(name_of(f.rule), f.outcome) for f in own}  # a policy's rule on the same number says it a second time
+    said = [*own, *(f for f in findings if (f.rule.measure, f.outcome) not in told)]
     return [f for f in said if f.outcome == "FAIL"], [f for f in said if f.outcome == "INCONCLUSIVE"]
 
 

@@ -10,7 +10,7 @@ Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 
 al. 2025, arXiv:2505.01524 (why distances need it); Fellegi & Sunter 1969, "A Theory for Record Linkage".
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -32,6 +32,8 @@ N_AROUND = 5
 """Neighbors that stand for how dense a table is around a target."""
 MAX_LEARNED = 20_000
 """Synthetic rows that the classifier learns from at most."""
+N_BINS = 255
+"""Bins of a number that the classifier learns from."""
 N_RARITIES = 9
 """Classes of how many others have a value."""
 
@@ -100,6 +102,8 @@ def classifier(targets: Targets, tables: Tables) -> np.ndarray:
     order = drawn_order(learned_keys(tables.fresh, tables.schema), tables.seed)
     fresh = space.fresh.take(order[:MAX_LEARNED])
     rows = np.concatenate([_features(synthetic), _features(fresh)])
+    # As the model would bin them, which takes it seconds where rows are weighted.
+    edges = [np.unique(np.quantile(column, np.linspace(0, 1, N_BINS + 1)[1:-1])) for column in rows.T]
     is_synthetic = np.repeat([1, 0], [len(synthetic), len(fresh)])
     weights = np.repeat([0.5 / len(synthetic), 0.5 / len(fresh)], [len(synthetic), len(fresh)]) * len(rows)
     model = HistGradientBoostingClassifier(
@@ -107,7 +111,8 @@ def classifier(targets: Targets, tables: Tables) -> np.ndarray:
         random_state=tables.seed % 2**32,
     )  # fmt: skip
     with threadpool_limits(1):  # many threads on few cores wait for each other most of the time
-        return np.asarray(model.fit(rows, is_synthetic, weights).decision_function(_features(targets.rows)))
+        learned = model.fit(_binned(rows, edges), is_synthetic, weights)
+        return np.asarray(learned.decision_function(_binned(_features(targets.rows), edges)))
 
 
 def values(targets: Targets, tables: Tables) -> np.ndarray:
@@ -156,6 +161,11 @@ def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
 
 def _features(rows: Rows) -> np.ndarray:
     return np.column_stack([values.astype(np.float32) for values in rows.columns.values()])
+
+
+def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
+    """The bin of each number, counted from 0; shape (n, d)."""
+    return np.column_stack([np.searchsorted(of, column) for of, column in zip(edges, features.T, strict=True)])
 
 
 def _evidence(targets: Rows, pool: Rows, candidates: np.ndarray, known: Rows) -> np.ndarray:

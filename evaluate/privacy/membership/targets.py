@@ -90,8 +90,16 @@ def n_targets_of(tables: Tables) -> int:
     """How many targets of a side are attacked at most: all that were asked for, fewer beside millions of rows."""
     if tables.n_targets is None:
         return max(len(tables.train), len(tables.control))
-    affordable = int(MANY_PAIRS / (2 * len(tables.synthetic)))
-    return min(tables.n_targets, max(affordable, LEAST_TARGETS))
+    return affordable_targets(tables.n_targets, len(tables.synthetic))
+
+
+def affordable_targets(n_targets: int, n_synthetic: int) -> int:
+    """Targets of a side that are attacked beside so many synthetic rows, of those that were asked for.
+
+    >>> affordable_targets(8_000, 50_000), affordable_targets(8_000, 500_000), affordable_targets(8_000, 10**7)
+    (8000, 6000, 2000)
+    """
+    return min(n_targets, max(int(MANY_PAIRS / (2 * n_synthetic)), LEAST_TARGETS))
 
 
 def _side(name: str, frame: pd.DataFrame, rows: Rows, exact: np.ndarray, each: int, tables: Tables) -> Targets:

@@ -9,15 +9,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.descriptives import Shares, Values, ratio
 from evaluate.fidelity.lines import AnyLine, CellLine, Grid, Line, crossings
+from evaluate.figures import ColumnShares
 from evaluate.intervals import wilson
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.columns import DatetimeColumn, IntegerColumn, RealColumn
 from synth.schema import build_schema
-from tests.evaluate import garbage
 
 REAL = RealColumn(kind="real", bounds=(-1e9, 1e9))
 WHOLE = IntegerColumn(kind="integer", bounds=(-(10**9), 10**9))
@@ -115,7 +116,7 @@ def test_the_numbers_of_a_ruined_column_are_off_and_those_of_a_fresh_one_are_not
 ) -> None:
     rng = np.random.default_rng(3)
     train, fresh, honest = (np.round(rng.lognormal(8, 1, n), -2) for n in (2_000, 1_000, 2_000))
-    moved = garbage.tails_tripled(pd.DataFrame({"x": honest}), rng)["x"].to_numpy() + rng.uniform(0, 99, 2_000)
+    moved = spoiled_table("tails tripled", pd.DataFrame({"x": honest}), rng)["x"].to_numpy() + rng.uniform(0, 99, 2_000)
     bad, good = one_column(tables_of, train, fresh, moved), one_column(tables_of, train, fresh, honest)
     for measure, limit in (("columns.tail.excess.mean", 0.01), ("columns.tail.excess.worst", 0.03)):
         assert (found(bad, measure).low or 0) > limit > (found(good, measure).high or 1)
@@ -126,6 +127,15 @@ def test_the_numbers_of_a_ruined_column_are_off_and_those_of_a_fresh_one_are_not
     )
     assert found(bad, "columns.std", "x").value > 3 * found(good, "columns.std", "x").value
     assert "times the real one" in found(bad, "columns.std", "x").note
+    (column,) = bad.figures["columns"]
+    figure = ColumnShares.model_validate(column).descriptives
+    assert figure is not None
+    assert figure.mean == pytest.approx((moved.mean() - train.mean()) / train.std())
+    assert figure.std == pytest.approx(moved.std() / train.std())
+    assert figure.lattice == "multiples of 100"
+    (lower,) = one_column(tables_of, train, fresh, honest / 2).figures["columns"]
+    assert lower["descriptives"]["mean"] < 0 < figure.mean
+    assert lower["descriptives"]["std"] < 1 < figure.std
 
 
 TRUTH = ((0.3, 0.3), (0.3, 0.2), (0.3, 0.02), (0.06, 0.06))

@@ -8,7 +8,7 @@ from evaluate.privacy import copied_parts, copies
 from evaluate.privacy.exact import exact_of
 from synth.schema import build_schema
 
-PEOPLE, VALUES, PARTS = (f"privacy.copies.{name}" for name in ("people", "values", "parts"))
+PEOPLE, VALUES, PARTS, NEAR = (f"privacy.copies.{name}" for name in ("people", "values", "parts", "near"))
 SIZES = (2000, 1000, 1000, 2000)
 
 
@@ -24,7 +24,7 @@ def with_synthetic(tables, rows):
 def test_an_independent_sample_copies_nobody(population, draw):
     for seed, sizes in enumerate([(1200, 300, 300, 800), (600, 600, 600, 600), (400, 800, 800, 1200)]):
         found = by_name(draw(population, sizes, seed=seed + 30))
-        for name in (PEOPLE, VALUES, PARTS):
+        for name in (PEOPLE, VALUES, PARTS, NEAR):
             assert found[name].low == 0.0, name
 
 
@@ -68,6 +68,21 @@ def test_parts_of_rows_that_are_joined_to_other_rows_are_found(draw, make):
     found = by_name(with_synthetic(tables, rows))
     assert found[PARTS].low > 0.0
     assert found[PEOPLE].low == 0.0
+
+
+def test_rows_with_their_last_digits_moved_are_found(draw, make):
+    tables = draw(make["all numeric"], SIZES, seed=8)
+    moved = tables.train.head(40) + np.random.default_rng(0).normal(scale=0.01, size=(40, tables.train.shape[1]))
+    found = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[40:], moved])))
+    assert found[NEAR].low > 0.005
+    assert found[NEAR].value == pytest.approx(0.02, abs=0.005)
+    assert found[PEOPLE].low == found[VALUES].low == found[PARTS].low == 0.0
+
+
+def test_a_small_table_of_near_copies_is_one(draw, make):
+    tables = draw(make["all numeric"], SIZES, seed=8)
+    found = by_name(with_synthetic(tables, tables.train.head(50) + 1e-4))[NEAR]
+    assert (found.n, found.value) == (50, pytest.approx(1.0, abs=0.05))
 
 
 def test_a_table_of_few_columns_has_no_parts(draw, make):

@@ -11,12 +11,14 @@ import pytest
 from scipy import stats
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit.bounds import gaussian_epsilon
-from evaluate.privacy.audit.conclusions import conclude
+from evaluate.privacy.audit import white_box
+from evaluate.privacy.audit.bounds import gaussian_epsilon, gaussian_mu
+from evaluate.privacy.audit.conclusions import NOISE, conclude
 from evaluate.privacy.audit.counts import guesses, measurement_log
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError
+from evaluate.privacy.audit.power import Residuals, Signal, mu_of_claim, power_of_counts
+from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError, Power
 from evaluate.privacy.audit.stand_in import N_CANARIES, MeasurementLog, Release, StandIn
-from evaluate.privacy.audit.white_box import audit
+from evaluate.privacy.audit.white_box import CHOICES_SHARE, CONFIDENCE, N_FITS, SCALE_SHARE, audit
 from synth.domain import Discretizer
 from synth.dp import budget, mechanisms
 from synth.dp.accounting import epsilon_pld
@@ -279,6 +281,35 @@ def test_the_clock_may_stop_an_audit_early_but_never_before_its_first_fit() -> N
     found = audit(generator("independent"), schema_of(), time_limit_s=0.0)
     assert found.n_trials == N_CANARIES
     assert found.bound == 0.0
+
+
+def test_an_audit_states_the_power_of_the_fits_that_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, few = generator("independent"), 10
+    monkeypatch.setattr(white_box, "MOST_RELEASES", few * 5)  # a fit releases five columns
+    found, schedule = audit(made, schema_of()), made.schedule(StandIn.like(schema_of()).schema)
+    assert schedule is not None
+    (event,) = schedule.events
+    assert isinstance(event, GaussianEvent)
+    signal = Signal(np.ones(event.count), np.full(event.count, event.sigma))
+    level = 1 - (1 - CONFIDENCE) * (1 - CHOICES_SHARE - 2 * SCALE_SHARE)
+
+    def stated(n_fits: int) -> tuple[Power, float]:
+        half = n_fits * N_CANARIES // 2
+        never = clopper_pearson(0, half, level=level)[1]
+        least = mu_of_claim(schedule.epsilon, schedule.delta)
+        return power_of_counts(signal, half, level, least), gaussian_epsilon(gaussian_mu(never, never), schedule.delta)
+
+    assert found.n_trials == few * N_CANARIES
+    assert f"fitted {few} times" in found.ran_on
+    assert (found.power, found.strongest) == stated(few)
+    assert found.power is not None
+    assert (found.power.half, found.strongest) < (stated(N_FITS)[0].half - 0.3, stated(N_FITS)[1])
+    (of_noise,) = (check for check in found.checks if check.what == NOISE)
+    n_cells, rest = divmod(int(of_noise.looked_at.split()[0].replace(",", "")), few * event.count)
+    n = few * event.count * n_cells
+    assert N_CANARIES <= n_cells <= N_CANARIES + 2  # `other` and `missing` beside the codes
+    assert rest == 0
+    assert of_noise.power == Residuals(n, n, 2 * n, n).power(1 - SCALE_SHARE * (1 - CONFIDENCE))
 
 
 def test_the_table_is_the_same_for_every_schema_and_holds_nothing_of_it() -> None:
