@@ -32,7 +32,9 @@ def line(parent: ET.Element, css: str, start: Point, end: Point) -> ET.Element:
 
 def words(parent: ET.Element, css: str, at: Point, content: str, anchor: str = "start") -> ET.Element:
     """A line of text, isolated from its neighbors whatever its direction."""
-    element = add(parent, "text", css, x=at[0], y=at[1], text_anchor=anchor)
+    element = add(parent, "text", css, x=at[0], y=at[1])
+    if anchor != "start":  # which is SVG's own
+        element.set("text-anchor", anchor)
     content = plain(content)
     element.text = content if content.isascii() else f"\u2068{content}\u2069"
     return element
