@@ -73,10 +73,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def apart(module: str, *arguments: str, threads: int = 1) -> dict[str, Any]:
-    """The JSON that a module prints last, in a process of its own."""
-    command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, env=held_to(threads), stdout=subprocess.PIPE, text=True, check=True)
+def apart(module: str, *arguments: str, threads: int = 1, limit_s: float | None = None) -> dict[str, Any]:
+    """The JSON that a module prints last, in a process of its own, which is stopped after so many seconds."""
+    command, held = [sys.executable, "-m", module, *arguments], held_to(threads)
+    done = subprocess.run(command, env=held, stdout=subprocess.PIPE, text=True, check=True, timeout=limit_s)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -1,7 +1,8 @@
 """How good a synthetic table is, in the few numbers that papers on marginals print.
 
-The cells are the scorer's own and are made from the train part: a column with more than 12 distinct numbers is cut at
-20 quantiles (repeated edges merged), any other value is a cell, missing is a cell.
+The cells are the scorer's own and are made from the train part: a column with more than 12 distinct numbers, or days,
+is cut at 20 quantiles (repeated edges merged), any other value is a cell, missing is a cell. Texts beside numbers are
+cells of their own.
 """
 
 import itertools
@@ -11,14 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 N_QUANTILES, FEW_VALUES, N_TRIPLES, N_DETECTION = 20, 12, 200, 10_000
+MANY_TEXTS = 50
+"""More distinct texts than this, all of which are days or times, are a line of days."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Scorer:
     Args:
         train: real rows that generators saw, missing values as NaN or None.
         test: real rows that none saw.
-        target: name of a column with two values, to predict.
+        target: name of a column to predict; with few values, or with texts, as classes.
     """
 
     def __init__(self, train: pd.DataFrame, test: pd.DataFrame, target: str) -> None:
@@ -74,17 +77,29 @@ class Scorer:
         codes = self._coded(synthetic)
         return float(np.mean([self._distance(codes, clique) for clique in self._cliques[order]]))
 
-    def c2st(self, synthetic: pd.DataFrame) -> float:
-        """Classifier two-sample test."""
-        n = min(N_DETECTION, len(self._train), len(synthetic))
-        both = pd.concat([self._train.sample(n, random_state=0), synthetic.sample(n, random_state=0)])
-        real = np.repeat([1, 0], n)
-        guessed = cross_val_predict(_boosting(), self._numbers(both), real, cv=3, method="predict_proba")
-        return float(roc_auc_score(real, guessed[:, 1]))
+    def c2st(self, synthetic: pd.DataFrame, real: pd.DataFrame | None = None) -> float:
+        """Classifier two-sample test against train rows, or others."""
+        real = self._train if real is None else real
+        n = min(N_DETECTION, len(real), len(synthetic))
+        both = pd.concat([real.sample(n, random_state=0), synthetic.sample(n, random_state=0)])
+        is_real = np.repeat([1, 0], n)
+        guessed = cross_val_predict(_boosting(), self._numbers(both), is_real, cv=3, method="predict_proba")
+        return float(roc_auc_score(is_real, guessed[:, 1]))
+
+    @property
+    def is_class(self) -> bool:
+        """True where the target is predicted as classes, not as a number: it has few values, or they are texts."""
+        return not self._cells[self._target].is_line
 
     def tstr(self, synthetic: pd.DataFrame) -> float:
         """Train on synthetic, test on real: gradient boosting."""
-        return self._auc(_boosting(), synthetic, self._numbers)
+        if self.is_class:
+            return self._auc(_boosting(), synthetic, self._numbers)
+        known = synthetic[synthetic[self._target].notna()]
+        model = HistGradientBoostingRegressor(random_state=0)
+        model.fit(self._numbers(known.drop(columns=self._target)), known[self._target].astype(np.float64))
+        guessed = model.predict(self._numbers(self._test.drop(columns=self._target)))
+        return float(r2_score(self._test[self._target], guessed))
 
     def linear_tstr(self, synthetic: pd.DataFrame) -> float:
         """Train on synthetic, test on real: logistic regression on one-hot categories and standardized numbers."""
@@ -93,15 +108,19 @@ class Scorer:
         return self._auc(model, synthetic, encoder.apply)
 
     def _auc(self, model, synthetic, features) -> float:  # type: ignore[no-untyped-def]
-        classes = sorted(self._train[self._target].dropna().unique())
-        known = synthetic[synthetic[self._target].isin(classes)]
-        if known[self._target].nunique() < 2:
+        """The area under the ROC curve; of more than two classes the mean over each against the rest."""
+        classes = pd.Index(sorted(self._train[self._target].dropna().unique()))
+        codes = classes.get_indexer(pd.Index(synthetic[self._target].array))
+        known, truth = synthetic[codes >= 0], classes.get_indexer(pd.Index(self._test[self._target].array))
+        if len(np.unique(codes[codes >= 0])) < 2:
             return 0.5
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a logistic regression that has not converged is still the same for all
-            model.fit(features(known.drop(columns=self._target)), known[self._target] == classes[1])
-        guessed = model.predict_proba(features(self._test.drop(columns=self._target)))[:, 1]
-        return float(roc_auc_score(self._test[self._target] == classes[1], guessed))
+            model.fit(features(known.drop(columns=self._target)), codes[codes >= 0])
+        guessed = np.zeros((len(self._test), len(classes)))
+        guessed[:, model.classes_] = model.predict_proba(features(self._test.drop(columns=self._target)))
+        asked = [1] if len(classes) == 2 else np.unique(truth[truth >= 0])
+        return float(np.mean([roc_auc_score(truth == one, guessed[:, one]) for one in asked]))
 
     def _numbers(self, frame: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({name: self._cells[name].numbers(frame[name]) for name in frame.columns})
@@ -119,33 +138,55 @@ class Scorer:
 
 
 class _Cells:
-    """One column's cells: quantiles of many numbers, else distinct values; the last two are unknown and missing."""
+    """One column's cells: quantiles of many numbers, distinct values of the rest; the last two are unknown, missing."""
 
     def __init__(self, train: pd.Series) -> None:
         present = train.dropna()
+        self._is_time = present.dtype == object and present.nunique() > MANY_TEXTS and _times(present).notna().all()
+        numbers = self._line(present)
         self._edges = None
-        if pd.api.types.is_numeric_dtype(present) and present.nunique() > FEW_VALUES:
-            values = present.to_numpy(dtype=np.float64)
+        if np.unique(numbers[~np.isnan(numbers)]).size > FEW_VALUES:
+            values = numbers[~np.isnan(numbers)]
             self._edges = np.unique(np.quantile(values, np.linspace(0, 1, N_QUANTILES + 1)))
-            self.size = len(self._edges) + 1
-        else:
-            self._values = pd.Index(sorted(present.unique()))
-            self.size = len(self._values) + 2
+            present = present[np.isnan(numbers)]
+        self._values = pd.Index(sorted(present.unique()))
+        self.n_bins = 0 if self._edges is None else len(self._edges) - 1
+        self.size = self.n_bins + len(self._values) + 2
 
     def codes(self, series: pd.Series) -> np.ndarray:
-        if self._edges is not None:
-            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            cells = np.clip(np.searchsorted(self._edges, values, side="right") - 1, 0, len(self._edges) - 2)
-            return np.where(np.isnan(values), self.size - 1, cells)
         cells = self._values.get_indexer(pd.Index(series.array))
-        return np.where(series.isna().to_numpy(), self.size - 1, np.where(cells < 0, self.size - 2, cells))
+        cells = np.where(cells < 0, self.size - 2, self.n_bins + cells)
+        if self._edges is not None:
+            values = self._line(series)
+            bins = np.clip(np.searchsorted(self._edges, values, side="right") - 1, 0, self.n_bins - 1)
+            cells = np.where(np.isnan(values), cells, bins)
+        return np.where(series.isna().to_numpy(), self.size - 1, cells)
+
+    @property
+    def is_line(self) -> bool:
+        """True where many numbers, or days, are cut into bins."""
+        return self._edges is not None
 
     def numbers(self, series: pd.Series) -> np.ndarray:
-        """Numbers as they are, anything else as its cell; NaN where missing."""
-        if self._edges is not None:
-            return series.to_numpy(dtype=np.float64, na_value=np.nan)
+        """Numbers as they are, a text beside them below all, anything else as its cell; NaN where missing."""
         codes = self.codes(series).astype(np.float64)
-        return np.where(codes == self.size - 1, np.nan, codes)
+        if self._edges is not None:
+            values, least = self._line(series), self._edges[0]
+            below = least - (1.0 + codes) * max(1.0, abs(least))
+            codes = np.where(
+                np.isnan(values) & (codes != self.size - 1), below, np.where(np.isnan(values), codes, values)
+            )
+        return np.where(series.isna().to_numpy(), np.nan, codes)
+
+    def _line(self, series: pd.Series) -> np.ndarray:
+        """Numbers, or days, as float64; NaN for anything else."""
+        if self._is_time:
+            return (_times(series) - pd.Timestamp(0)).to_numpy() / np.timedelta64(1, "D")
+        return pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _times(series: pd.Series) -> pd.Series:
+    return pd.to_datetime(series.astype(str), errors="coerce", format="ISO8601")
 
 
 class _OneHot:

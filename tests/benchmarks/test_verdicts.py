@@ -30,6 +30,17 @@ def test_a_cell_is_the_verdict_furthest_from_right_of_each_policy() -> None:
     assert "| copy | leak | PF? |" in lines
 
 
+def test_results_of_fewer_measures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "earlier.json"
+    ends = {"privacy.membership.auc": 0.52}
+    runs = {"0": {"fresh real rows": {"verdicts": "PPP", "ends": ends}}}
+    out.write_text(json.dumps({"tables": {"t": runs}}))
+    verdicts.main(["--out", str(out)])
+    drawn = capsys.readouterr().out
+    assert "| `privacy.membership.auc` | 0.6 | 0.57 | 0.55 | 0.52 | 0.52 | t |" in drawn
+    assert "| `validity.rows` |" not in drawn
+
+
 def test_any_table_is_split_spoiled_and_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=900)

@@ -1,0 +1,206 @@
+"""Generators on every table of a folder, with a schema as `infer` proposes it and nothing set by hand.
+
+``python -m benchmarks.shelf FOLDER --fits aim:1 mst:1 aim --out shelf.json --page shelf.html``, where FOLDER holds
+tables as CSV files, and a fit is a generator's name with or without an epsilon. The schema is inferred, then declared
+as it is. Four fifths of the rows are learned from, the rest tested on. Every fit is a process of its own with one
+thread, and is written as soon as it is done; those that the file holds are not done again. Without FOLDER, only the
+tables of results are drawn. CART with 5 rows a leaf, which is what synthpop does, is the fit ``cart``.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import synth
+from benchmarks.evaluation import apart
+from benchmarks.looks import looks
+from benchmarks.peers.evaluated import measured
+from benchmarks.scoring import Scorer
+from benchmarks.shelf_page import page, pictures
+from benchmarks.spoiled_tables import Sides, cart
+from synth.schema import Schema
+
+DELTA = 1e-6
+TARGETS = {
+    "adult": "income", "insurance": "charges", "airbnb_nyc": "price", "diabetes_hospital": "readmitted",
+    "credit_default": "default payment", "king_county_housing": "price", "hmeq": "BAD", "nist_ma2018": "OWN_RENT",
+    "nist_ma2019": "OWN_RENT", "hotel_bookings": "is_canceled", "german_credit": "default",
+}  # fmt: skip
+"""Of public tables by the names of their files; of others the last column."""
+CART, LEAF = "cart", 5
+LANDMARKS = ("fresh real rows", "columns shuffled")
+FIGURES = {
+    "tv1": "columns", "tv2": "pairs", "tv3": "triples", "tstr": "TSTR", "c2st": "C2ST", "tail": "tail", "std": "SD",
+    "correlation": "correlation", "spikes": "spikes", "steps": "steps", "dropped": "dropped", "cpu_s": "CPU s",
+    "peak_mib": "MiB",
+}  # fmt: skip
+"""What is drawn, by name."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run what is asked for, keep it in the file after every fit, and draw it."""
+    options = _options(arguments)
+    if options.point:
+        print(json.dumps(_point(options)))
+        return
+    held = options.out is not None and options.out.exists()
+    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(), "tables": {}}
+    for path in _paths(options):
+        found = content["tables"].setdefault(_name(path), {})
+        for fit in (*LANDMARKS, *options.fits):
+            for seed in range(options.seeds):
+                runs = found.setdefault(fit, {})
+                if str(seed) not in runs:
+                    runs[str(seed)] = _apart(path, fit, seed, options)
+                    _keep(content, options.out)
+                    print(f"{path.name} {fit} {seed}: {_said(runs[str(seed)])}", file=sys.stderr, flush=True)
+    print("\n".join(_drawn(content["tables"])))
+    if options.page is not None:
+        options.page.write_text(page(content["tables"]), encoding="utf-8")
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks.shelf", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, help="of CSV files; none only draws what --out holds")
+    parser.add_argument(
+        "--fits", nargs="+", default=["independent:1", "mst:1", "aim:1", "aim"], help="NAME or NAME:EPSILON"
+    )
+    parser.add_argument("--tables", nargs="+", default=[], help="names of files without their ends; unless said, all")
+    parser.add_argument("--target", nargs="+", default=[], help="TABLE=COLUMN")
+    parser.add_argument("--seeds", type=int, default=3, help="splits and fits of each")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="seconds of one fit at most")
+    parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
+    parser.add_argument("--page", type=Path, help="HTML file of small pictures of columns")
+    parser.add_argument("--point", nargs=2, metavar=("FIT", "SEED"), help="one fit in this process, printed as JSON")
+    return parser.parse_args(arguments)
+
+
+def _paths(options: argparse.Namespace) -> list[Path]:
+    if options.folder is None:
+        return []
+    paths = sorted([*options.folder.glob("*.csv"), *options.folder.glob("*.csv.gz")])
+    return [path for path in paths if not options.tables or _name(path) in options.tables]
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _apart(path: Path, fit: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One fit in a process of its own; whatever goes wrong is a result, too."""
+    asked = [str(path.parent), "--tables", _name(path), "--point", fit, str(seed)]
+    asked += ["--target", *options.target] if options.target else []
+    try:
+        return apart("benchmarks.shelf", *asked, limit_s=options.limit_s)
+    except subprocess.TimeoutExpired:
+        return {"failure": f"stopped after {options.limit_s:.0f} s"}
+    except subprocess.CalledProcessError as error:
+        return {"failure": f"ended with exit code {error.returncode}"}
+
+
+def _keep(content: Mapping[str, Any], out: Path | None) -> None:
+    if out is not None:
+        out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _said(run: Mapping[str, Any]) -> str:
+    return run.get("failure") or ", ".join(f"{key} {run[key]:.4g}" for key in ("tv3", "tstr", "c2st"))
+
+
+def _point(options: argparse.Namespace) -> dict[str, Any]:
+    """One fit, sample and score."""
+    (path,), (fit, seed) = _paths(options), (options.point[0], int(options.point[1]))
+    table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
+    target = dict(one.split("=", 1) for one in options.target).get(_name(path)) or TARGETS.get(
+        _name(path), str(table.columns[-1])
+    )
+    schema = synth.infer_schema(table, target=target)
+    schema = synth.declare_schema(schema, n_units=len(table), dataset=path.name)
+    order = np.random.default_rng(seed).permutation(len(table))
+    cut = len(table) * 4 // 5
+    train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
+    made: list[pd.DataFrame] = []
+    cost = measured(lambda: made.append(_made(fit, train, test, schema, seed)))
+    names = [name for name in schema.learned if name in made[0].columns]
+    synthetic = _as_read(made[0], table)
+    scorer = Scorer(train[names], test[names], target)
+    fresh = fit == LANDMARKS[0]
+    figures: dict[str, Any] = {f"tv{i}": scorer.tv(synthetic[names], i) for i in (1, 2, 3)}
+    # What is trained on the test rows is not tested on them: fresh rows show how well the training rows do.
+    figures |= {"tstr": scorer.tstr(train[names] if fresh else synthetic[names])}
+    figures |= {"c2st": scorer.c2st(train[names] if fresh else synthetic[names], test[names])}
+    figures |= asdict(looks(train[names], synthetic[names]))
+    figures |= {
+        "dropped": sum(column.drop for column in schema.columns.values()),
+        "metric": "AUC" if scorer.is_class else "R2",
+    }
+    figures |= {"cpu_s": cost["cpu_s"], "peak_mib": cost["peak_mib"]}
+    return {**figures, **({"pictures": pictures(train[names], synthetic[names])} if seed == 0 else {})}
+
+
+def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, seed: int) -> pd.DataFrame:
+    """A synthetic table with as many rows as train, or a landmark."""
+    rng = np.random.default_rng(seed)
+    if fit == LANDMARKS[0]:
+        return test
+    if fit == LANDMARKS[1]:
+        return pd.DataFrame({name: rng.permutation(train[name].to_numpy()) for name in train})
+    if fit == CART:
+        learned = train[list(schema.learned)]
+        return cart(LEAF)(Sides(learned, learned.head(0), learned), rng)
+    name, _, epsilon = fit.partition(":")
+    private = {"epsilon": float(epsilon), "delta": DELTA} if epsilon else {}
+    return synth.fit(train, schema, name, seed=seed, **private).sample(len(train), seed=seed)
+
+
+def _as_read(synthetic: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The synthetic table as its CSV file is read, every column as the real one is."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "synthetic.csv"
+        synthetic.to_csv(path, index=False)
+        texts = {name: str for name in synthetic.columns if table[name].dtype == object}
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=texts, low_memory=False)
+
+
+def _about() -> dict[str, Any]:
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "delta": DELTA}
+
+
+def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:
+    """One Markdown table: means over seeds, with half their range."""
+    yield f"| table | fit | {' | '.join(FIGURES.values())} |"
+    yield f"| --- | --- |{' ---: |' * len(FIGURES)}"
+    for table, fits in tables.items():
+        for fit, runs in fits.items():
+            done = [run for run in runs.values() if "failure" not in run]
+            if done:
+                cells = [_cell([run[key] for run in done]) for key in FIGURES]
+            else:
+                cells = [next(iter(runs.values()))["failure"], *[""] * (len(FIGURES) - 1)]
+            yield f"| {table} | {fit} | {' | '.join(cells)} |"
+
+
+def _cell(values: Sequence[float]) -> str:
+    if any(value != value for value in values):
+        return ""
+    half = (max(values) - min(values)) / 2
+    mean = statistics.fmean(values)
+    return f"{mean:.3g}" if half < abs(mean) / 200 else f"{mean:.3g} ± {half:.1g}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
