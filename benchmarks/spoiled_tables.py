@@ -1,6 +1,7 @@
 """Tables of which it is known what a gate must say: honest rows, leaks of training rows, and garbage.
 
-Every one is made from real rows alone, of the real table's own columns, so that any table serves.
+Every one is made from real rows alone, of the real table's own columns, so that any table serves. Garbage is made of
+fresh rows: it copies nobody, so that what fails it is what was ruined.
 """
 
 from collections.abc import Callable, Mapping
@@ -158,35 +159,35 @@ def cart(leaf: int) -> Spoil:
 
 def sorted_alone(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Every column sorted on its own."""
-    return _ordered(sides.train, [True] * len(sides.train.columns))
+    return _ordered(sides.fresh, [True] * len(sides.fresh.columns))
 
 
 def anti_sorted(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Every column sorted on its own, every second one downwards."""
-    return _ordered(sides.train, [position % 2 == 0 for position in range(len(sides.train.columns))])
+    return _ordered(sides.fresh, [position % 2 == 0 for position in range(len(sides.fresh.columns))])
 
 
 def comonotone(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Every column the quantile function of one uniform number."""
-    up_to = rng.random(len(sides.train))
-    ordered = _ordered(sides.train, [True] * len(sides.train.columns))
+    up_to = rng.random(len(sides.fresh))
+    ordered = _ordered(sides.fresh, [True] * len(sides.fresh.columns))
     return ordered.iloc[np.floor(up_to * len(ordered)).astype(np.int64)].reset_index(drop=True)
 
 
 def shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Every column shuffled on its own."""
-    return _shuffled(sides.train, [[name] for name in sides.train.columns], rng)
+    return _shuffled(sides.fresh, [[name] for name in sides.fresh.columns], rng)
 
 
 def block_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """Blocks of three random columns, each shuffled as a whole."""
-    names = list(rng.permutation(list(sides.train.columns)))
-    return _shuffled(sides.train, [names[i : i + 3] for i in range(0, len(names), 3)], rng)
+    names = list(rng.permutation(list(sides.fresh.columns)))
+    return _shuffled(sides.fresh, [names[i : i + 3] for i in range(0, len(names), 3)], rng)
 
 
 def column_ruined(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """The finest column of numbers uniform between its ends; without one, the finest column uniform in its values."""
-    spoiled = sides.train.copy()
+    spoiled = sides.fresh.copy()
     name = finest(spoiled[numbers(spoiled)] if numbers(spoiled) else spoiled, 1)[0]
     spoiled[name] = uniform(sides.train[name], len(spoiled), rng)
     return spoiled
@@ -194,7 +195,7 @@ def column_ruined(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
 
 def column_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """The column that goes along with the others most, shuffled on its own."""
-    spoiled = sides.train.copy()
+    spoiled = sides.fresh.copy()
     ranks = pd.DataFrame({name: _coded(spoiled[name]) for name in spoiled.columns}).rank()
     name = ranks.corr().abs().fillna(0.0).sum().idxmax()
     spoiled[name] = rng.permutation(spoiled[name].to_numpy())
@@ -205,9 +206,9 @@ def some_sorted(n: int) -> Spoil:
     """Random columns sorted each on its own, the others as they are."""
 
     def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
-        names = list(rng.permutation(list(sides.train.columns)))[:n]
-        spoiled = sides.train.copy()
-        spoiled[names] = _ordered(sides.train[names], [True] * len(names))
+        names = list(rng.permutation(list(sides.fresh.columns)))[:n]
+        spoiled = sides.fresh.copy()
+        spoiled[names] = _ordered(sides.fresh[names], [True] * len(names))
         return spoiled
 
     return made
@@ -215,7 +216,7 @@ def some_sorted(n: int) -> Spoil:
 
 def column_times_1000(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     """The finest column of numbers times 1,000."""
-    spoiled = sides.train.copy()
+    spoiled = sides.fresh.copy()
     for name in finest(spoiled[numbers(spoiled)], 1):
         spoiled[name] = spoiled[name] * 1_000
     return spoiled
@@ -259,7 +260,7 @@ def column_at_its_end(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def rows_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
-    """Fresh rows, half of which are replaced by training rows with every column shuffled."""
+    """Fresh rows, half of which have every column shuffled."""
     others = shuffled(sides, rng).head((len(sides.fresh) + 1) // 2)
     return _replaced(sides.fresh, others, rng)
 

@@ -52,7 +52,7 @@ class ColumnShares(FigurePart):
     column: str
     kind: str
     labels: Annotated[list[str], Field(min_length=2)]
-    edges: list[Number] | None = None
+    edges: list[Number] | list[str] | None = None
     train: list[Share]
     synthetic: list[Share]
     tvd: Share

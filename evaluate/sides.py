@@ -35,6 +35,18 @@ def refuse_few(n_train: int, n_holdout: int) -> None:
             raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")
 
 
+def refuse_one_unit(*halves: pd.DataFrame) -> None:
+    """Refuse a holdout that has no two halves, since all of its rows are of one entity.
+
+    Raises:
+        EvaluationError: a half has no row; nothing was measured.
+    """
+    if any(half.empty for half in halves):
+        raise EvaluationError(
+            "the holdout is halved, whole entities together: it has the rows of one entity alone; give it more entities"
+        )
+
+
 def refuse_overlap(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> None:
     """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins.
 

@@ -10,7 +10,15 @@ import pandas as pd
 
 from evaluate.result import Estimate, EvaluationError, Failure
 from evaluate.sampling import seeded_order
-from evaluate.sides import MIN_SYNTHETIC_ROWS, Side, refuse_few, refuse_overlap, shuffle_columns, side_seed
+from evaluate.sides import (
+    MIN_SYNTHETIC_ROWS,
+    Side,
+    refuse_few,
+    refuse_one_unit,
+    refuse_overlap,
+    shuffle_columns,
+    side_seed,
+)
 from synth.errors import TableError
 from synth.observed import observe
 from synth.schema import Schema
@@ -118,7 +126,7 @@ class Real:
             n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; none: all.
 
         Raises:
-            EvaluationError: too few rows on one side, or train and holdout share theirs; nothing was measured.
+            EvaluationError: too few rows or entities on a side, or both sides share theirs; nothing was measured.
             TableError: a table does not fit the schema.
         """
         refuse_few(len(train), len(holdout))
@@ -128,6 +136,7 @@ class Real:
         refuse_overlap(train, holdout, schema)
         train, holdout = _in_order(train, schema, seed, "train"), _in_order(holdout, schema, seed, "holdout")
         fresh, control = halves(holdout, schema, seed=seed)
+        refuse_one_unit(fresh, control)
         shuffled = shuffle_columns(train, np.random.default_rng([seed, 0]))
         return cls(schema, declared, train, fresh, control, shuffled, seed, n_targets, n_rows)
 

@@ -1,18 +1,19 @@
-"""Rules that no table of a size could pass: what is public says so before anything is fitted.
+"""Rules that a table of a size cannot be shown to keep: public numbers tell before anything is fitted.
 
 An attack that finds nothing still has an interval, whose upper end lies the higher the fewer people it is tried on. A
 rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. The same
 holds of a share of synthetic rows that is zero, or one. So rules are looked at whose intervals follow from counts:
 
 - membership (`privacy.membership.*`, `privacy.vulnerable.*`), from numbers of people;
-- rows equal to a real row (`privacy.copies`, `.excess`, `.unique`, `.unique.excess`) and rows that keep the schema
-  (`validity.rows`), from the number of synthetic rows.
+- rows equal to a real row (`privacy.copies`, `.excess`, `.unique`, `.unique.excess`), from the number of synthetic rows.
+  Where real rows repeat each other, a table may yet keep a rule on an excess;
+- rows that keep the schema (`validity.rows`), from the number of synthetic rows.
 
 Others could be passed by some table of any size, and so are not looked at, though real ones may be too small for them.
-Of people, values and parts copied the upper end is zero where nothing is hit, as all of the table is searched. It is
-far from zero where many rows, or many of their values, have a twin in the holdout. Distances of columns and pairs
-(`columns.tvd.*`, `columns.tail.*`, `pairs.*`) have intervals as wide as the columns are varied: that of a constant
-column is a point.
+Of people and values copied the upper end is zero where nothing is hit. Of parts and near copies it is next to zero, as
+a sample of many people is looked at. It is far from zero where many rows, or their values, have a twin in the holdout.
+Distances of columns and pairs (`columns.tvd.*`, `columns.tail.*`, `pairs.*`) have intervals as wide as the columns are
+varied: that of a constant column is a point.
 """
 
 from collections.abc import Iterator, Mapping
@@ -163,7 +164,7 @@ def _told(rule: Rule, policy: Policy, size: Size, labels: list[str]) -> str:
     seen = f"comes to as {'much' if rule.direction == 'lower' else 'little'} as {end:.3g}"
     if _of_synthetic(rule):
         table, given = f"a synthetic table of {size.n_synthetic:,} rows", ""
-        seen += " where every row is valid" if rule.measure == VALID_ROWS else " where no row is equal to a real one"
+        seen += " where every row is valid" if rule.measure == VALID_ROWS else " where no two rows are equal"
     else:
         table, given = f"a table of n_units={size.n_units}", f"with holdout_share={size.holdout_share:g} "
         given += f"and max_rows_per_unit={size.rows_each} rows of each entity " if size.rows_each > 1 else ""

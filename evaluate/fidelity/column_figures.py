@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.fidelity import contingency
+from evaluate.figures import LARGEST
 from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import Attribute
 
@@ -47,5 +48,4 @@ def _edges(attribute: Attribute) -> list[float] | list[str] | None:
         unit = "D" if isinstance(attribute.column, DateColumn) else "us"
         stamps = np.ceil(attribute.edges).astype(np.int64).astype(f"datetime64[{unit}]")
         return [str(stamp) for stamp in stamps]
-    limit = np.finfo(np.float64).max
-    return [float(edge) for edge in np.clip(attribute.edges, -limit, limit)]
+    return [float(edge) for edge in np.clip(attribute.edges, -LARGEST, LARGEST)]

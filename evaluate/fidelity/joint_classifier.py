@@ -139,7 +139,8 @@ def _resolution(values: np.ndarray) -> np.ndarray:
     exponents = np.where(np.isnan(values), np.nan, -MAX_DIGITS - 1.0)
     for exponent in range(-MAX_DIGITS, MAX_DIGITS + 1):
         steps = values / 10.0**exponent if exponent >= 0 else values * 10.0**-exponent
-        near = np.abs(steps - np.round(steps)) <= np.maximum(10.0**-MAX_DIGITS, ROUNDING * np.abs(steps))
+        with np.errstate(invalid="ignore"):  # a number too large for so many digits has no distance to itself
+            near = np.abs(steps - np.round(steps)) <= np.maximum(10.0**-MAX_DIGITS, ROUNDING * np.abs(steps))
         exponents[near] = exponent
     return exponents
 

@@ -10,12 +10,13 @@ it is from (`evaluate.privacy.coincidence`). Three kinds of content are looked a
   these parts lie within them;
 * whole rows with small changes: a synthetic row that lies many times nearer to somebody than other real people do.
 
-Of tables that stay where they are stored, the samples are compared.
+Of tables that stay where they are stored, the samples are compared. Where only some of the training people are looked
+at, they are a sample, and the intervals are those of a sample.
 """
 
 import numpy as np
 
-from evaluate.intervals import Rate
+from evaluate.intervals import Rate, clopper_pearson
 from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
 from evaluate.privacy.membership.targets import Targets, targets_of
@@ -30,8 +31,7 @@ apart."""
 FEWEST = 2
 """Columns of which no several make a part."""
 NEARNESS = (0.1, 0.2)
-"""A row is met where its nearest synthetic row is nearer than this share of the distance to its nearest real row, which
-is looked for among the attacker's own rows: half of the holdout."""
+"""Distance of a near copy at most, over that to the nearest row of the attacker's half of the holdout."""
 MAX_ROWS = 20_000
 """Rows of train, and of the holdout, whose parts are looked for at most; the synthetic table is searched whole."""
 
@@ -110,7 +110,8 @@ def _parts(exact: Exact, seed: int) -> Estimate:
         "share of people of whom a part of their row that nobody else has stands in the table beyond chance; the worst "
         f"of {len(parts)} parts"
     )
-    return _share(PARTS, (value, low, high), real.n_people(n), note)
+    people = (value, low, high) if real.share == 1.0 else _of_all(real.n_units, (value, low, high))
+    return _share(PARTS, people, real.n_people(n), note)
 
 
 def _near(tables: Tables) -> Estimate:
@@ -121,16 +122,24 @@ def _near(tables: Tables) -> Estimate:
     members, controls = targets_of(tables)
     # Of a smaller synthetic table, no more than its rows can be copies; of these, the attacked people's share.
     n_most = max(1, round(min(1.0, len(tables.synthetic) / n_people) * len(members)))
-    ends = []
+    ends = {}
     for nearness in NEARNESS:
         train, holdout = (_n_near(side, nearness) for side in (members, controls))
-        ends.append(Coincidences(train, holdout, len(members), len(controls)).copied(len(NEARNESS), FITTED))
-    value, low, _ = max(ends, key=lambda end: (end[1], end[0]))
+        ends[nearness] = Coincidences(train, holdout, len(members), len(controls)).copied(len(NEARNESS), FITTED)
+    nearest = max(ends, key=lambda nearness: (ends[nearness][1], ends[nearness][0]))
+    people = (*ends[nearest][:2], max(end[2] for end in ends.values()))
     note = (
-        f"share of {len(members):,} people looked at to whom a synthetic row is at least {1 / max(NEARNESS):g} times "
-        "nearer, beyond chance, than the nearest of held-out people"
+        f"{len(members):,} people were looked at; share of those who could be copied to whom a synthetic row is at "
+        f"least {1 / nearest:g} times nearer, beyond chance, than the nearest of held-out people"
     )
-    return _share(NEAR, (value, low, max(end[2] for end in ends)), n_most, note)
+    return _share(NEAR, people if len(members) == n_people else _of_all(len(members), people), n_most, note)
+
+
+def _of_all(n: int, people: Rate) -> Rate:
+    """Copied people of so many who were looked at, with the interval of a sample of all."""
+    value, low, high = people
+    least, most = clopper_pearson(low, n)[0], clopper_pearson(min(high, n), n)[1]
+    return value, min(least * n, value), most * n
 
 
 def _n_near(targets: Targets, nearness: float) -> int:

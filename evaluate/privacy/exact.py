@@ -26,15 +26,22 @@ class RealCodes:
         codes: from 0, `MISSING` where missing, shape (d, n), int32.
         units: codes of their units, those of train and of the holdout apart; shape (n,).
         in_train: which rows are of train, shape (n,).
+        share: of the units of either side that are here.
     """
 
     codes: np.ndarray
     units: np.ndarray
     in_train: np.ndarray
+    share: float = 1.0
+
+    @property
+    def n_units(self) -> int:
+        """Units of train."""
+        return len(np.unique(self.units[self.in_train]))
 
     def n_people(self, n_drawn: int) -> int:
-        """Units of train that so many synthetic rows could copy."""
-        return min(len(np.unique(self.units[self.in_train])), n_drawn)
+        """Units of train that so many synthetic rows could copy: of these rows, the share whose units are here."""
+        return max(1, min(self.n_units, round(self.share * n_drawn)))
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Exact:
         of_rows = np.concatenate([of[rows] for of, rows in zip(units, kept, strict=True)])
         order = np.argsort(of_rows, kind="stable")
         chosen = np.hstack([of[:, rows] for of, rows in zip(codes, kept, strict=True)])
-        return RealCodes(chosen[:, order], of_rows[order], order < len(kept[0]))
+        return RealCodes(chosen[:, order], of_rows[order], order < len(kept[0]), share)
 
 
 def _first_units(units: np.ndarray, share: float) -> np.ndarray:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from evaluate.finding import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
+from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
 from evaluate.result import Estimate
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import Measurement
@@ -77,12 +78,17 @@ def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdo
 
 def _share(measure: str, stored: StoredTables) -> float:
     """The share of a leak that a sample shows; 0 where it may show nothing."""
-    real = min(stored.real.n_sampled[side] / n for side, n in stored.real.n_rows.items())
+    real = _real_share(stored)
     if measure == _PERSONAL:
         return 1.0 if real == 1.0 else 0.0  # a share of the synthetic rows is that of a sample of them
     if measure == _SINGLED_OUT:
         return real if stored.searched == 1.0 else 0.0
     return stored.searched
+
+
+def _real_share(stored: StoredTables) -> float:
+    """The share of the rows of train or of the holdout that is in the samples, whichever is less."""
+    return min(stored.real.n_sampled[side] / n for side, n in stored.real.n_rows.items())
 
 
 def _allowed(one: Estimate, share: float, stored: StoredTables) -> Estimate:
@@ -92,6 +98,8 @@ def _allowed(one: Estimate, share: float, stored: StoredTables) -> Estimate:
     if one.measure == _PERSONAL and stored.searched < 1.0:
         # As a sample, it has a sampling error; the rows that were found are in the table all the same.
         one = replace(one, low=one.value * stored.searched, high=_beyond(one))
+    if one.measure in (VALUES, PARTS, NEAR) and min(stored.searched, _real_share(stored)) < 1.0:
+        one = replace(one, high=max(one.high or 0.0, clopper_pearson((one.high or 0.0) * one.n, one.n)[1]))
     if share == 1.0:
         return one
     chance = next((value for end, value in _CHANCE.items() if one.measure.endswith(end)), 0.0)

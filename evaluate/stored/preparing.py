@@ -8,7 +8,15 @@ import numpy as np
 import pandas as pd
 
 from evaluate.result import EvaluationError
-from evaluate.sides import MIN_SYNTHETIC_ROWS, Side, refuse_few, refuse_shared, shuffle_columns, side_seed
+from evaluate.sides import (
+    MIN_SYNTHETIC_ROWS,
+    Side,
+    refuse_few,
+    refuse_one_unit,
+    refuse_shared,
+    shuffle_columns,
+    side_seed,
+)
 from evaluate.stored.draws import Drawer
 from evaluate.stored.keys import N, brought
 from evaluate.stored.meeting import at_home
@@ -67,6 +75,7 @@ def prepared(
     refuse_few(n_sampled["train"], n_sampled["holdout"])
     numbered = frames["holdout"].assign(**{_AT: np.arange(n_sampled["holdout"])})
     fresh, control = halves(numbered, schema, seed=seed)
+    refuse_one_unit(fresh, control)
     in_train = _counts_in_train(sides, drawn["holdout"])
     stored = StoredReal(
         sides, sample_rows, n_rows, n_sampled, twins, in_train[fresh.pop(_AT).to_numpy()], drawn["holdout"],

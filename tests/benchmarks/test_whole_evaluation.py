@@ -19,6 +19,6 @@ def test_every_measure_is_run_on_the_rows_asked_for(tmp_path: Path, capsys: pyte
     options = [str(tmp_path / "made.csv"), "--target", "z", "--rows", "200", "--holdout", "100"]
     whole_evaluation.main([*options, "--here"])
     found = json.loads(capsys.readouterr().out)
-    assert {name: found[name] for name in ("train", "holdout", "columns")} == {"train": 200, "holdout": 100, "columns": 3}
+    assert (found["train"], found["holdout"], found["columns"]) == (200, 100, 3)
     assert set(MEASURES) <= set(found["wall_s"])
     assert found["cpu_s"] > 0

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from evaluate.engine import evaluate
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.result_reading import evaluation_from
 from reports.html import render_html
 from synth.dp.statement import EventRecord, PrivacyStatement
+from synth.infer import infer_schema
 from tests.damaging import damaged
 
 AUC, PAIRS = "privacy.membership.auc", "pairs.tvd.excess"
@@ -50,6 +54,19 @@ def estimate(content: dict[str, Any]) -> Any:
 
 def test_what_is_written_is_read_back_unchanged() -> None:
     assert evaluation_from(made().to_json()).to_json() == made().to_json()
+
+
+def test_columns_of_days_times_and_huge_numbers_are_read_back_unchanged() -> None:
+    rng = np.random.default_rng(0)
+    day = pd.to_datetime("2015-01-01") + pd.to_timedelta(rng.integers(0, 400, 300), "D")
+    at = day + pd.to_timedelta(rng.integers(0, 86_400, 300), "s")
+    frame = pd.DataFrame({"day": day, "at": at, "huge": rng.normal(size=300) * 1e300})
+    parts = frame[:150], frame[150:250], frame[250:]
+    found = evaluate(*parts, infer_schema(frame), measures=["fidelity.columns"])
+    edges = [figure["edges"] for figure in found.candidates[0].figures["columns"]]
+    assert [type(of[0]) for of in edges] == [str, str, float]
+    assert evaluation_from(found.to_json()).to_json() == found.to_json()
+    assert "2015-01" in render_html(found)
 
 
 def updating(**values: Any) -> Change:

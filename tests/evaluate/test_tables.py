@@ -40,6 +40,16 @@ def test_a_holdout_that_is_the_training_table_is_refused() -> None:
             Tables.prepare(train, holdout, rows(300, 2), schema())
 
 
+def test_a_holdout_of_one_entity_cannot_be_halved() -> None:
+    content = schema().model_dump()
+    columns = {**content["columns"], "who": {"kind": "identifier", "bounds": [0, 1000]}}
+    of_people = build_schema({**content, "columns": columns, "entity": "who"})
+    train, holdout = (rows(200, seed).assign(who=np.arange(200) // 4 + 100 * seed) for seed in (0, 1))
+    assert evaluate(train, holdout, rows(100, 2).assign(who=range(100)), of_people, measures=["privacy.copies"])
+    with pytest.raises(EvaluationError, match="one entity alone; give it more entities"):
+        evaluate(train, holdout.assign(who=500), rows(100, 2).assign(who=range(100)), of_people)
+
+
 def test_a_table_of_twins_has_rows_on_both_sides_and_is_accepted() -> None:
     columns = {"a": {"kind": "boolean"}, "b": {"kind": "boolean"}}
     frame = pd.DataFrame({"a": np.arange(400) % 2 == 0, "b": np.arange(400) % 3 == 0})

@@ -115,7 +115,7 @@ def test_a_synthetic_table_of_few_rows_is_told_how_many_would_decide() -> None:
         "at least 0.99, which a synthetic table of 150 rows is too small to show: it comes to as little as 0.976"
         in valid
     )
-    assert "at most 0.02" in copied and "as much as 0.025 where no row is equal to a real one" in copied
+    assert "at most 0.02" in copied and "as much as 0.025 where no two rows are equal" in copied
     for rule, said in zip(policy.rules, (valid, copied), strict=True):
         n_rows = int(said.rpartition("rows = ")[2])
         assert could_pass(rule, Size(150, 0.2, None, n_rows=n_rows))

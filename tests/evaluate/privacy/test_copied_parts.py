@@ -125,3 +125,30 @@ def test_of_many_rows_whole_units_are_compared_and_the_same_share_of_either_side
     _, sizes = np.unique(real.units, return_counts=True)
     assert set(sizes) == {10}
     assert (real.in_train.sum(), (~real.in_train).sum()) == (500, 300)
+
+
+def test_of_a_sample_of_people_the_upper_end_allows_for_all_others(draw, make):
+    covered, n_most = [], 4000
+    for seed in range(6):
+        tables = replace(draw(make["all numeric"], (n_most, 500, 500, n_most), seed=40 + seed), n_targets=100)
+        moved = tables.train.sample(120, random_state=seed) + 1e-3
+        found = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[120:], moved])))[NEAR]
+        assert found.n == 100
+        assert found.high > 0.02
+        covered.append(found.low <= 0.03 <= found.high)
+    assert sum(covered) >= 5
+
+
+def test_parts_of_a_sample_of_rows_are_shares_of_those_who_could_be_copied(draw, make, monkeypatch):
+    monkeypatch.setattr(copied_parts, "MAX_ROWS", 1000)
+    tables = draw(make["all numeric"], SIZES, seed=9)
+    found = by_name(with_synthetic(tables, tables.train.head(400)))[PARTS]
+    assert found.n == 200  # of 2,000 rows 1,000 are looked at, so that half of the 400 are expected among them
+    assert found.value == pytest.approx(1.0, abs=0.2)
+
+
+def test_the_note_tells_the_nearness_that_was_found(draw, make):
+    tables = draw(make["all numeric"], SIZES, seed=8)
+    found = by_name(with_synthetic(tables, tables.train.head(50) + 1e-9))[NEAR]
+    assert "10 times nearer" in found.note or "5 times nearer" in found.note
+    assert "2,000 people were looked at" in found.note
