@@ -5,7 +5,7 @@ rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unle
 holds of a share of synthetic rows that is zero, or one. So rules are looked at whose intervals follow from counts:
 
 - membership (`privacy.membership.*`, `privacy.vulnerable.*`), from numbers of people;
-- rows equal to a real row (`privacy.copies`, `.excess`, `.unique`, `.unique.excess`), from the number of synthetic rows.
+- rows equal to a real row (`privacy.copies`, `.excess`, `.unique`, `.unique.excess`), from that of synthetic rows.
   Where real rows repeat each other, a table may yet keep a rule on an excess;
 - rows that keep the schema (`validity.rows`), from the number of synthetic rows.
 
