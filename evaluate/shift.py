@@ -1,7 +1,7 @@
 """Distribution shift between train and holdout, and the findings that it puts in doubt.
 
 An attack counts as successful by how much better it does on training rows than on held-out ones. Where the two are of
-different populations, another year or another town, it tells these apart, and no member: an honest table then looks
+different populations, another year or another town, it tells these apart, and no member. An honest table then looks
 like a leak, and a leak can look honest. So a rule that compares with the holdout is INCONCLUSIVE there, either way.
 What is counted among training rows alone stands, and so do copies that training rows' own twins do not explain.
 
@@ -26,9 +26,10 @@ LEVEL = 5e-4
 """Significance level of all tests together."""
 LEAST_AUC = 0.52
 """Area that the lower end of its interval must exceed. A shift moves no attack's area further than this classifier's,
-and the strictest shipped policy leaves .05 above a coin: of many rows, less than a half of that is overlooked."""
+if that has learned all there is. The strictest shipped policy leaves .05 above a coin. Of many rows, less than a half
+of that is overlooked."""
 LEAST_EFFECT = 0.04
-"""D or V from which a column matters. With V = v no test gains more than v over its false alarms, and by that column no
+"""D or V from which a column matters. With V = v no test gains more than v over its false alarms. By that column no
 area under a curve exceeds .5 + v. A test with 1% or .1% false alarms then finds at most 1.97% or .56%: the strictest
 shipped policy allows .55, 2% and .6%. A level that only one side has, with a share s there, has V = sqrt(s / 2)."""
 LEAST_TWINS = 0.01
@@ -63,8 +64,8 @@ class ShiftedColumn(BaseModel):
 
     Attributes:
         column: its name.
-        statistic: Kolmogorov-Smirnov's D of numbers and times; Cramer's V of categories, of single values and of what
-            is missing, both sides weighing the same, less what noise adds.
+        statistic: Kolmogorov-Smirnov's D of numbers and times; Cramer's V of categories, single values and missing
+            ones. In V both sides weigh the same, and noise is taken off.
         value: by how much, from 0 (alike) to 1.
         p_value: Holm-Bonferroni adjusted.
     """
@@ -89,8 +90,8 @@ class Shift(BaseModel):
         p_value: of that area, if both were samples of one population.
         detectable: the area that would have been seen in 80 of 100 repetitions.
         columns: those that differ by as much as matters, the furthest first.
-        twins: pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows; 0 where the
-            test does not reject, or it does not matter. Content of three rows or more is not looked at.
+        twins: pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows. It is 0 where
+            the test does not reject, or where it does not matter. Content of three rows or more is not looked at.
         untested: why nothing was tested; empty where it was.
     """
 

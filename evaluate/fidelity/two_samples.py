@@ -2,16 +2,21 @@
 
 All columns together: a classifier learns from a half of the rows and scores the other one. If there is one population,
 the labels of these are exchangeable. The area under its curve then has the variance of Mann and Whitney, whatever it
-has learned. Column by column: Kolmogorov and Smirnov's test of numbers and times; chi-square of what is missing and of
-values, rare ones in groups of neighbors; and the one value or group that differs the most. Pairs of equal rows: a
-holdout without the twins that chance deals was cleared of them, and one with more of them holds training rows. All of
-these are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
+has learned.
+
+Column by column: Kolmogorov and Smirnov's test of numbers and times, and chi-square of values and of what is missing.
+Rare values are tested in groups of neighbors. The one value or group that differs the most is tested by itself.
+
+Pairs of equal rows: a holdout without the twins that chance deals was cleared of them. One with more of them holds
+training rows. Chance deals within strata of the target.
+
+All of these are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
 
 Source: Lopez-Paz and Oquab 2017, arXiv:1610.06545; Mann and Whitney 1947; Holm 1979; Bergsma 2013 (Cramer's V less what
 noise adds).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -64,8 +69,8 @@ def shift_of(real: Real) -> Shift:
     # Sampling rows breaks up pairs of equal ones, so that all rows count where they are their own units.
     whole = real.schema.entity is None
     rows = (real.train, pd.concat([real.fresh, real.control], ignore_index=True)) if whole else (train, holdout)
-    keys = tuple(row_keys(side, sorted(real.schema.learned)) for side in rows)
-    columns, twins = _apart(train, holdout, keys, real.schema)
+    keys = [row_keys(side, sorted(real.schema.learned)) for side in rows]
+    columns, twins = _apart(train, holdout, (keys[0], keys[1], _strata(*rows, real.schema)), real.schema)
     return Shift(
         n_train=len(train), n_holdout=len(holdout), auc=auc, low=max(0.0, auc - half), high=min(1.0, auc + half),
         p_value=p_value, detectable=min(1.0, least + float(special.ndtri(POWER)) * error), columns=columns, twins=twins,
@@ -100,19 +105,19 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
 
 
 def _apart(
-    train: pd.DataFrame, holdout: pd.DataFrame, keys: Sequence[np.ndarray], schema: Schema
+    train: pd.DataFrame, holdout: pd.DataFrame, twins: tuple[np.ndarray, np.ndarray, np.ndarray], schema: Schema
 ) -> tuple[list[ShiftedColumn], float]:
     """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`.
 
     Args:
         train: *Sensitive*. One row of each unit.
         holdout: *Sensitive*. Likewise.
-        keys: of the rows of train and of the holdout that twins are looked for among.
+        twins: keys of the rows of train and of the holdout that twins are looked for among, and their strata.
         schema: names the columns.
     """
     names = sorted(schema.learned)
     found = [(name, one) for name in names for one in _compared(train[name], holdout[name], schema.columns[name])]
-    surplus, by_chance = _twins(*keys)
+    surplus, by_chance = _twins(*twins)
     *p_values, of_twins = holm([*(one.p_value for _, one in found), by_chance])
     moved: dict[str, ShiftedColumn] = {}
     for (name, one), p_value in zip(found, p_values, strict=True):
@@ -124,25 +129,73 @@ def _apart(
     return shifted, surplus if of_twins <= LEVEL / 2 and abs(surplus) >= LEAST_TWINS else 0.0
 
 
-def _twins(train: np.ndarray, holdout: np.ndarray) -> tuple[float, float]:
+def _twins(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> tuple[float, float]:
     """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout, and their p-value.
 
-    Content that exactly two rows have is looked at: every pair is on two sides by the same chance, one by one.
+    Content that exactly two rows have is looked at. Given how many rows of a stratum are held out, all its pairs are
+    on two sides by one chance. It is the same however strata were dealt. Where it is 0 or 1, a pair tells nothing.
 
     Args:
         train: *Sensitive*. A key of each row, equal for equal rows, shape (n_train,).
         holdout: *Sensitive*. The same of the holdout.
+        strata: *Sensitive*. Of the rows of both, one after the other, equal for equal rows.
     """
-    n, m = len(train), len(holdout)
-    _, places = np.unique(np.concatenate([train, holdout]), return_inverse=True)
-    rows = np.bincount(places)
-    apart = np.bincount(places[n:], minlength=len(rows))[rows == 2]
-    if len(apart) == 0:
+    _, first, places = np.unique(np.concatenate([train, holdout]), return_index=True, return_inverse=True)
+    _, strata = np.unique(strata, return_inverse=True)
+    two = np.bincount(places) == 2
+    apart = np.bincount(places[len(train) :], minlength=len(two))[two] == 1
+    n_rows = np.bincount(strata).astype(float)
+    n_held = np.bincount(strata[len(train) :], minlength=len(n_rows)).astype(float)
+    stratum = strata[first[two]]
+    chances = (2 * n_held * (n_rows - n_held) / np.maximum(n_rows * (n_rows - 1), 1))[stratum]
+    telling = (chances > 0) & (chances < 1)
+    n_pairs, n_across = int(telling.sum()), int(apart[telling].sum())
+    if n_pairs == 0:
         return 0.0, 1.0
-    n_across, chance = int((apart == 1).sum()), 2 * n * m / ((n + m) * (n + m - 1))
+    chance = float(chances[telling].mean())
     # Pairs on one side tell how many were across, whether some of these are missing or too many.
-    surplus = (n_across - len(apart) * chance) / (1 - chance) / m
-    return max(surplus, -1.0), float(stats.binomtest(n_across, len(apart), chance).pvalue)
+    surplus = (n_across - n_pairs * chance) / (1 - chance) / len(holdout)
+    pairs = np.bincount(stratum[telling], minlength=len(n_rows))
+    noise = max(1.0, _variance(n_rows, n_held, pairs) / (n_pairs * chance * (1 - chance)))
+    return max(surplus, -1.0), _binomial(n_across / noise, n_pairs / noise, chance)
+
+
+def _variance(n_rows: np.ndarray, n_held: np.ndarray, n_pairs: np.ndarray) -> float:
+    """Variance of the number of pairs on two sides, summed over strata that are each dealt at random.
+
+    Pairs of one small stratum depend on each other: of two that are all of it, either both are on two sides or neither.
+    """
+    rows, held, pairs = (of[n_pairs > 0] for of in (n_rows, n_held, n_pairs))
+    one = 2 * held * (rows - held) / (rows * (rows - 1))
+    ways = 4 * held * (held - 1) * (rows - held) * (rows - held - 1)
+    both = ways / np.maximum(rows * (rows - 1) * (rows - 2) * (rows - 3), 1)
+    return float((pairs * one + pairs * (pairs - 1) * both - (pairs * one) ** 2).sum())
+
+
+def _binomial(found: float, n: float, chance: float) -> float:
+    """Two-sided p-value of a binomial count, which need not be whole: the smaller tail twice."""
+    tails = [
+        float(special.betainc(hits, n - hits + 1, share)) if hits > 0 else 1.0
+        for hits, share in ((found, chance), (n - found, 1 - chance))
+    ]
+    return min(1.0, 2 * min(tails))
+
+
+def _strata(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """Strata of the target that `synth.split` deals rows within; 0 for all without a target.
+
+    Args:
+        train: *Sensitive*.
+        holdout: *Sensitive*. Its rows come after those of train.
+        schema: names the target.
+    """
+    if schema.target is None:
+        return np.zeros(len(train) + len(holdout))
+    target = pd.concat([train[schema.target], holdout[schema.target]], ignore_index=True)
+    if isinstance(schema.columns[schema.target], CategoricalColumn | BooleanColumn):
+        return np.asarray(pd.factorize(target)[0])
+    ranks = target.rank(pct=True).to_numpy(dtype=float, na_value=0.0)
+    return np.asarray(np.ceil(ranks * 10))
 
 
 def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[Difference]:
@@ -165,10 +218,10 @@ def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> Difference:
 
 
 def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[Difference]:
-    """Chi-square of two samples of levels: with rare ones as one, with rare ones in groups, and of the furthest alone.
+    """Chi-square of two samples of levels: rare ones as one, rare ones in groups, and the furthest alone.
 
     Rare levels are grouped in their order, which no sample has a say in. As one they leave the test its power for
-    frequent ones; in groups it sees that towns or codes of one side are not those of the other.
+    frequent ones. In groups it sees that towns or codes of one side are not those of the other.
     """
     codes, levels = pd.factorize(pd.concat([first, second], ignore_index=True), use_na_sentinel=False)
     counts = np.stack([np.bincount(of, minlength=len(levels)) for of in np.split(codes, [len(first)])])
@@ -202,8 +255,9 @@ def _cells(counts: np.ndarray) -> tuple[np.ndarray, int]:
 def _chi_square(counts: np.ndarray) -> Difference:
     """Cramer's V of two samples of cells, and its p-value.
 
-    Of the p-values of Pearson's statistic and of the likelihood ratio the larger: with ten rows expected, Pearson's is
-    several times too small where a cell has too many rows, the other where it has too few or cells are many.
+    Of the p-values of Pearson's statistic and of the likelihood ratio it is the larger. With ten rows expected,
+    Pearson's is several times too small where a cell has too many rows. The other is so where one has too few, or
+    cells are many.
     """
     found = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
     return Difference("V", _cramer(counts), float(max(found)))

@@ -11,7 +11,7 @@ from scipy import special, stats
 
 from evaluate.catalog import GATEABLE
 from evaluate.engine import evaluate, real_facts
-from evaluate.fidelity.two_samples import _chi_square, shift_of
+from evaluate.fidelity.two_samples import _chi_square, _twins, shift_of
 from evaluate.finding import finding_of
 from evaluate.policy import Policy, Rule, load_policy
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
@@ -61,8 +61,20 @@ def shift(train: pd.DataFrame, holdout: pd.DataFrame, **schema: Any) -> Shift:
     return shift_of(Real.prepare(train, holdout, build_schema({**SCHEMA, **schema}), outside="clamp"))
 
 
+def in_small_classes(n_rows: int, seed: int, *, private: bool = False) -> Shift:
+    """The shift between the sides of a split that is stratified on classes of four rows, two of them equal."""
+    levels = [f"c{place:04d}" for place in range(n_rows // 4)]
+    columns = {"code": {"kind": "categorical", "categories": levels}, "x": {"kind": "integer", "bounds": [0, 2]}}
+    schema = build_schema({"status": "declared", "target": "code", "columns": columns})
+    rows = pd.DataFrame({"code": np.repeat(levels, 4), "x": np.tile([0, 0, 1, 2], len(levels))})
+    split = split_table(rows, schema, holdout_share=0.3, seed=seed, private=private)
+    return shift_of(Real.prepare(split.train, split.holdout, schema, outside="clamp"))
+
+
 def dealt(way: str, n_rows: int, seed: int) -> Shift:
     """The shift between the sides of an honest split of one population, as users split."""
+    if way == "in small classes":
+        return in_small_classes(6 * n_rows, seed)
     rows = population(n_rows, np.random.default_rng([seed, 1]))
     if way == "at random":
         return shift(rows[: n_rows // 3], rows[n_rows // 3 :])
@@ -80,7 +92,7 @@ def dealt(way: str, n_rows: int, seed: int) -> Shift:
     return found
 
 
-WAYS = ("at random", "stratified", "by entity", "by hash")
+WAYS = ("at random", "stratified", "by entity", "by hash", "in small classes")
 
 
 def test_samples_of_one_population_are_not_said_to_differ() -> None:
@@ -92,7 +104,7 @@ def test_samples_of_one_population_are_not_said_to_differ() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_at_most_one_honest_split_in_a_thousand_is_said_to_differ() -> None:
-    found = [dealt(way, 400, seed) for seed in range(375) for way in WAYS]
+    found = [dealt(way, 400, seed) for seed in range(300) for way in WAYS]
     assert sum(one.differs for one in found) <= 4  # 1,500 times LEVEL is .75, and five or more come once in a thousand
     p_values = np.array([one.p_value for one in found])
     for share in (0.01, 0.05, 0.5):
@@ -107,8 +119,10 @@ def test_p_values_of_a_rare_level_hold_far_out(n_train: int, n_holdout: int, n_r
     tables = (np.array([[n_rare - x, n_train - n_rare + x], [x, n_holdout - x]]) for x in rare)
     p_values = np.array([_chi_square(table).p_value for table in tables])
     chances = stats.hypergeom.pmf(rare, n_rows, n_rare, n_holdout)  # of so many among the holdout's
+    # Chances are summed, not simulated. An excess is chi-square's, which is smooth where counts go in steps. Near .01
+    # it is up to 16%. Far out, where the tests reject, there is none.
     for share in (0.01, 1e-3, 1e-4, 1e-5, 1e-6):
-        assert chances[p_values <= share].sum() <= 1.5 * share, share
+        assert chances[p_values <= share].sum() <= (1.2 if share == 0.01 else 1.0) * share, share
     assert chances[p_values <= 1e-3].sum() > 1e-5
 
 
@@ -207,6 +221,30 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
     mixed = shift(alone[:1_000], pd.concat([alone[1_000:], alone[:100]]))
     assert mixed.twins == pytest.approx(100 / 1_100, abs=0.01)
     assert "more of the holdout's rows" in mixed.sentence
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_split_of_many_small_classes_deals_twins_as_its_classes_do(private: bool) -> None:
+    found = [in_small_classes(8_000, seed, private=private) for seed in range(3)]
+    assert not any(one.differs for one in found)
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("size", [5, 10, 400, 1_200])
+def test_chances_of_twins_hold_in_strata_of_any_size_and_a_cleared_holdout_is_seen(size: int, stratified: bool) -> None:
+    rng = np.random.default_rng(8)
+    strata = np.repeat(np.arange(1_200 // size), size)
+    p_values, cleared = [], []
+    for _ in range(400):
+        keys = strata * 10_000 + rng.integers(0, 2 * size, 1_200)
+        tickets = rng.random((1_200 // size, size) if stratified else (1, 1_200))
+        held = (tickets.argsort(axis=1).argsort(axis=1) < 0.4 * tickets.shape[1]).ravel()
+        p_values.append(_twins(keys[~held], keys[held], np.r_[strata[~held], strata[held]])[1])
+        less = held & ~np.isin(keys, keys[~held])
+        cleared.append(_twins(keys[~held], keys[less], np.r_[strata[~held], strata[less]])[1])
+    for share in (0.01, 0.05):
+        assert np.mean(np.array(p_values) <= share) <= share + 3.3 * np.sqrt(share * (1 - share) / 400)
+    assert np.mean(np.array(cleared) <= LEVEL / 2) > 0.99
 
 
 def test_what_is_too_small_to_matter_breaks_no_limit_of_a_shipped_policy() -> None:
