@@ -39,7 +39,10 @@ class ColumnTest(FigurePart):
 
 
 class ColumnDescriptives(FigurePart):
-    """Synthetic mean less the real one in real standard deviations, the ratio of both deviations, the real lattice."""
+    """Difference of means, synthetic less real, ratio of standard deviations, and the lattice of the real column.
+
+    The difference is in real standard deviations; where the real column is constant, it is not divided by anything.
+    """
 
     mean: Number
     std: Number

@@ -3,7 +3,7 @@
 Relations that are ruined in made tables of 1,000 and 4,000 rows are in `fidelity/test_dependence.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +13,59 @@ import pytest
 from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.engine import measure_candidate
 from evaluate.finding import finding_of
-from evaluate.policy import Rule
+from evaluate.policy import Rule, load_policy, shipped
 from evaluate.result import Candidate
 from evaluate.tables import Tables
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.table import conform
 
-RELATIONS, COLUMN, TAILS, VALID = (
-    "pairs.dependence.floor_share", "pairs.dependence.floor_share.worst", "columns.tail.excess.mean", "validity.rows",
+RELATIONS, COLUMN, TAILS, TAIL, VALID = TRIED = (
+    "pairs.dependence.floor_share", "pairs.dependence.floor_share.worst", "columns.tail.excess.mean",
+    "columns.tail.excess.worst", "validity.rows",
 )  # fmt: skip
-RULES = tuple(
-    Rule(measure=measure, limit=limit, why="because")
-    for measure, limit in ((RELATIONS, 0.75), (COLUMN, 0.5), (TAILS, 0.01), (VALID, 0.95))
-)
 MEASURES = ("validity", "fidelity.columns", "fidelity.pairs")
 WHOLE = ("sorted", "comonotone", "anti-sorted", "shuffled")
+DECIDE: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(WHOLE, (RELATIONS,)), "blocks shuffled": (RELATIONS, COLUMN), "10% of rows garbage": TRIED,
+    "tails tripled": (TAILS,),
+}  # fmt: skip
+"""For each ruin the numbers one of which must break its limit."""
+OPEN: Mapping[tuple[str, str], str] = {
+    ("german_credit", "10% of rows garbage"): "30 of 300 rows: tails come to 0.015, but anything from 0.007 to 0.023",
+    ("nist_ma2019", "tails tripled"): "8 of 11 numbers are codes without tails: the mean is 0.0115, 0.0095 to 0.0135",
+}
+"""Tables and ruins where these numbers are left open, and why."""
+FRESH_OPEN: Mapping[str, Mapping[str, str]] = {
+    "german_credit": {
+        COLUMN: "of 500 training rows no column's relations can be told from chance",
+        VALID: "300 valid rows show that 98.8% are valid, where 99% is asked for",
+    },
+}
+"""Numbers of fresh rows that a shipped policy leaves open, and why."""
 
 
-def outcomes(tables: Tables) -> dict[str, str]:
-    candidate: Candidate = measure_candidate("c", tables, measures=list(MEASURES))
-    return {rule.measure: finding_of(candidate, rule).outcome for rule in RULES}
+def rules_of(policy: str) -> dict[str, Rule]:
+    """Rules of a shipped policy by the number that they are about."""
+    return {rule.measure: rule for rule in load_policy(policy).rules if rule.measure in TRIED}
+
+
+# The loosest limits that ship; of a single column that of tables that leave the organization.
+BROKEN = {**rules_of("internal"), COLUMN: rules_of("public")[COLUMN]}
+
+
+def measured(tables: Tables) -> Candidate:
+    return measure_candidate("c", tables, measures=list(MEASURES))
+
+
+def outcomes(candidate: Candidate, rules: Mapping[str, Rule] = BROKEN) -> dict[str, str]:
+    return {measure: finding_of(candidate, rule).outcome for measure, rule in rules.items()}
+
+
+def unkept(candidate: Candidate) -> dict[str, str]:
+    """Outcomes other than PASS under any shipped policy, by number."""
+    found = [one for policy in shipped() for one in outcomes(candidate, rules_of(policy)).items() if one[1] != "PASS"]
+    return {**dict(found), **{name: outcome for name, outcome in found if outcome == "FAIL"}}
 
 
 @pytest.mark.parametrize("n", [1_000, 4_000])
@@ -53,9 +85,9 @@ def test_tails_noise_and_scale_break_limits_in_made_tables_that_honest_rows_keep
     train, holdout, fresh = rows(n), rows(n // 4), rows(n)
 
     def of(offered: pd.DataFrame) -> dict[str, str]:
-        return outcomes(Tables.prepare(train, holdout, offered, schema))
+        return outcomes(measured(Tables.prepare(train, holdout, offered, schema)))
 
-    assert set(of(fresh).values()) == {"PASS"}
+    assert unkept(measured(Tables.prepare(train, holdout, fresh, schema))) == {}
     assert of(spoiled_table("tails tripled", fresh, rng))[TAILS] == "FAIL"
     assert of(spoiled_table("10% of rows garbage", fresh, rng))[TAILS] == "FAIL"
     assert of(fresh.assign(pay=uniform(fresh["pay"], n, rng)))[COLUMN] == "FAIL"
@@ -83,21 +115,24 @@ def parts_of(path: Path) -> tuple[Schema, pd.DataFrame, pd.DataFrame, pd.DataFra
 )
 def test_real_tables_that_are_ruined_fail_and_fresh_rows_do_not(name: str, shared_table: Callable[[str], Path]) -> None:
     schema, train, holdout, fresh = parts_of(shared_table(f"{name}.csv.gz"))
-    rng, small = np.random.default_rng(1), name in ("german_credit", "insurance")
+    rng = np.random.default_rng(1)
     strongest = {"king_county_housing": "sqft_living", "credit_default": "BILL_AMT3", "nist_ma2019": "AGEP",
                  "hmeq": "VALUE", "adult": "age", "german_credit": "", "insurance": "charges"}[name]  # fmt: skip
 
     def of(offered: pd.DataFrame) -> dict[str, str]:
-        return outcomes(Tables.prepare(train, holdout, offered, schema))
+        return outcomes(measured(Tables.prepare(train, holdout, offered, schema)))
 
-    honest = of(fresh)
-    assert "FAIL" not in honest.values()
-    assert small or set(honest.values()) == {"PASS"}
-    for kind in (*WHOLE, "blocks shuffled", "10% of rows garbage", "tails tripled"):
+    honest = unkept(measured(Tables.prepare(train, holdout, fresh, schema)))
+    assert honest == dict.fromkeys(FRESH_OPEN.get(name, ()), "INCONCLUSIVE")
+    for kind, decide in DECIDE.items():
         found = of(spoiled_table(kind, fresh, rng))
-        decides = {found[RELATIONS]} if kind in WHOLE else set(found.values())
-        assert "FAIL" in decides or (small and "INCONCLUSIVE" in decides), kind
-        assert kind != "tails tripled" or found[TAILS] != "PASS"
+        decided = {found[measure] for measure in decide}
+        if (name, kind) in OPEN:
+            assert "FAIL" not in decided and "INCONCLUSIVE" in decided, (kind, found)
+        else:
+            assert "FAIL" in decided, (kind, found)
+        if kind == "tails tripled":
+            assert "FAIL" in (found[TAILS], found[TAIL]), found
     if strongest:
         for moved in (rng.permutation(fresh[strongest]), uniform(fresh[strongest], len(fresh), rng)):
             assert of(fresh.assign(**{strongest: moved}))[COLUMN] == "FAIL"

@@ -67,7 +67,7 @@ N_FITS = 160
 """At epsilon 3 enough to find half the noise in 999 audits of a thousand."""
 MOST_RELEASES = 2_700
 """Noisy numbers or tables of numbers that all fits release together, as fits that release more take longer: `aim` is
-fitted 60 to 160 times. What a result says of its strength is of the fits that were made. No clock decides how many
+fitted 60 to 160 times. The strength that a result states is that of the fits that were made. No clock decides how many
 these are, unless somebody asks for one."""
 MOST_STEPS = 2_000
 """Of a training run; of a longer one these are held against as many."""

@@ -33,7 +33,7 @@ N_AROUND = 5
 MAX_LEARNED = 20_000
 """Synthetic rows that the classifier learns from at most."""
 N_BINS = 255
-"""Bins of a number that the classifier learns from."""
+"""Bins of a feature that the classifier learns from, at most."""
 N_RARITIES = 9
 """Classes of how many others have a value."""
 
@@ -102,8 +102,8 @@ def classifier(targets: Targets, tables: Tables) -> np.ndarray:
     order = drawn_order(learned_keys(tables.fresh, tables.schema), tables.seed)
     fresh = space.fresh.take(order[:MAX_LEARNED])
     rows = np.concatenate([_features(synthetic), _features(fresh)])
-    # As the model would bin them, which takes it seconds where rows are weighted.
-    edges = [np.unique(np.quantile(column, np.linspace(0, 1, N_BINS + 1)[1:-1])) for column in rows.T]
+    # Binned before the model does so: its weighted quantiles of many values take seconds.
+    edges = [_edges(column) for column in rows.T]
     is_synthetic = np.repeat([1, 0], [len(synthetic), len(fresh)])
     weights = np.repeat([0.5 / len(synthetic), 0.5 / len(fresh)], [len(synthetic), len(fresh)]) * len(rows)
     model = HistGradientBoostingClassifier(
@@ -161,6 +161,21 @@ def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
 
 def _features(rows: Rows) -> np.ndarray:
     return np.column_stack([values.astype(np.float32) for values in rows.columns.values()])
+
+
+def _edges(column: np.ndarray) -> np.ndarray:
+    """Edges of the bins of a feature, shape (n_bins - 1,): between all values where these are few, else quantiles.
+
+    Up to `N_BINS` values have a bin each, as in scikit-learn: quantiles would merge rare ones, those of vulnerable
+    people. Of more values they are the quantiles of all rows alike; scikit-learn's count rows by their weights.
+
+    Args:
+        column: without missing values, shape (n,).
+    """
+    values = np.unique(column).astype(np.float64)  # so that no midpoint of float32 is one of its two values
+    if len(values) <= N_BINS:
+        return np.asarray((values[:-1] + values[1:]) / 2)
+    return np.unique(np.quantile(column, np.linspace(0, 1, N_BINS + 1)[1:-1]))
 
 
 def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:

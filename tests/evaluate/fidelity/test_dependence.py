@@ -13,13 +13,22 @@ from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.fidelity import dependence
 from evaluate.fidelity.coded import Coded
 from evaluate.fidelity.samples import AnySamples
+from evaluate.policy import load_policy, shipped
 from evaluate.result import Estimate, Failure
 from evaluate.sides import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 
 Population = Callable[..., pd.DataFrame]
-LIMITS = {dependence.SHARE: 0.75, dependence.WORST: 0.5}
+
+
+def limits_of(policy: str) -> dict[str, float]:
+    """Limits that a shipped policy sets."""
+    limits = {rule.measure: rule.limit for rule in load_policy(policy).rules}
+    return {name: limits[name] for name in (dependence.SHARE, dependence.WORST)}
+
+
+LIMITS = limits_of("public")
 
 
 def measured(tables: Tables) -> dict[str, Estimate | Failure]:
@@ -61,6 +70,12 @@ ONE: dict[str, Ruin] = {
     **{f"{name} shuffled": shuffled(name) for name in ("color", "flag", "length")},
     **{f"{name} noise": noise(name) for name in ("shape", "count")},
 }
+OPEN = {(1_000, "blocks"), (1_000, "shape noise"), (1_000, "count noise")}
+"""Numbers of rows and ruins where the worst column stays open.
+
+The lower ends of 1,000 rows lie about the limit. Of each ruin in `ONE` twelve tables were tried: 3 to 7 failed, the
+others stayed open.
+"""
 
 
 @pytest.mark.parametrize("ruin", [*ALL, *ONE])
@@ -71,12 +86,12 @@ def test_ruined_relations_break_a_limit_that_fresh_rows_keep(
     rng = np.random.default_rng(3)
     ruined = ONE[ruin](fresh, rng) if ruin in ONE else spoiled_table(ruin, fresh, rng)
     found = measured(tables_of(train, holdout, ruined, schema))
-    name = dependence.SHARE if ruin in ALL else dependence.WORST
-    # A single column of few rows may be left open, by chance, and never passes.
-    said = {"FAIL", "INCONCLUSIVE"} if ruin in ONE and len(fresh) < 4_000 else {"FAIL"}
-    assert outcome(found[name], LIMITS[name]) in said, found[name]
+    said = "INCONCLUSIVE" if (len(fresh), ruin) in OPEN else "FAIL"
+    assert outcome(found[dependence.WORST], LIMITS[dependence.WORST]) == said, found[dependence.WORST]
+    if ruin in (*ALL, "blocks"):
+        assert outcome(found[dependence.SHARE], LIMITS[dependence.SHARE]) == "FAIL", found[dependence.SHARE]
     if ruin in ONE and ruin != "blocks":
-        assert repr(ruin.split()[0]) in found[name].note  # type: ignore[union-attr]
+        assert repr(ruin.split()[0]) in found[dependence.WORST].note  # type: ignore[union-attr]
 
 
 def test_fresh_rows_keep_all_limits_and_are_near_zero(
@@ -84,7 +99,8 @@ def test_fresh_rows_keep_all_limits_and_are_near_zero(
 ) -> None:
     train, holdout, fresh = real
     found = measured(tables_of(train, holdout, fresh, schema))
-    assert {outcome(found[name], limit) for name, limit in LIMITS.items()} == {"PASS"}
+    for policy in shipped():
+        assert {outcome(found[name], limit) for name, limit in limits_of(policy).items()} == {"PASS"}, policy
     share = found[dependence.SHARE]
     assert isinstance(share, Estimate)
     assert share.floor == pytest.approx(1.0, abs=0.15)
@@ -123,7 +139,7 @@ def test_a_relation_that_no_correlation_sees_is_lost_all_the_same(tables_of: Cal
 
     train, holdout, fresh = rows(1_500), rows(500), rows(1_500)
     found = measured(tables_of(train, holdout, shuffled("y")(fresh, rng), schema))
-    assert outcome(found[dependence.WORST], 0.5) == "FAIL"
+    assert outcome(found[dependence.WORST], LIMITS[dependence.WORST]) == "FAIL"
     assert "'z'" not in found[dependence.WORST].note  # type: ignore[union-attr]
     assert "Of 2 of 3 columns" in found[dependence.WORST].note  # type: ignore[union-attr]
 

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy import membership, vulnerable
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
-from evaluate.privacy.membership.attacks import ATTACKS, scored
+from evaluate.privacy.membership.attacks import ATTACKS, N_BINS, _binned, _edges, scored
 from evaluate.privacy.membership.ensemble import AREA, parts_for
 from evaluate.privacy.membership.rates import Scores, area, true_positive_rate
 from evaluate.result import Failure
@@ -81,6 +81,24 @@ def test_a_perfect_separation_is_not_certain() -> None:
     auc, low, high = area([Scores.of(np.arange(20.0) + 100, np.arange(30.0))])
     assert (auc, high) == (1.0, 1.0)
     assert low == pytest.approx(clopper_pearson(20, 20)[0])
+
+
+def test_rare_levels_keep_bins_of_their_own():
+    codes = np.repeat(np.arange(40), [1_000] * 10 + [1] * 30).astype(np.float32)
+    edges = _edges(codes)
+    assert (_binned(codes[:, None], [edges])[:, 0] == codes).all()
+    assert _binned(np.float32([[-1], [7.4], [7.6], [50]]), [edges])[:, 0].tolist() == [0, 7, 8, 39]
+    assert len(_edges(np.float32([3, 3]))) == 0
+
+
+def test_close_numbers_are_told_apart_until_there_are_more_than_bins():
+    numbers = np.full(N_BINS, 0.5, np.float32)
+    for i in range(1, N_BINS):
+        numbers[i] = np.nextafter(numbers[i - 1], np.float32(1))
+    assert len(np.unique(_binned(numbers[:, None], [_edges(numbers)]))) == N_BINS
+    many = np.arange(10 * N_BINS, dtype=np.float32)
+    sizes = np.bincount(_binned(many[:, None], [_edges(many)])[:, 0])
+    assert len(sizes) == N_BINS and set(sizes) <= {9, 10, 11}
 
 
 def test_parts_are_not_compared_with_each_other():
