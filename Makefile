@@ -33,6 +33,7 @@ bench: .venv/.dev
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
 	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"
 	@echo "The evaluation beside SDMetrics' reports: $(BIN)/python -m benchmarks.evaluation adult.data --out evaluation.json"
+	@echo "Generators on tables of yours, nothing set by hand: $(BIN)/python -m benchmarks.shelf FOLDER --page shelf.html"
 	@echo "A whole evaluation of a table of yours: $(BIN)/python -m benchmarks.whole_evaluation TABLE --target NAME"
 	@echo "Privacy beside anonymeter and mostlyai-qa: make bench-peers, then $(BIN)/python -m benchmarks.privacy adult.data --out privacy.json"
 	@echo "Tables that stay where they are stored, on Adult: $(BIN)/python -m benchmarks.stored adult.data --out stored.json"

@@ -1,0 +1,84 @@
+"""The benchmark of generators on any table: its figures on tables of which they are known, and its page."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import shelf
+from benchmarks.looks import looks
+from benchmarks.scoring import Scorer
+
+
+def table(n: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(2.0, 500.0, n)
+    return pd.DataFrame({
+        "amount": (x / 100).round() * 100,
+        "mixed": np.where(rng.random(n) < 0.3, "N", (x / 7).round().astype(int).astype(str)),
+        "day": (pd.to_datetime("2015-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D")).strftime("%Y-%m-%d"),
+        "target": np.where(x + rng.normal(0, 300, n) > 900, "yes", "no"),
+    })  # fmt: skip
+
+
+def test_steps_tails_and_spread_are_those_that_were_made() -> None:
+    real = pd.DataFrame({"amount": np.repeat(np.arange(1, 101) * 100.0, 40)})
+    same = looks(real, real)
+    assert (same.std, same.spikes, same.steps, same.correlation) == (1.0, 1.0, 1.0, 0.0)
+    off = looks(real, real + 1)
+    assert off.steps == off.spikes == 0.0
+    assert off.tail == pytest.approx(0.01)
+    wide = looks(real, real.where(real < 10_000, 1e6))
+    assert wide.std > 10
+    assert wide.worst["std"] == "amount"
+
+
+def test_zeros_are_on_no_step() -> None:
+    rng = np.random.default_rng(0)
+    values = np.r_[np.zeros(500), np.arange(1, 501) * 250.0]
+    synthetic = pd.DataFrame({"x": np.r_[np.zeros(500), rng.uniform(1, 100_000, 500)]})
+    assert looks(pd.DataFrame({"x": values}), synthetic).steps < 0.05
+
+
+def test_texts_beside_numbers_and_days_have_cells_of_their_own() -> None:
+    real, other = table(3000), table(3000, seed=1)
+    scorer = Scorer(real.head(2000), real.tail(1000), "target")
+    assert scorer.tv(real.head(2000), 1) == 0.0
+    assert scorer.tv(other, 2) < 0.15
+    without = other.assign(mixed=other["mixed"].where(other["mixed"] != "N", "5"))
+    assert scorer.tv(without, 1) > scorer.tv(other, 1) + 0.05
+    late = other.assign(day="2015-10-01")
+    assert scorer.tv(late, 1) > scorer.tv(other, 1) + 0.1
+    assert scorer.c2st(other) == pytest.approx(0.5, abs=0.05)
+    assert scorer.c2st(without) > 0.6
+
+
+def test_a_number_is_predicted_as_a_number_and_few_values_as_classes() -> None:
+    real = table(3000)
+    amounts = Scorer(real.head(2000), real.tail(1000), "amount")
+    assert not amounts.is_class
+    assert 0.5 < amounts.tstr(real.head(2000)) <= 1
+    three = real.assign(target=np.digitize(real["amount"], [700, 1200]))
+    classes = Scorer(three.head(2000), three.tail(1000), "target")
+    assert classes.is_class
+    assert classes.tstr(three.head(2000)) > 0.95
+    assert classes.tstr(three.head(2000).assign(target=0)) == 0.5
+
+
+def test_every_fit_is_measured_kept_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table(300).to_csv(tmp_path / "made.csv", index=False)
+    out, page = tmp_path / "out.json", tmp_path / "page.html"
+    asked = [str(tmp_path), "--fits", "independent:1", "no_such_generator", "--seeds", "1"]
+    shelf.main([*asked, "--out", str(out), "--page", str(page)])
+    drawn = capsys.readouterr().out
+    fits = json.loads(out.read_text())["tables"]["made"]
+    assert list(fits) == [*shelf.LANDMARKS, "independent:1", "no_such_generator"]
+    assert fits["fresh real rows"]["0"]["c2st"] == pytest.approx(0.5, abs=0.15)
+    assert 0 < fits["independent:1"]["0"]["cpu_s"] < 60
+    assert "ended with exit code" in fits["no_such_generator"]["0"]["failure"]
+    assert drawn.count("\n| made |") == 4
+    assert page.read_text().count("<svg") == sum(len(runs["0"].get("pictures", ())) for runs in fits.values()) >= 9
+    shelf.main(["--out", str(out)])
+    assert capsys.readouterr().out == drawn
