@@ -30,11 +30,13 @@ class Sides:
         train: rows that a generator saw.
         holdout: rows that it did not see.
         fresh: rows that play an honest synthetic table.
+        entity: column that names the unit of a row, if any; it is not learned, and ruins leave it alone.
     """
 
     train: pd.DataFrame
     holdout: pd.DataFrame
     fresh: pd.DataFrame
+    entity: str | None = None
 
     @classmethod
     def of(cls, table: pd.DataFrame, most: int, seed: int, entity: str | None = None) -> "Sides":
@@ -43,7 +45,7 @@ class Sides:
         turns = np.random.default_rng(seed).permutation(int(codes.max()) + 1)[codes]
         order = np.argsort(turns, kind="stable")
         cuts = np.split(order, np.searchsorted(turns[order], np.quantile(turns, [0.4, 0.7])))
-        return cls(*(table.iloc[part[:most]].reset_index(drop=True) for part in cuts))
+        return cls(*(table.iloc[part[:most]].reset_index(drop=True) for part in cuts), entity)
 
 
 Spoil = Callable[[Sides, np.random.Generator], pd.DataFrame]
@@ -265,7 +267,21 @@ def rows_shuffled(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
     return _replaced(sides.fresh, others, rng)
 
 
-TABLES: Mapping[str, tuple[Must, Spoil]] = {
+def beside_entity(spoil: Spoil) -> Spoil:
+    """The same of all columns but the entity; made rows have the entities of fresh ones."""
+
+    def made(sides: Sides, rng: np.random.Generator) -> pd.DataFrame:
+        if sides.entity is None:
+            return spoil(sides, rng)
+        bare = (frame.drop(columns=sides.entity) for frame in (sides.train, sides.holdout, sides.fresh))
+        spoiled = spoil(Sides(*bare), rng)
+        entities = np.resize(sides.fresh[sides.entity].to_numpy(), len(spoiled))
+        return spoiled.assign(**{sides.entity: entities})[list(sides.fresh.columns)]
+
+    return made
+
+
+_ROWS: Mapping[str, tuple[Must, Spoil]] = {
     "fresh real rows": ("honest", lambda sides, rng: sides.fresh),
     "copy": ("leak", lambda sides, rng: sides.train),
     "1% copies": ("leak", copies(0.01)),
@@ -273,6 +289,9 @@ TABLES: Mapping[str, tuple[Must, Spoil]] = {
     "5% copies": ("leak", copies(0.05)),
     "1% outliers copied": ("leak", outliers_copied(0.01)),
     "5% of either side": ("leak", both_sides(0.05)),
+}
+"""Whole rows, by name."""
+_COLUMNS: Mapping[str, tuple[Must, Spoil]] = {
     "5% half rows": ("leak", halves_copied(0.05)),
     "values of 1 column": ("leak", values_kept(1)),
     "values of 2 columns": ("leak", values_kept(2)),
@@ -295,6 +314,10 @@ TABLES: Mapping[str, tuple[Must, Spoil]] = {
     "tails tripled": ("garbage", tails_stretched),
     "tails cut at 5%": ("garbage", tails_cut),
     "15% at the maximum": ("garbage", column_at_its_end),
+}
+"""Rows of which single columns are taken or changed, by name."""
+TABLES: Mapping[str, tuple[Must, Spoil]] = _ROWS | {
+    name: (must, beside_entity(spoil)) for name, (must, spoil) in _COLUMNS.items()
 }
 """By name."""
 

@@ -63,3 +63,15 @@ def test_every_ruin_changes_the_table_and_keeps_its_columns() -> None:
         made = spoil(sides, np.random.default_rng(2))
         assert list(made.columns) == list(frame.columns), name
         assert must == "honest" or not made.equals(sides.fresh), name
+
+
+def test_ruins_of_columns_leave_entities_alone() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=300).round(2)
+    frame = pd.DataFrame({"who": np.arange(300) // 2 + 10_000, "x": x, "y": (x + rng.normal(size=300)).round(2)})
+    sides = Sides.of(frame, 100, 0, "who")
+    assert not set(sides.train["who"]) & set(sides.fresh["who"])
+    for name in ("values of 1 column", "one column ruined", "one column x 1,000", "15% at the maximum", "sorted"):
+        made = TABLES[name][1](sides, np.random.default_rng(2))
+        assert made["who"].tolist() == sides.fresh["who"].tolist(), name
+        assert not made.equals(sides.fresh), name
