@@ -32,7 +32,7 @@ _ROLES = {
     "parties": "are the columns that different parties hold of the same people",
 }
 """What a schema says of columns beside their domains; it goes into the public bundle with it."""
-_READ_OFF = frozenset({"bounds", "bins", "scale", "categories", "ordered"})
+_READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spikes", "categories", "ordered"})
 """What a proposed column holds that was read off the values of a table."""
 
 
@@ -199,7 +199,16 @@ def _kind(column: IntegerColumn | RealColumn | WeightColumn | DateColumn | Datet
 
 
 def _limits(column: Any) -> str:
-    return "these limits and bins" if getattr(column, "bins", ()) else "these limits"
+    """What a column says of its values beside their kind."""
+    parts = ["these limits"] + ["bins"] * bool(getattr(column, "bins", ()))
+    if getattr(column, "steps", ()):
+        listed = (f"{size:g}" if share == 1.0 else f"{size:g} ({share:.0%})" for size, share in column.ladder)
+        parts.append(f"the steps {', '.join(listed)}")
+    if getattr(column, "spikes", ()):
+        more = len(column.spikes) - _SHOWN
+        shown = ", ".join(f"{spike:g}" for spike in column.spikes[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        parts.append(f"{len(column.spikes)} frequent value{'s' * (len(column.spikes) > 1)} ({shown})")
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _range(what: str, bounds: tuple[Any, Any]) -> str:

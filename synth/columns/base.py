@@ -37,8 +37,9 @@ class MeasurableColumn(AnyColumn):
             return content
         if content.get("measure") is not True:
             return content
-        if content.get("bins"):
-            raise ValueError("a column to measure has no bins, which would be public; leave out one of the two")
+        for key in ("bins", "spikes"):
+            if content.get(key):
+                raise ValueError(f"a column to measure has no {key}, which would be public; leave out one of the two")
         return {cls.domain: cls.widest(content), **content}
 
     @classmethod

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -11,6 +11,10 @@ from synth.columns.base import INT64, MeasurableColumn, ordered, whole_numbers_o
 
 WIDEST_REAL = (-1e15, 1e15)
 """Bounds of a real of which nothing is public: float64 still tells its tenths apart."""
+
+
+_STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
+_SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."
 
 
 class NumericColumn(MeasurableColumn):
@@ -23,6 +27,12 @@ class NumericColumn(MeasurableColumn):
         default="linear", description="Where the resolution lies: even, or on small magnitudes with zero of its own."
     )
 
+    steps: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(default=(), description=_STEPS)
+    step_shares: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+        default=(), description="Share of the values that are multiples of each step, spikes aside; left out: all."
+    )
+    spikes: tuple[float, ...] = Field(default=(), description=_SPIKES)
+
     @field_validator("bins")
     @classmethod
     def _ascending(cls, bins: tuple[float, ...]) -> tuple[float, ...]:
@@ -30,12 +40,65 @@ class NumericColumn(MeasurableColumn):
             raise ValueError("bins must be at least two strictly ascending edges")
         return bins
 
+    @field_validator("spikes")
+    @classmethod
+    def _distinct(cls, spikes: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(math.isfinite(spike) for spike in spikes) or any(a >= b for a, b in itertools.pairwise(spikes)):
+            raise ValueError("spikes must be finite and strictly ascending; name each once")
+        return spikes
+
+    @model_validator(mode="after")
+    def _written_exactly(self) -> Self:
+        unit = self.unit
+        if self.steps and unit is None:
+            raise ValueError("steps are multiples of the column's precision, and it has none; give decimals")
+        for one, of in itertools.pairwise((*self.steps, *([unit] if unit else []))):
+            if one <= of * (1 - 1e-9) or not _is_multiple(one, of):
+                raise ValueError(
+                    f"steps must be multiples of each other and of the column's precision, coarsest first; {one:g} is "
+                    f"none of {of:g}"
+                )
+        if self.step_shares and len(self.step_shares) != len(self.steps):
+            raise ValueError("step_shares has one share for each of steps; give as many")
+        if any(a > b for a, b in itertools.pairwise(self.step_shares)):
+            raise ValueError("step_shares must not fall: whoever is on a coarse step is on the finer ones, too")
+        low, high = self.bounds  # type: ignore[attr-defined]
+        beyond = [spike for spike in self.spikes if not low <= spike <= high]
+        if beyond and not self.measure:
+            raise ValueError(f"spikes must lie within bounds={[low, high]}; {beyond[0]:g} does not")
+        rough = [spike for spike in self.spikes if unit is not None and not _is_multiple(spike, unit)]
+        if rough:
+            raise ValueError(f"spikes have no more digits than the column's values; {rough[0]!r} has")
+        return self
+
+    @property
+    def ladder(self) -> tuple[tuple[float, float], ...]:
+        """Each step with its share, coarsest first."""
+        return tuple(zip(self.steps, self.step_shares or (1.0,) * len(self.steps), strict=True))
+
+    @property
+    def unit(self) -> float | None:
+        """Distance between neighboring values that the column can hold; `None` for a continuous one."""
+        raise NotImplementedError
+
+
+def _is_multiple(value: float, unit: float) -> bool:
+    times = value / unit
+    return abs(times - round(times)) <= 1e-9 * max(1.0, abs(times))
+
 
 class IntegerColumn(NumericColumn):
     """Whole numbers within 64 bits."""
 
     kind: Literal["integer"] = "integer"
     bounds: tuple[int, int]
+    steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), description=_STEPS)
+    spikes: tuple[int, ...] = Field(default=(), description=_SPIKES)
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers lie one apart."""
+        return 1.0
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[int, int]:
@@ -56,6 +119,11 @@ class FractionColumn(NumericColumn):
 
     bounds: tuple[float, float]
     decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; none: all of them.")
+
+    @property
+    def unit(self) -> float | None:
+        """One of the last digit; `None` where all digits count."""
+        return None if self.decimals is None else 10.0**-self.decimals
 
     @classmethod
     def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:

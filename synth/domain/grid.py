@@ -1,7 +1,8 @@
 """Edges on the line: public grids by kind, declared bins, and quantile bins of a table for evaluation.
 
 A public grid is made from the schema alone: even where the scale is linear, geometric on both sides of
-a zero of its own where it is logarithmic. A grid has at most `MAX_CELLS` cells.
+a zero of its own where it is logarithmic. Every cell holds a multiple of the declared step, and a declared spike has a
+cell of its own. A grid has at most `MAX_CELLS` cells.
 """
 
 import numpy as np
@@ -20,9 +21,11 @@ def public_grid(column: line.LineColumn) -> np.ndarray:
     """Edges of fine half-open cells from what is declared alone; shape (n_cells + 1,), ascending."""
     low, high = line.bounds(column)
     unit = line.step(column)
-    scale = getattr(column, "scale", "linear")
-    edges = _geometric(low, high, unit) if scale == "log" else _even(low, high, unit)
-    return _close(np.concatenate([edges, _declared(column)]), low, high, unit)
+    scale, often = getattr(column, "scale", "linear"), line.spacing(column)
+    edges = _geometric(low, high, often) if scale == "log" else _even(low, high, often)
+    if often != unit:
+        edges = _between(edges, often)
+    return _close(np.concatenate([edges, _declared(column), _around_spikes(column)]), low, high, unit)
 
 
 def declared_groups(column: line.LineColumn, edges: np.ndarray) -> np.ndarray | None:
@@ -89,6 +92,17 @@ def _declared(column: line.LineColumn) -> np.ndarray:
     return np.array([line.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
 
 
+def _around_spikes(column: line.LineColumn) -> np.ndarray:
+    """Edges of the cells of declared spikes; of one on the step, half a step to either side."""
+    spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
+    unit, often = line.step(column), line.spacing(column)
+    if unit is None or often is None:
+        return np.concatenate([spikes, np.nextafter(spikes, np.inf)])
+    steps = line.ratio(spikes, often)
+    around = np.where(steps == np.round(steps), often, unit) / 2
+    return np.concatenate([spikes - around, spikes + around])
+
+
 def _close(edges: np.ndarray, low: float, high: float, unit: float | None) -> np.ndarray:
     """Inner edges between the bounds, the bounds around them."""
     bottom = low if unit is None else low - unit / 2
@@ -105,7 +119,7 @@ def _between(edges: np.ndarray, unit: float | None) -> np.ndarray:
 def _even(low: float, high: float, unit: float | None) -> np.ndarray:
     n_values = np.inf if unit is None else round((high - low) / unit) + 1
     if unit is not None and n_values <= EVEN_CELLS:
-        return low + unit * np.arange(n_values)
+        return np.asarray((np.ceil(line.ratio(np.array(low), unit)) + np.arange(n_values)) * unit)
     return np.linspace(low, high, EVEN_CELLS + 1)
 
 

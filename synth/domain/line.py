@@ -1,6 +1,7 @@
 """Numbers and times on one line of float64, and back to values of the column's own kind and precision."""
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pandas as pd
 from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 
 LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
+NEARLY_ALL = 0.9
+"""Share of the values on a step from which on every cell of a grid holds one of its multiples."""
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
 _EPOCH = dt.datetime(1970, 1, 1)
 DAY = 24 * 3600 * 10**6
@@ -69,8 +72,16 @@ def step(column: LineColumn) -> float | None:
     return float(MICROSECONDS[column.precision]) if isinstance(column, DatetimeColumn) else 1.0
 
 
+def spacing(column: LineColumn) -> float | None:
+    """The distance between nearly all values: the coarsest step that so many keep, else that between any two values."""
+    kept = (size for size, share in getattr(column, "ladder", ()) if share >= NEARLY_ALL)
+    return next(kept, step(column))
+
+
 def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.random.Generator) -> np.ndarray:
     """Values drawn uniformly from half-open cells [edge, next edge), on the column's own precision.
+
+    Of a column with steps, the share that is on each is drawn from its multiples, in cells that hold any.
 
     Args:
         edges: ascending, shape (n_cells + 1,).
@@ -90,7 +101,49 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
     starts, ends = (np.clip(edge, -LARGEST, LARGEST).astype(np.int64) for edge in (first, last))
     if np.array_equal(starts, ends):
         return np.asarray(starts[cells])
-    return np.asarray(rng.integers(starts[cells], ends[cells], endpoint=True))
+    drawn = np.asarray(rng.integers(starts[cells], ends[cells], endpoint=True))
+    ladder = getattr(column, "ladder", ())
+    return _on_steps(drawn, (starts[cells], ends[cells]), ladder, unit, rng) if ladder else drawn
+
+
+def _on_steps(
+    drawn: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
+    ladder: Sequence[tuple[float, float]],
+    unit: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Drawn counts, many of them replaced by multiples of steps between the ends of their cells, the finest first.
+
+    Args:
+        drawn: counts of `unit`, shape (n,).
+        ends: least and greatest count in the cell of each, two of shape (n,).
+        ladder: steps with their shares, coarsest first.
+        unit: of the counts.
+        rng: source of the draw.
+    """
+    level, up_to = rng.random(len(drawn)), np.cumsum(step_weights(ladder, unit))
+    for (size, _), weight in reversed(list(zip(ladder, up_to, strict=True))):
+        every = round(size / unit)
+        first, last = -(-ends[0] // every), ends[1] // every
+        chosen = (level < weight) & (first <= last)
+        drawn[chosen] = every * rng.integers(first[chosen], last[chosen], endpoint=True)
+    return drawn
+
+
+def step_weights(ladder: Sequence[tuple[float, float]], unit: float) -> np.ndarray:
+    """Shares of values to draw from each step's multiples, so that as many are on each step as its share says.
+
+    A multiple of a fine step is on a coarser one now and then; that is taken off.
+
+    >>> step_weights([(10.0, 0.55), (1.0, 1.0)], 1.0).round(3).tolist()
+    [0.5, 0.5]
+    """
+    sizes = np.array([size for size, _ in ladder] + [unit])
+    on = np.minimum(sizes[None, :] / sizes[:, None], 1.0)  # row: the step asked of; column: the one drawn from
+    on[np.tril_indices(len(sizes))] = 1.0
+    weights = np.linalg.solve(on, np.array([share for _, share in ladder] + [1.0]))
+    return np.asarray(np.clip(weights, 0.0, 1.0)[:-1])
 
 
 def ratio(line: np.ndarray, unit: float) -> np.ndarray:

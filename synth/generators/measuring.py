@@ -62,7 +62,8 @@ class Fit:
         """Codes and one-way measurements, paid by the event of that name."""
         event = self.event(what)
         assert isinstance(event, GaussianEvent)
-        return measure_columns(self.train, self.schema, event, self.budget, n_bins, tell)
+        exact = not self.promises
+        return measure_columns(self.train, self.schema, event, self.budget, n_bins, tell, exact=exact)
 
     def entity_shares(self) -> tuple[tuple[float, ...] | None, int]:
         """Noisy shares of entities with 1, 2, ..., k rows (none where the unit is a row), and the public row count."""

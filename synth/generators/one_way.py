@@ -19,6 +19,8 @@ COLUMNS = "one-way histograms of the columns"
 """What a statement calls them."""
 RARE = 3.0
 """A category whose noisy count is below this many standard deviations of its noise is merged into `other`."""
+SINGLE = 1.0
+"""Standard deviation that counts without noise are denoised as if they had: single rows give a code no shape."""
 IMPOSSIBLE_SIGMA = 0.1
 """Certainty, in units of the noise, with which a code that cannot occur is held at zero."""
 
@@ -30,6 +32,8 @@ def measure_columns(
     budget: Budget,
     n_bins: int,
     tell: Callable[[float], None],
+    *,
+    exact: bool = False,
 ) -> tuple[Discretizer, tuple[Measurement, ...]]:
     """Codes for every modeled column, and the one-way measurements on them.
 
@@ -40,13 +44,15 @@ def measure_columns(
         budget: charged once a column.
         n_bins: codes that numbers and times are merged into, about, where no bins are declared.
         tell: told the share done.
+        exact: whether the counts have no noise, so that the shape within a code is that of the rows.
     """
     attributes, measurements = [], []
     public = Discretizer.by_schema(schema)
     counted = zip(public.attributes, train.cell_counts(public.attributes), strict=True)
-    for index, (attribute, exact) in enumerate(counted):
-        noisy = budget.release(exact, event)
+    for index, (attribute, counts) in enumerate(counted):
+        noisy = budget.release(counts, event)
         merged = _merge(attribute, noisy, event.sigma, n_bins)
+        merged = _shaped(merged, noisy, SINGLE if exact else event.sigma)
         attributes.append(merged)
         measurements.append(_measurement(merged, noisy, event.sigma))
         tell((index + 1) / len(public.attributes))
@@ -54,7 +60,7 @@ def measure_columns(
 
 
 def _merge(attribute: Attribute, noisy: np.ndarray, sigma: float, n_bins: int) -> Attribute:
-    """The attribute with its cells merged by noisy mass and the masses within a code denoised."""
+    """The attribute with its cells merged by noisy mass."""
     counts = noisy[:OTHER].astype(np.float64)
     if attribute.edges is None:
         rare = counts < RARE * sigma
@@ -63,7 +69,12 @@ def _merge(attribute: Attribute, noisy: np.ndarray, sigma: float, n_bins: int) -
         merged = attribute
     else:
         merged = regroup(attribute, even_mass_groups(counts, sigma, n_bins))
-    return regroup(merged, _open(merged.group), _denoised(merged.group, noisy.astype(np.float64), sigma))
+    return merged
+
+
+def _shaped(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Attribute:
+    """The attribute with the masses within each code denoised."""
+    return regroup(attribute, _open(attribute.group), _denoised(attribute.group, noisy.astype(np.float64), sigma))
 
 
 def _open(group: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.domain import line
 from synth.errors import TableError
 from synth.infer.facts import Facts
 from synth.table.given import EXACT_FLOAT
@@ -23,6 +24,14 @@ FINE_STEPS = 256
 """Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
 
 # A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
+BEYOND_CHANCE = 0.1
+"""Share of the values that are on a step and not by chance, from which on the column has it."""
+EXPLAINED, ALWAYS = 0.02, 0.999
+"""Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
+LEAST_STEPPED, FEWEST_STEPS = 100, 10
+"""Values that a step is told from at least, and different ones among them."""
+SPIKE_SHARE, LEAST_SPIKE, MOST_SPIKES = 0.005, 30, 100
+"""Share of the rows, and rows, from which on a value is a spike, and spikes of a column at most."""
 _LONGEST = 400
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)(\.0+)?", re.ASCII)
 _REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
@@ -92,22 +101,99 @@ def _real(about: Facts, values: np.ndarray) -> Column:
     fields: dict[str, Any] = {"bounds": (float(values.min()), float(values.max())), "decimals": decimals}
     fields["scale"] = scale_of(values, 10.0 ** -(decimals if decimals is not None else MAX_DECIMALS))
     kind = WeightColumn if about.named_weight else RealColumn
-    return kind(**fields, **about.common("float64"))
+    return kind(**fields, **habits_of(values, None if decimals is None else 10.0**-decimals), **about.common("float64"))
 
 
 def _integer(about: Facts, values: np.ndarray) -> Column:
     bounds = (int(values.min()), int(values.max()))
     common = about.common("Int64" if about.missing else "int64")
     scale = scale_of(values.astype(np.float64), 1.0)
+    habits = habits_of(values.astype(np.float64), 1.0)
     if about.named_weight:
-        return WeightColumn(bounds=bounds, decimals=0, scale=scale, **common)
+        return WeightColumn(bounds=bounds, decimals=0, scale=scale, **habits, **common)
     if about.role is None and about.named_identifier:
         if about.n_distinct <= FEW_CODES and about.n_distinct <= about.n_present / 4:
             return CategoricalColumn(categories=tuple(np.unique(values).tolist()), **common)
         return IdentifierColumn(bounds=with_room(about, bounds), **common)
     if about.role is None and about.unique and _numbers_rows(about, bounds):
         return IdentifierColumn(bounds=with_room(about, bounds), **common)
-    return IntegerColumn(bounds=bounds, scale=scale, **common)
+    whole = {key: tuple(map(int, habits[key])) for key in ("steps", "spikes") if key in habits}
+    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **common)
+
+
+def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
+    """The step and the frequent values of a column, as a schema writes them.
+
+    Args:
+        values: *Sensitive*. Shape (n,).
+        unit: distance between neighboring values that the column can hold; `None` for a continuous one.
+    """
+    low, high = float(values.min()), float(values.max())
+    if unit is not None and (high - low) / unit < FINE_STEPS:
+        return {}  # a public grid resolves every value
+    spikes = _spikes_of(values)
+    others = values[(values != 0) & ~np.isin(values, spikes)]
+    steps = () if unit is None else _steps_of(others, unit)
+    often = next((size for size, share in steps if share >= line.NEARLY_ALL), unit)
+    if often is not None and (high - low) / often < FINE_STEPS:  # it resolves every multiple
+        spikes, steps = (), () if unit is None else _steps_of(values[values != 0], unit)
+    fields: dict[str, Any] = {"steps": tuple(size for size, _ in steps)} if steps else {}
+    if any(share < 1.0 for _, share in steps):
+        fields["step_shares"] = tuple(share for _, share in steps)
+    return {**fields, "spikes": spikes} if spikes else fields
+
+
+def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...]:
+    """Steps that more values are on than finer and coarser steps explain, coarsest first, with their shares.
+
+    Args:
+        values: *Sensitive*. Without zeros and frequent values, which are on a step by themselves; shape (n,).
+        unit: distance between neighboring values that the column can hold.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    if counts.sum() < LEAST_STEPPED or len(distinct) < FEWEST_STEPS:
+        return ()
+    power = math.floor(math.log10(max(float(np.abs(distinct).max()) / unit, 1.0)))
+    ladder = [(1, 1.0)]
+    for size in sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)}):
+        on = _on_step(distinct, size * unit)
+        share = float(counts[on].sum() / counts.sum())
+        while size % ladder[-1][0] and share > ladder[-1][1]:
+            ladder.pop()
+        finer, of_finer = ladder[-1]
+        if size % finer == 0 and on.sum() >= FEWEST_STEPS and share >= of_finer * finer / size + BEYOND_CHANCE:
+            ladder.append((size, share if share < ALWAYS else 1.0))
+    # Of a precision of decimals, the quotient is the nearest float.
+    exact = ((size * unit if unit >= 1 else size / round(1 / unit), share) for size, share in _telling(ladder)[:0:-1])
+    return tuple((float(size), max(math.floor(100 * share) / 100, 0.01)) for size, share in exact)
+
+
+def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Steps, finest first, without those that the ones around them explain."""
+    place = 1
+    while place < len(ladder) - 1:
+        (finer, of_finer), (size, share), (coarser, of_coarser) = ladder[place - 1 : place + 2]
+        by_chance = (finer / size - finer / coarser) / (1 - finer / coarser)
+        if share < of_coarser + (of_finer - of_coarser) * by_chance + EXPLAINED:
+            del ladder[place]
+        else:
+            place += 1
+    return ladder
+
+
+def _on_step(values: np.ndarray, step: float) -> np.ndarray:
+    times = values / step
+    return np.abs(times - np.round(times)) <= 1e-9 * np.maximum(1.0, np.abs(times))
+
+
+def _spikes_of(values: np.ndarray) -> tuple[float, ...]:
+    """Values that many rows have, ascending; the most frequent ones where these are too many."""
+    distinct, counts = np.unique(values, return_counts=True)
+    frequent = counts >= max(SPIKE_SHARE * len(values), LEAST_SPIKE)
+    if not frequent.any():
+        return ()
+    chosen = np.argsort(-np.where(frequent, counts, 0), kind="stable")[: min(int(frequent.sum()), MOST_SPIKES)]
+    return tuple(float(value) for value in np.sort(distinct[chosen]))
 
 
 def with_room(about: Facts, bounds: tuple[int, int]) -> tuple[int, int]:

@@ -216,6 +216,8 @@ def _says_nothing(column: Any) -> bool:
 
 _NO_PLACE: Mapping[str, Callable[[Any], bool]] = {
     "the bins": lambda column: bool(getattr(column, "bins", ())),
+    "the steps": lambda column: bool(getattr(column, "steps", ())),
+    "the spikes": lambda column: bool(getattr(column, "spikes", ())),
     "the scale": lambda column: getattr(column, "scale", "linear") != "linear",
     "the kind weight": lambda column: column.kind == "weight",
     "the kind real without decimals": lambda column: column.kind == "real" and column.decimals == 0,

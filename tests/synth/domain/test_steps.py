@@ -1,0 +1,146 @@
+"""Steps and spikes of numbers: refused where they cannot be, proposed where rows have them, kept when drawn."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import synth
+from synth.columns import IntegerColumn, RealColumn
+from synth.declare import assertions
+from synth.domain import line
+from synth.domain.discretizer import Discretizer
+from synth.errors import SchemaError
+from synth.schema import Schema, build_schema
+from synth.sdv_metadata import to_sdv
+
+
+def schema_of(**column: Any) -> Schema:
+    content = {"kind": "integer", "bounds": [0, 1_000_000], **column}
+    return build_schema({"status": "declared", "n_units": 1000, "columns": {"x": content}})
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ({"steps": [100, 1000]}, "coarsest first; 100 is none of 1000"),
+        ({"steps": [1000, 300]}, "1000 is none of 300"),
+        ({"kind": "real", "decimals": 1, "bounds": [0, 9], "steps": [0.25]}, "0.25 is none of 0.1"),
+        ({"kind": "real", "bounds": [0, 9], "steps": [0.25]}, "give decimals"),
+        ({"steps": [1000], "step_shares": [0.5, 0.6]}, "one share for each of steps"),
+        ({"steps": [1000, 100], "step_shares": [0.6, 0.5]}, "must not fall"),
+        ({"steps": [0]}, "greater than 0"),
+        ({"spikes": [5, 5]}, "strictly ascending"),
+        ({"spikes": [5, 2_000_000]}, "within bounds"),
+        ({"kind": "real", "decimals": 1, "bounds": [0, 9], "spikes": [0.25]}, "0.25 has"),
+        ({"spikes": [5], "measure": True}, "has no spikes"),
+    ],
+)
+def test_steps_and_spikes_that_cannot_be_are_refused_in_a_sentence(column: dict[str, Any], said: str) -> None:
+    with pytest.raises(SchemaError) as refused:
+        schema_of(**column)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize("bounds", [(0, 1_000_000), (-40_000, 777_777), (10_000, 99_990_000)])
+def test_every_cell_holds_a_multiple_of_a_step_that_nearly_all_keep(scale: str, bounds: tuple[int, int]) -> None:
+    schema = schema_of(bounds=list(bounds), scale=scale, steps=[10_000])
+    (attribute,) = Discretizer.by_schema(schema).attributes
+    assert attribute.edges is not None
+    first, last = np.ceil(attribute.edges[:-1] / 10_000), np.ceil(attribute.edges[1:] / 10_000) - 1
+    inner = slice(1, -1)  # the outermost cells end at the bounds
+    assert (first[inner] <= last[inner]).all()
+    cells = np.repeat(np.arange(attribute.n_cells - 2), 20)
+    drawn = line.draw(attribute.edges, cells, schema.columns["x"], np.random.default_rng(0))  # type: ignore[arg-type]
+    on = np.isin(cells, np.flatnonzero(first <= last))
+    assert (drawn[on] % 10_000 == 0).all()
+    assert (attribute.cells(pd.Series(drawn)) == cells).all()
+
+
+def test_values_are_on_every_step_as_often_as_its_share_says() -> None:
+    column = IntegerColumn(bounds=(0, 10_000_000), steps=(1000, 100, 50), step_shares=(0.5, 0.8, 0.9))
+    edges = np.linspace(-0.5, 10_000_000.5, 41)
+    cells = np.random.default_rng(1).integers(0, 40, 40_000)
+    drawn = line.draw(edges, cells, column, np.random.default_rng(0))
+    for step, share in column.ladder:
+        assert np.mean(drawn % step == 0) == pytest.approx(share, abs=0.01)
+    assert len(np.unique(drawn[drawn % 50 != 0])) > 3000
+
+
+def test_a_column_without_steps_is_drawn_as_ever() -> None:
+    plain, edges = IntegerColumn(bounds=(0, 999)), np.linspace(-0.5, 999.5, 11)
+    cells = np.random.default_rng(1).integers(0, 10, 500)
+    drawn = line.draw(edges, cells, plain, np.random.default_rng(0))
+    starts = np.ceil(edges[:-1]).astype(np.int64)
+    expected = np.random.default_rng(0).integers(starts[cells], starts[cells] + 99, endpoint=True)
+    assert np.array_equal(drawn, expected)
+
+
+def test_spikes_have_cells_of_their_own_on_the_step_and_off_it() -> None:
+    schema = schema_of(steps=[100], spikes=[0, 500, 777, 123_400], scale="log")
+    (attribute,) = Discretizer.by_schema(schema).attributes
+    near = pd.Series([777, 776, 778, 500, 400, 600, 123_400, 123_300, 123_500, 0, 100])
+    cells = attribute.cells(near)
+    for spike, others in ((0, (1, 2)), (3, (4, 5)), (6, (7, 8)), (9, (10,))):
+        assert all(cells[spike] != cells[other] for other in others)
+    codes = pd.Series([777] * 50)
+    fine = attribute.fine
+    assert set(fine.values(fine.codes(codes), np.random.default_rng(0))) == {777}
+    assert set(fine.values(fine.codes(pd.Series([123_400] * 50)), np.random.default_rng(0))) == {123_400}
+
+
+def amounts(n: int, seed: int = 0) -> pd.DataFrame:
+    """Amounts in hundreds, most of them in thousands; prices with frequent values; noise."""
+    rng = np.random.default_rng(seed)
+    raw = rng.gamma(2.0, 60_000.0, n)
+    coarse = np.where(rng.random(n) < 0.6, 1000, 100)
+    price = np.where(rng.random(n) < 0.3, rng.choice([9.99, 19.99, 49.0], n), rng.lognormal(4, 1, n).round(2))
+    return pd.DataFrame({"amount": (raw // coarse * coarse + coarse).astype(int), "price": price, "raw": raw})
+
+
+def test_infer_proposes_what_rows_keep_and_nothing_else() -> None:
+    columns = synth.infer_schema(amounts(4000)).columns
+    amount, price, raw = (columns[name] for name in ("amount", "price", "raw"))
+    assert isinstance(amount, IntegerColumn) and isinstance(price, RealColumn) and isinstance(raw, RealColumn)
+    assert amount.steps == (1000, 100)
+    assert all(isinstance(step, int) for step in amount.steps)
+    assert amount.ladder[0][1] == pytest.approx(0.64, abs=0.04) and amount.ladder[1][1] == 1.0
+    assert price.steps == ()
+    assert price.spikes == (9.99, 19.99, 49.0)
+    assert raw.steps == raw.spikes == ()
+    few = synth.infer_schema(amounts(60)).columns["amount"]
+    assert isinstance(few, IntegerColumn) and few.steps == few.spikes == ()
+
+
+@pytest.mark.parametrize("parameters", [{}, {"epsilon": 3.0, "delta": 1e-6}])
+def test_synthetic_values_have_the_steps_and_spikes_of_real_ones(parameters: dict[str, float]) -> None:
+    real = amounts(4000)[["amount", "price"]]
+    schema = synth.declare_schema(synth.infer_schema(real), n_units=4000)
+    made = synth.fit(real, schema, "independent", **parameters).sample(4000, seed=0)
+    for step in (1000, 100):
+        assert np.mean(made["amount"] % step == 0) == pytest.approx(np.mean(real["amount"] % step == 0), abs=0.05)
+    for spike in (9.99, 19.99, 49.0):
+        assert np.mean(made["price"] == spike) == pytest.approx(np.mean(real["price"] == spike), abs=0.03)
+
+
+def test_a_fit_without_epsilon_keeps_the_shape_of_tails() -> None:
+    rng = np.random.default_rng(3)
+    real = pd.DataFrame({"x": rng.pareto(2.5, 8000).round(4) * 1000})
+    schema = synth.infer_schema(real)
+    made = synth.fit(real, schema, "independent").sample(8000, seed=1)["x"].astype(float)
+    beyond = float(np.mean(made > real["x"].quantile(0.999)))
+    assert beyond < 0.003
+    assert 0.7 < made.std() / real["x"].std() < 1.4
+
+
+def test_declare_says_what_is_asserted_and_metadata_what_is_lost() -> None:
+    schema = schema_of(steps=[1000, 100], step_shares=[0.6, 1.0], spikes=[5000])
+    said = dict(assertions(schema))["x"]
+    assert "these limits, the steps 1000 (60%), 100 and 1 frequent value (5000) are public knowledge" in said
+    measured = synth.declare_schema(build_schema({**schema.model_dump(), "status": "inferred"}), measure=["x"])
+    assert measured.columns["x"].steps == measured.columns["x"].spikes == ()
+    lost = to_sdv(schema).lost
+    assert any("the steps of" in one for one in lost) and any("the spikes of" in one for one in lost)
