@@ -22,8 +22,6 @@ ZERO_SHARE = 0.1
 """From this share on, zeros of a column of reals are a spike that needs a place of its own."""
 FINE_STEPS = 256
 """Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
-
-# A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
 BEYOND_CHANCE = 0.1
 """Share of the values that are on a step and not by chance, from which on the column has it."""
 EXPLAINED, ALWAYS = 0.02, 0.999
@@ -32,6 +30,8 @@ LEAST_STEPPED, FEWEST_STEPS = 100, 10
 """Values that a step is told from at least, and different ones among them."""
 SPIKE_SHARE, LEAST_SPIKE, MOST_SPIKES = 0.005, 30, 100
 """Share of the rows, and rows, from which on a value is a spike, and spikes of a column at most."""
+
+# A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
 _LONGEST = 400
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)(\.0+)?", re.ASCII)
 _REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
@@ -122,7 +122,7 @@ def _integer(about: Facts, values: np.ndarray) -> Column:
 
 
 def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
-    """The step and the frequent values of a column, as a schema writes them.
+    """The steps and the frequent values of a column, as a schema writes them; none where every value has a cell.
 
     Args:
         values: *Sensitive*. Shape (n,).
