@@ -87,8 +87,9 @@ def _of_columns(declared: Schema, known: ReadOff | None) -> Iterator[tuple[str, 
         limits = _limits(column)
         notes = {} if known is None else known.columns.get(name, {})
         same = [key for key, value in limits.items() if known is None or notes.get(key) == _note(value)]
-        if same:
-            yield name, _sentence(column, same, known)
+        for part in ([key for key in same if key != HABITS], [key for key in same if key == HABITS]):
+            if part:
+                yield name, _sentence(column, part, known)
 
 
 def _sentence(column: Column, same: list[str], known: ReadOff | None) -> str:
@@ -97,11 +98,14 @@ def _sentence(column: Column, same: list[str], known: ReadOff | None) -> str:
     return f"{_stands(what + of, known)}: {tells}"
 
 
+HABITS = "habits"
+"""Key of the note on steps, their shares and spikes."""
 _TOLD = {
     "both": ("the bounds", "each may be one unit's own"),
     "lower": ("the lower bound", "it may be one unit's own"),
     "upper": ("the upper bound", "it may be one unit's own"),
     "categories": ("the categories", "the rarest may be one unit's own"),
+    HABITS: ("steps and frequent values", "rows decide which they are, though no unit has one alone"),
     "template": ("the template", "it shows what all of them have in common"),
 }
 """What a limit is called, and what it may tell."""
@@ -120,10 +124,11 @@ def _stands(what: str, known: ReadOff | None) -> str:
 
 
 def _limits(column: Column) -> dict[str, Any]:
-    """What of a column may have been read off single values."""
+    """Parts of a column that may have been read off its values."""
     bounds, template = getattr(column, "bounds", None), getattr(column, "template", None)
     if bounds is not None:
-        return {"lower": bounds[0], "upper": bounds[1]}
+        habits = [getattr(column, key, ()) for key in ("steps", "step_shares", "spikes")]
+        return {"lower": bounds[0], "upper": bounds[1], **({HABITS: habits} if any(habits) else {})}
     categories = sorted(getattr(column, "categories", ()), key=str)
     return {key: value for key, value in (("categories", categories), ("template", template)) if value}
 

@@ -136,7 +136,7 @@ def step_weights(ladder: Sequence[tuple[float, float]], unit: float) -> np.ndarr
 
     A multiple of a fine step is on a coarser one now and then; that is taken off.
 
-    >>> step_weights([(10.0, 0.55), (1.0, 1.0)], 1.0).round(3).tolist()
+    >>> step_weights([(100.0, 0.55), (10.0, 1.0)], 1.0).round(3).tolist()
     [0.5, 0.5]
     """
     sizes = np.array([size for size, _ in ladder] + [unit])

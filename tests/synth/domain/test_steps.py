@@ -12,6 +12,7 @@ from synth.declare import assertions
 from synth.domain import line
 from synth.domain.discretizer import Discretizer
 from synth.errors import SchemaError
+from synth.read_off import read_off, unconfirmed
 from synth.schema import Schema, build_schema
 from synth.sdv_metadata import to_sdv
 
@@ -134,6 +135,16 @@ def test_a_fit_without_epsilon_keeps_the_shape_of_tails() -> None:
     beyond = float(np.mean(made > real["x"].quantile(0.999)))
     assert beyond < 0.003
     assert 0.7 < made.std() / real["x"].std() < 1.4
+
+
+def test_proposed_steps_and_spikes_that_nobody_touched_are_told_when_they_are_declared() -> None:
+    proposed = synth.infer_schema(amounts(4000)[["amount"]])
+    told = [said for _, said in unconfirmed(proposed, synth.declare_schema(proposed), read_off(proposed))]
+    assert any("read steps and frequent values off the table" in said for said in told)
+    column = proposed.columns["amount"].model_copy(update={"steps": (100,), "step_shares": ()})
+    changed = proposed.model_copy(update={"columns": {"amount": column}})
+    told = [said for _, said in unconfirmed(changed, synth.declare_schema(changed), read_off(proposed))]
+    assert told and not any("frequent values" in said for said in told)
 
 
 def test_declare_says_what_is_asserted_and_metadata_what_is_lost() -> None:
