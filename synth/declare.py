@@ -199,14 +199,14 @@ def _kind(column: IntegerColumn | RealColumn | WeightColumn | DateColumn | Datet
 
 
 def _limits(column: Any) -> str:
-    """What a column says of its values beside their kind."""
+    """Limits, bins, steps and frequent values of a column, in words."""
     parts = ["these limits"] + ["bins"] * bool(getattr(column, "bins", ()))
     if getattr(column, "steps", ()):
-        listed = (f"{size:g}" if share == 1.0 else f"{size:g} ({share:.0%})" for size, share in column.ladder)
+        listed = (f"{size:.15g}" + ("" if share == 1 else f" ({100 * share:.3g}%)") for size, share in column.ladder)
         parts.append(f"the steps {', '.join(listed)}")
     if getattr(column, "spikes", ()):
         more = len(column.spikes) - _SHOWN
-        shown = ", ".join(f"{spike:g}" for spike in column.spikes[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        shown = ", ".join(f"{spike:.15g}" for spike in column.spikes[:_SHOWN]) + f" and {more} more" * (more > 0)
         parts.append(f"{len(column.spikes)} frequent value{'s' * (len(column.spikes) > 1)} ({shown})")
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 

@@ -105,7 +105,7 @@ _TOLD = {
     "lower": ("the lower bound", "it may be one unit's own"),
     "upper": ("the upper bound", "it may be one unit's own"),
     "categories": ("the categories", "the rarest may be one unit's own"),
-    HABITS: ("steps and frequent values", "rows decide which they are, though no unit has one alone"),
+    HABITS: ("steps and frequent values", "rows decide which they are, and one entity's may be enough"),
     "template": ("the template", "it shows what all of them have in common"),
 }
 """What a limit is called, and what it may tell."""

@@ -11,8 +11,8 @@ from synth.columns.base import INT64, MeasurableColumn, ordered, whole_numbers_o
 
 WIDEST_REAL = (-1e15, 1e15)
 """Bounds of a real of which nothing is public: float64 still tells its tenths apart."""
-
-
+LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
+"""Of a step in units of the column's precision; of steps and of spikes in a column."""
 _STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
 _SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."
 
@@ -27,11 +27,13 @@ class NumericColumn(MeasurableColumn):
         default="linear", description="Where the resolution lies: even, or on small magnitudes with zero of its own."
     )
 
-    steps: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(default=(), description=_STEPS)
+    steps: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
+        default=(), max_length=MOST_STEPS, description=_STEPS
+    )
     step_shares: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
         default=(), description="Share of the values that are multiples of each step, spikes aside; left out: all."
     )
-    spikes: tuple[float, ...] = Field(default=(), description=_SPIKES)
+    spikes: tuple[float, ...] = Field(default=(), max_length=MOST_SPIKES, description=_SPIKES)
 
     @field_validator("bins")
     @classmethod
@@ -49,26 +51,25 @@ class NumericColumn(MeasurableColumn):
 
     @model_validator(mode="after")
     def _written_exactly(self) -> Self:
-        unit = self.unit
+        unit, (low, high) = self.unit, self.bounds  # type: ignore[attr-defined]
         if self.steps and unit is None:
             raise ValueError("steps are multiples of the column's precision, and it has none; give decimals")
-        for one, of in itertools.pairwise((*self.steps, *([unit] if unit else []))):
-            if one <= of * (1 - 1e-9) or not _is_multiple(one, of):
-                raise ValueError(
-                    f"steps must be multiples of each other and of the column's precision, coarsest first; {one:g} is "
-                    f"none of {of:g}"
-                )
+        ladder = (*self.steps, unit or 1.0)
+        if any(not _is_multiple(one, of) or one <= of * (1 + 1e-9) for one, of in itertools.pairwise(ladder)):
+            raise ValueError(
+                f"steps={list(self.steps)} must be coarser than the column's precision, coarsest first, and each a "
+                "multiple of the next and of that precision; leave out those that are not"
+            )
+        if self.steps and self.steps[0] / ladder[-1] > LARGEST_STEP:
+            raise ValueError(f"steps={list(self.steps)} exceed 64 bits of the column's precision; leave out the first")
         if self.step_shares and len(self.step_shares) != len(self.steps):
             raise ValueError("step_shares has one share for each of steps; give as many")
         if any(a > b for a, b in itertools.pairwise(self.step_shares)):
-            raise ValueError("step_shares must not fall: whoever is on a coarse step is on the finer ones, too")
-        low, high = self.bounds  # type: ignore[attr-defined]
-        beyond = [spike for spike in self.spikes if not low <= spike <= high]
-        if beyond and not self.measure:
-            raise ValueError(f"spikes must lie within bounds={[low, high]}; {beyond[0]:g} does not")
-        rough = [spike for spike in self.spikes if unit is not None and not _is_multiple(spike, unit)]
-        if rough:
-            raise ValueError(f"spikes have no more digits than the column's values; {rough[0]!r} has")
+            raise ValueError("step_shares must not fall: values on a coarse step are on the finer ones, too")
+        if any(not low <= spike <= high for spike in self.spikes):
+            raise ValueError(f"spikes must lie within bounds={[low, high]}; leave out those that do not")
+        if unit is not None and not all(_is_multiple(spike, unit) for spike in self.spikes):
+            raise ValueError("spikes have more digits than the column's values; round them to its precision")
         return self
 
     @property
@@ -84,7 +85,7 @@ class NumericColumn(MeasurableColumn):
 
 def _is_multiple(value: float, unit: float) -> bool:
     times = value / unit
-    return abs(times - round(times)) <= 1e-9 * max(1.0, abs(times))
+    return abs(times - round(times)) <= max(1e-9, 8 * math.ulp(times))
 
 
 class IntegerColumn(NumericColumn):
@@ -92,8 +93,8 @@ class IntegerColumn(NumericColumn):
 
     kind: Literal["integer"] = "integer"
     bounds: tuple[int, int]
-    steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), description=_STEPS)
-    spikes: tuple[int, ...] = Field(default=(), description=_SPIKES)
+    steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), max_length=MOST_STEPS, description=_STEPS)
+    spikes: tuple[int, ...] = Field(default=(), max_length=MOST_SPIKES, description=_SPIKES)
 
     @property
     def unit(self) -> float:

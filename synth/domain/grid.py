@@ -1,8 +1,8 @@
 """Edges on the line: public grids by kind, declared bins, and quantile bins of a table for evaluation.
 
 A public grid is made from the schema alone: even where the scale is linear, geometric on both sides of
-a zero of its own where it is logarithmic. Every cell holds a multiple of the declared step, and a declared spike has a
-cell of its own. A grid has at most `MAX_CELLS` cells.
+a zero of its own where it is logarithmic. A declared spike has a cell of its own. All cells but its neighbors hold a
+multiple of a step that nearly all values keep. A grid has at most `MAX_CELLS` cells.
 """
 
 import numpy as np
@@ -93,13 +93,13 @@ def _declared(column: line.LineColumn) -> np.ndarray:
 
 
 def _around_spikes(column: line.LineColumn) -> np.ndarray:
-    """Edges of the cells of declared spikes; of one on the step, half a step to either side."""
+    """Edges of the cells of declared spikes; of one on a step without exceptions, half a step to either side."""
     spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
     unit, often = line.step(column), line.spacing(column)
     if unit is None or often is None:
         return np.concatenate([spikes, np.nextafter(spikes, np.inf)])
-    steps = line.ratio(spikes, often)
-    around = np.where(steps == np.round(steps), often, unit) / 2
+    steps, strict = line.ratio(spikes, often), (often, 1.0) in column.ladder  # type: ignore[union-attr]
+    around = np.where(strict & (steps == np.round(steps)), often, unit) / 2
     return np.concatenate([spikes - around, spikes + around])
 
 

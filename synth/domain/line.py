@@ -10,6 +10,8 @@ import pandas as pd
 from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 
 LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
+ROUNDING = 8.0
+"""Float spacings by which a quotient may miss a whole number."""
 NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
@@ -95,7 +97,8 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
     unit = step(column)
     low, high = bounds(column)
     if unit is None:
-        return np.asarray(np.clip(edges[cells] + rng.random(len(cells)) * np.diff(edges)[cells], low, high))
+        drawn = edges[cells] + rng.random(len(cells)) * np.diff(edges)[cells]
+        return np.asarray(np.clip(np.minimum(drawn, np.nextafter(edges[cells + 1], -np.inf)), low, high))
     whole = np.ceil(ratio(edges, unit))
     first, last = whole[:-1], np.maximum(whole[:-1], whole[1:] - 1)
     starts, ends = (np.clip(edge, -LARGEST, LARGEST).astype(np.int64) for edge in (first, last))
@@ -150,7 +153,7 @@ def ratio(line: np.ndarray, unit: float) -> np.ndarray:
     """Positions in steps of `unit`, rounded where only float noise keeps them from a whole number."""
     steps = line / unit
     near = np.round(steps)
-    return np.where(np.abs(steps - near) <= 1e-9 * np.maximum(1.0, np.abs(near)), near, steps)
+    return np.where(np.abs(steps - near) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(near))), near, steps)
 
 
 def values(counts: np.ndarray, column: LineColumn, missing: np.ndarray) -> pd.Series:

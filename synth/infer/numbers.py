@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
+from synth.columns.numbers import MOST_SPIKES, MOST_STEPS
 from synth.domain import line
 from synth.errors import TableError
 from synth.infer.facts import Facts
@@ -22,14 +23,16 @@ ZERO_SHARE = 0.1
 """From this share on, zeros of a column of reals are a spike that needs a place of its own."""
 FINE_STEPS = 256
 """Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
+ROUNDING = 8.0
+"""Float spacings by which a quotient may miss a whole number."""
 BEYOND_CHANCE = 0.1
 """Share of the values that are on a step and not by chance, from which on the column has it."""
 EXPLAINED, ALWAYS = 0.02, 0.999
 """Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
 LEAST_STEPPED, FEWEST_STEPS = 100, 10
 """Values that a step is told from at least, and different ones among them."""
-SPIKE_SHARE, LEAST_SPIKE, MOST_SPIKES = 0.005, 30, 100
-"""Share of the rows, and rows, from which on a value is a spike, and spikes of a column at most."""
+SPIKE_SHARE, LEAST_SPIKE = 0.005, 30
+"""Share of the rows, and rows, from which on a value is a spike."""
 
 # A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
 _LONGEST = 400
@@ -129,8 +132,8 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
         unit: distance between neighboring values that the column can hold; `None` for a continuous one.
     """
     low, high = float(values.min()), float(values.max())
-    if unit is not None and (high - low) / unit < FINE_STEPS:
-        return {}  # a public grid resolves every value
+    if unit is not None and ((high - low) / unit < FINE_STEPS or max(-low, high) / unit >= EXACT_FLOAT):
+        return {}  # a public grid resolves every value, or float64 does not
     spikes = _spikes_of(values)
     others = values[(values != 0) & ~np.isin(values, spikes)]
     steps = () if unit is None else _steps_of(others, unit)
@@ -164,7 +167,8 @@ def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...
         if size % finer == 0 and on.sum() >= FEWEST_STEPS and share >= of_finer * finer / size + BEYOND_CHANCE:
             ladder.append((size, share if share < ALWAYS else 1.0))
     # Of a precision of decimals, the quotient is the nearest float.
-    exact = ((size * unit if unit >= 1 else size / round(1 / unit), share) for size, share in _telling(ladder)[:0:-1])
+    coarsest = _telling(ladder)[:0:-1][:MOST_STEPS]
+    exact = ((size * unit if unit >= 1 else size / round(1 / unit), share) for size, share in coarsest)
     return tuple((float(size), max(math.floor(100 * share) / 100, 0.01)) for size, share in exact)
 
 
@@ -183,7 +187,7 @@ def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _on_step(values: np.ndarray, step: float) -> np.ndarray:
     times = values / step
-    return np.abs(times - np.round(times)) <= 1e-9 * np.maximum(1.0, np.abs(times))
+    return np.abs(times - np.round(times)) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(times)))
 
 
 def _spikes_of(values: np.ndarray) -> tuple[float, ...]:

@@ -25,16 +25,19 @@ def schema_of(**column: Any) -> Schema:
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ({"steps": [100, 1000]}, "coarsest first; 100 is none of 1000"),
-        ({"steps": [1000, 300]}, "1000 is none of 300"),
-        ({"kind": "real", "decimals": 1, "bounds": [0, 9], "steps": [0.25]}, "0.25 is none of 0.1"),
+        ({"steps": [100, 1000]}, "steps=[100, 1000] must be coarser"),
+        ({"steps": [1000, 300]}, "each a multiple of the next"),
+        ({"kind": "real", "decimals": 1, "bounds": [0, 9], "steps": [0.25]}, "steps=[0.25] must be coarser"),
         ({"kind": "real", "bounds": [0, 9], "steps": [0.25]}, "give decimals"),
         ({"steps": [1000], "step_shares": [0.5, 0.6]}, "one share for each of steps"),
         ({"steps": [1000, 100], "step_shares": [0.6, 0.5]}, "must not fall"),
         ({"steps": [0]}, "greater than 0"),
+        ({"steps": [1]}, "coarser than the column's precision"),
+        ({"steps": [100, 100]}, "coarser than the column's precision"),
+        ({"steps": [2**63]}, "exceed 64 bits"),
         ({"spikes": [5, 5]}, "strictly ascending"),
         ({"spikes": [5, 2_000_000]}, "within bounds"),
-        ({"kind": "real", "decimals": 1, "bounds": [0, 9], "spikes": [0.25]}, "0.25 has"),
+        ({"kind": "real", "decimals": 1, "bounds": [0, 9], "spikes": [0.25]}, "more digits"),
         ({"spikes": [5], "measure": True}, "has no spikes"),
     ],
 )
@@ -114,6 +117,49 @@ def test_infer_proposes_what_rows_keep_and_nothing_else() -> None:
     assert raw.steps == raw.spikes == ()
     few = synth.infer_schema(amounts(60)).columns["amount"]
     assert isinstance(few, IntegerColumn) and few.steps == few.spikes == ()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda rng: rng.integers(1_600_000_000, 1_700_000_000, 3000),
+        lambda rng: rng.integers(0, 2**31, 3000),
+        lambda rng: (rng.random(3000) * 5e7).round(2),
+        lambda rng: (5.8e6 + rng.random(3000) * 1e4).round(3),
+        lambda rng: (rng.random(3000) * 3000).round(6),
+        lambda rng: rng.integers(2**60, 2**62, 3000),
+        lambda rng: np.where(rng.random(3000) < 0.3, 9_999_999_999_999_999, rng.integers(0, 10**15, 3000)),
+        lambda rng: np.where(rng.random(3000) < 0.3, 0.5, rng.random(3000) * 1e300),
+        lambda rng: rng.random(3000) * 9e307,
+    ],
+)
+def test_no_step_is_made_up_where_float64_is_coarse(values: Any) -> None:
+    real = pd.DataFrame({"x": values(np.random.default_rng(0)), "y": np.arange(3000) % 7})
+    schema = synth.declare_schema(synth.infer_schema(real), n_units=3000)
+    assert getattr(schema.columns["x"], "steps", ()) == ()
+    for parameters in ({}, {"epsilon": 1.0, "delta": 1e-6}):
+        assert len(synth.fit(real, schema, "independent", **parameters).sample(200, seed=0)) == 200
+
+
+@pytest.mark.parametrize(
+    ("column", "spike"),
+    [
+        ({"bounds": [0, 3 * 10**9], "scale": "log"}, 10**9),
+        ({"bounds": [0, 3 * 10**9]}, 10**9 + 1),
+        ({"kind": "real", "bounds": [0.0, 1.0]}, 1 / 3),
+        ({"steps": [100], "step_shares": [0.92]}, 50_000),
+    ],
+)
+def test_a_spike_is_drawn_exactly_wherever_it_lies(column: dict[str, Any], spike: float) -> None:
+    rng, (low, high) = np.random.default_rng(0), column.get("bounds", (0, 1_000_000))
+    others = rng.uniform(low, high, 4000)
+    whole = column.get("kind") != "real"
+    others = np.round(others) if whole else others
+    real = pd.DataFrame({"x": np.where(rng.random(4000) < 0.3, spike, others)}).astype("int64" if whole else "float64")
+    made = synth.fit(real, schema_of(**column, spikes=[spike]), "independent").sample(4000, seed=0)["x"]
+    assert np.mean(made == spike) == pytest.approx(0.3, abs=0.03)
+    near = np.abs(made.astype(float) - spike) < 1e-6 * high
+    assert np.mean(near & (made != spike)) < 0.005
 
 
 @pytest.mark.parametrize("parameters", [{}, {"epsilon": 3.0, "delta": 1e-6}])
