@@ -98,7 +98,7 @@ def _around_spikes(column: line.LineColumn) -> np.ndarray:
     unit, often = line.step(column), line.spacing(column)
     if unit is None or often is None:
         return np.concatenate([spikes, np.nextafter(spikes, np.inf)])
-    steps, strict = line.ratio(spikes, often), (often, 1.0) in column.ladder  # type: ignore[union-attr]
+    steps, strict = line.ratio(spikes, often), (often, 1.0) in getattr(column, "ladder", ())
     around = np.where(strict & (steps == np.round(steps)), often, unit) / 2
     return np.concatenate([spikes - around, spikes + around])
 
