@@ -96,6 +96,21 @@ def test_spikes_have_cells_of_their_own_on_the_step_and_off_it() -> None:
     assert set(fine.values(fine.codes(pd.Series([123_400] * 50)), np.random.default_rng(0))) == {123_400}
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"kind": "date", "bounds": ["2015-01-01", "2024-12-31"]},
+        {"kind": "datetime", "bounds": ["2015-01-01T00:00:00", "2024-12-31T23:59:59"], "precision": "s"},
+        {"kind": "weight", "bounds": [0.0, 900.0], "decimals": 1, "steps": [5.0]},
+    ],
+)
+def test_days_times_and_weights_have_grids_and_values(column: dict[str, Any]) -> None:
+    schema = build_schema({"status": "declared", "n_units": 100, "columns": {"x": column}})
+    (attribute,) = Discretizer.by_schema(schema).attributes
+    cells = np.arange(attribute.n_cells - 2)
+    assert len(attribute.fine.values(cells, np.random.default_rng(0))) == len(cells)
+
+
 def amounts(n: int, seed: int = 0) -> pd.DataFrame:
     """Amounts in hundreds, most of them in thousands; prices with frequent values; noise."""
     rng = np.random.default_rng(seed)
