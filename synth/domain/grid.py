@@ -88,6 +88,28 @@ def within(edges: np.ndarray, column: line.LineColumn) -> bool:
     return bool(around[0] <= edges[0] and edges[-1] <= around[-1])
 
 
+def resolution(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
+    """Edges in cells of the column's public grid: even on a linear scale, geometric around zero on a logarithmic one.
+
+    Args:
+        edges: ascending, shape (n_cells + 1,).
+        column: gives scale and precision.
+    """
+    if getattr(column, "scale", "linear") == "linear":
+        return np.asarray(edges * (EVEN_CELLS / (edges[-1] - edges[0])))
+    smallest = max(line.step(column) or 0.0, float(np.abs(edges).max()) * 10.0**-DECADES)
+    return np.asarray(np.sign(edges) * np.log10(1 + np.abs(edges) / smallest) * CELLS_A_DECADE)
+
+
+def spike_cells(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
+    """The cells that hold a declared spike, or the zero of a logarithmic scale; boolean, shape (n_cells,)."""
+    zero = (0.0,) if getattr(column, "scale", "linear") == "log" else ()
+    places = np.array([*getattr(column, "spikes", ()), *zero], dtype=np.float64)
+    found = np.zeros(len(edges) - 1, dtype=bool)
+    found[np.searchsorted(edges, places[(places >= edges[0]) & (places < edges[-1])], side="right") - 1] = True
+    return found
+
+
 def _declared(column: line.LineColumn) -> np.ndarray:
     return np.array([line.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
 

@@ -149,6 +149,29 @@ def step_weights(ladder: Sequence[tuple[float, float]], unit: float) -> np.ndarr
     return np.asarray(np.clip(weights, 0.0, 1.0)[:-1])
 
 
+def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
+    """The length of line that the values of each cell stand for: its width, or its multiples of steps by their shares.
+
+    Args:
+        edges: ascending, shape (n_cells + 1,).
+        column: gives precision and steps.
+
+    Returns:
+        Shape (n_cells,), not negative; 0 where a cell holds no value.
+    """
+    unit = step(column)
+    if unit is None:
+        return np.diff(edges)
+    ladder = getattr(column, "ladder", ())
+    counts = np.ceil(ratio(edges, unit))
+    weights = step_weights(ladder, unit) if ladder else np.zeros(0)
+    measure = (1 - weights.sum()) * np.diff(counts)
+    for (size, _), weight in zip(ladder, weights, strict=True):
+        every = round(size / unit)
+        measure += weight * every * np.diff(np.ceil(counts / every))
+    return np.asarray(np.maximum(measure, 0.0) * unit)
+
+
 def ratio(line: np.ndarray, unit: float) -> np.ndarray:
     """Positions in steps of `unit`, rounded where only float noise keeps them from a whole number."""
     steps = line / unit
