@@ -60,7 +60,7 @@ class DateColumn(MeasurableColumn):
 
     kind: Literal["date"] = "date"
     bounds: tuple[dt.date, dt.date]
-    format: str = Field(default="%Y-%m-%d", description="strptime format of the text form; `%-d`: without a leading zero.")
+    format: str = Field(default="%Y-%m-%d", description="strptime format of the text form; `%-d`: a day without zero.")
     bins: tuple[dt.date, ...] = ()
 
     @classmethod

@@ -25,7 +25,7 @@ from synth.validation import sentence
 __all__ = ["infer_schema"]
 
 
-def infer_schema(  # noqa: PLR0913 - what a user may say of a table
+def infer_schema(
     frame: pd.DataFrame,
     *,
     target: str | None = None,
@@ -121,7 +121,8 @@ def _all_facts(
     for name, given in looked.items():
         in_text = kinds.get(name) in NUMBERS or (name not in kinds and numbers_beside(given, tokens))
         known = without(given, tokens) if given.form == "text" else look(frame[name], frozenset({"", *tokens}))
-        made[name] = facts_of(name, frame[name], known, all_text=all_text, numbers_in_text=in_text, role=roles.get(name))
+        role = roles.get(name)
+        made[name] = facts_of(name, frame[name], known, all_text=all_text, numbers_in_text=in_text, role=role)
     return made
 
 
@@ -132,7 +133,7 @@ def _countable(schema: Schema, facts: Mapping[str, Facts], kinds: Collection[str
         for name, column in schema.columns.items()
         if isinstance(column, CategoricalColumn)
         and column.ordered
-        and facts[name].n_distinct > 2  # noqa: PLR2004
+        and facts[name].n_distinct > 2
         and isinstance(column.categories[0], int)
         and not (name in kinds or facts[name].categories_declared or name == schema.target)
     ]

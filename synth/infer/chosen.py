@@ -123,7 +123,7 @@ def _boolean(about: Facts) -> Column:
         return BooleanColumn(**common)
     if form == "text":
         texts = sorted(about.present)
-        if len(texts) != 2:  # noqa: PLR2004 - false and true
+        if len(texts) != 2:
             raise _cannot(about, "boolean", "its texts are not two", "name those that stand for a missing value")
         false = [text for text in texts if text.strip().lower() in _FALSE] or texts
         return BooleanColumn(tokens=(false[0], next(text for text in texts if text != false[0])), **common)
@@ -145,9 +145,7 @@ def _datetime(about: Facts) -> Column:
         return column
     bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
     form = column.format if about.given.form == "text" else None
-    return DatetimeColumn(
-        bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype
-    )
+    return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
 
 
 def _moments(about: Facts, kind: str) -> DateColumn | DatetimeColumn:

@@ -1,8 +1,7 @@
-"""Whole numbers that are no amounts: few levels, and codes in digits, told by their name or by how often each occurs."""
+"""Whole numbers that are no amounts: few levels, and codes, told by their name or by how often each occurs."""
 
 import math
 import re
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,22 +35,30 @@ FEWEST_AT_END, SHARE_AT_END = 3, 1e-4
 
 _WORDS = re.compile(r"[a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_CODES = frozenset(
-    "agent agency airport bank branch brand carrier category cat cd city cluster code company county cpt dept "
-    "department district div division ethnicity fips gender icd industry indp isic key label marital marriage msa naics nation "
-    "nationality occp occupation postal postcode product puma race region religion route sector sex shop sic sku state "
-    "station store supplier type vendor zip zipcode zone".split()
-)
+_CODES = frozenset({
+    "agency", "agent", "airport", "bank", "branch", "brand", "carrier", "cat", "category", "cd", "city", "cluster",
+    "code", "company", "county", "cpt", "department", "dept", "district", "div", "division", "ethnicity", "fips",
+    "gender", "icd", "indp", "industry", "isic", "key", "label", "marital", "marriage", "msa", "naics", "nation",
+    "nationality", "occp", "occupation", "postal", "postcode", "product", "puma", "race", "region", "religion",
+    "route", "sector", "sex", "shop", "sic", "sku", "state", "station", "store", "supplier", "type", "vendor",
+    "zip", "zipcode", "zone",
+})  # fmt: skip
 """Last words of names of codes. Words that amounts go by, too (area, class, group, number), are not among them."""
-_NUMBERED = frozenset("id nbr no nr num number".split())
+_NUMBERED = frozenset({
+    "id", "nbr", "no", "nr", "num", "number",
+})  # fmt: skip
 """Words that may follow those."""
-_AMOUNTS = frozenset(
-    "age amount amt area balance bal bill charge charges cost costs credit days debt distance duration fee fees gain "
-    "height hours hrs income km length limit loan loss miles minutes mins months nights pay payment points population "
-    "premium price qty quantity rate rent revenue salary sales score seconds size sqft sum tax temp temperature time "
-    "times total value volume wage weeks weight width worth year years yr yrs".split()
-)
-_COUNTED = frozenset("n num number count no total sum amt".split())
+_AMOUNTS = frozenset({
+    "age", "amount", "amt", "area", "bal", "balance", "bill", "charge", "charges", "cost", "costs", "credit",
+    "days", "debt", "distance", "duration", "fee", "fees", "gain", "height", "hours", "hrs", "income", "km",
+    "length", "limit", "loan", "loss", "miles", "mins", "minutes", "months", "nights", "pay", "payment", "points",
+    "population", "premium", "price", "qty", "quantity", "rate", "rent", "revenue", "salary", "sales", "score",
+    "seconds", "size", "sqft", "sum", "tax", "temp", "temperature", "time", "times", "total", "value", "volume",
+    "wage", "weeks", "weight", "width", "worth", "year", "years", "yr", "yrs",
+})  # fmt: skip
+_COUNTED = frozenset({
+    "amt", "count", "n", "no", "num", "number", "sum", "total",
+})  # fmt: skip
 """First words of names of counts and sums."""
 _STEPS = (3, 4, 5, 6, 7, 10, 12, 15, 20, 24, 25, 30, 50, 60, 100, 250, 500, 1000)
 """Multiples that people prefer: of ten, of a dozen, of a week or of a month."""
@@ -93,7 +100,7 @@ def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
     n_rows, n_levels = int(counts.sum()), len(distinct)
     if not 1 < n_levels <= MOST_LEVELS or n_rows < max(LEAST_ROWS, ROWS_A_LEVEL * n_levels):
         return False
-    if n_levels == 2:  # noqa: PLR2004 - no and yes
+    if n_levels == 2:
         return True
     every = math.gcd(*np.diff(distinct).tolist())
     span = (int(distinct[-1]) - int(distinct[0])) // every + 1
@@ -146,7 +153,7 @@ def _heaped(values: np.ndarray, counts: np.ndarray) -> bool:
 
 def _more(size: np.ndarray, on: np.ndarray) -> bool:
     n_on, n_off = int(on.sum()), int((~on).sum())
-    if min(n_on, n_off) < 4:  # noqa: PLR2004 - of fewer there is no spread
+    if min(n_on, n_off) < 4:
         return False
     error = math.sqrt(float(size[on].var(ddof=1)) / n_on + float(size[~on].var(ddof=1)) / n_off)
     return bool(size[on].mean() - size[~on].mean() > HEAPED * max(error, 1e-9))
@@ -158,7 +165,7 @@ def _neighbors(values: np.ndarray, counts: np.ndarray) -> tuple[float, float, fl
     All of it within the middle nine tenths of the rows.
     """
     shares = np.cumsum(counts) / counts.sum()
-    body = np.flatnonzero((shares >= 0.05) & (shares - counts / counts.sum() <= 0.95))  # noqa: PLR2004 - tails are thin
+    body = np.flatnonzero((shares >= 0.05) & (shares - counts / counts.sum() <= 0.95))
     values, counts = values[body], counts[body]
     filled = len(values) / float(values[-1] - values[0] + 1)
     counts = counts[counts >= COMMON]
@@ -171,5 +178,5 @@ def _neighbors(values: np.ndarray, counts: np.ndarray) -> tuple[float, float, fl
 
 
 def _rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
-    ranks: Sequence[np.ndarray] = [np.argsort(np.argsort(side, kind="stable"), kind="stable") for side in (left, right)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    ranks = [np.argsort(np.argsort(side, kind="stable"), kind="stable") for side in (left, right)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -119,9 +119,7 @@ class Facts:
         return fields
 
 
-def facts_of(
-    name: str, series: pd.Series, given: Given, *, all_text: bool, numbers_in_text: bool, role: Role
-) -> Facts:
+def facts_of(name: str, series: pd.Series, given: Given, *, all_text: bool, numbers_in_text: bool, role: Role) -> Facts:
     """The facts about one column.
 
     Args:

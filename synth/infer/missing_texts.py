@@ -9,10 +9,11 @@ import numpy as np
 from synth.infer import numbers, times
 from synth.table.given import Given
 
-TOKENS = frozenset(
-    "n na n/a n.a. n.a <na> #n/a nan null (null) \\n none nil nd missing (missing) unknown unk undefined unspecified ? ?? "
-    "- -- --- . .. ... *".split()
-) | {"not available", "not applicable", "not reported", "not known", "no data"}
+TOKENS = frozenset({
+    "n", "na", "n/a", "n.a.", "n.a", "<na>", "#n/a", "nan", "null", "(null)", "\\n", "none", "nil", "nd", "missing",
+    "(missing)", "unknown", "unk", "undefined", "unspecified", "?", "??", "-", "--", "---", ".", "..", "...", "*",
+    "not available", "not applicable", "not reported", "not known", "no data",
+})  # fmt: skip
 """What people write where there is nothing, in lower case."""
 LEAST_VALUES = 2
 """Different values beside such a text that say what a column holds."""
@@ -43,7 +44,7 @@ def missing_texts_of(
             values |= words
     tokens = (found - values) | set(said)
     counts = Counter[str]()
-    for name, given in looked.items():
+    for given in looked.values():
         if given.form == "text":
             counts.update({text: n for text, n in _counts(given).items() if text in tokens})
         counts[""] += int(given.missing_rows.sum())

@@ -155,7 +155,7 @@ def _whole(about: Facts, values: np.ndarray) -> Column:
         return identifier(about, values)
     if are_codes(about.name, distinct, counts):
         return levels(about, values, ordered=False)
-    yes_or_no = about.role == "target" and len(distinct) == 2 < len(values)  # noqa: PLR2004
+    yes_or_no = about.role == "target" and len(distinct) == 2 < len(values)
     if yes_or_no or are_levels(distinct, counts):
         return levels(about, values, ordered=True)
     return integer(about, values)

@@ -115,7 +115,7 @@ def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
 
 
 def _of_form(about: Facts, parsed: list[dt.datetime], form: str) -> Column:
-    """A column of days where the form has no clock, or every clock shows midnight: the form then holds that midnight."""
+    """A column of days where the form has no clock, or each clock shows midnight, which the form then holds."""
     if not _only_days(parsed):
         return _datetimes(about, parsed, form)
     days = re.sub("%-?[a-zA-Z]", lambda found: _MIDNIGHT.get(found[0], found[0]), form)

@@ -183,7 +183,8 @@ def _times(column: Any, *, ranges: bool) -> dict[str, Any]:
     if column.format is not None:
         made["datetime_format"] = read_as(column.format)
     if ranges and _has_range(column):
-        ends = (end.isoformat() if column.format is None else end.strftime(read_as(column.format)) for end in column.bounds)
+        form = None if column.format is None else read_as(column.format)
+        ends = (end.isoformat() if form is None else end.strftime(form) for end in column.bounds)
         made["range_min"], made["range_max"] = ends
     return made
 
