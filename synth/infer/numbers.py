@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, In
 from synth.columns.numbers import MOST_SPIKES, MOST_STEPS
 from synth.domain import line
 from synth.errors import TableError
-from synth.infer.codes import are_codes, are_levels
+from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import Facts
 from synth.table.given import EXACT_FLOAT
 from synth.table.numeric import INFINITY, rounded
@@ -138,22 +138,22 @@ def _fraction(about: Facts, values: np.ndarray) -> dict[str, Any]:
     decimals = decimals_of(values, about.given.digits)
     if decimals is not None:
         values, _ = rounded(values, decimals, about.given.digits)
-    unit = None if decimals is None else 10.0**-decimals
-    scale = scale_of(values, 10.0**-MAX_DECIMALS if unit is None else unit)
-    bounds = (float(values.min()), float(values.max()))
-    return {"bounds": bounds, "decimals": decimals, "scale": scale, **habits_of(values, unit)}
+    habits = habits_of(values, None if decimals is None else 10.0**-decimals)
+    scale = scale_of(values, _spacing(habits, 10.0 ** -(MAX_DECIMALS if decimals is None else decimals)))
+    return {"bounds": (float(values.min()), float(values.max())), "decimals": decimals, "scale": scale, **habits}
 
 
 def _whole(about: Facts, values: np.ndarray) -> Column:
     if about.named_weight:
         return weight(about, values)
     distinct, counts = np.unique(values, return_counts=True)
-    if about.role is None and about.named_identifier:
+    codes = are_codes(about.name, distinct, counts)
+    if about.role is None and about.named_identifier and not (codes and named_code(about.name)):
         few = about.n_distinct <= FEW_CODES and about.n_distinct <= about.n_present / 4
         return levels(about, values, ordered=False) if few else identifier(about, values)
     if about.role is None and about.unique and _numbers_rows(about, (int(distinct[0]), int(distinct[-1]))):
         return identifier(about, values)
-    if are_codes(about.name, distinct, counts):
+    if codes:
         return levels(about, values, ordered=False)
     yes_or_no = about.role == "target" and len(distinct) == 2 < len(values)
     if yes_or_no or are_levels(distinct, counts):
@@ -178,7 +178,15 @@ def integer(about: Facts, values: np.ndarray) -> IntegerColumn:
     bounds, reals = (int(values.min()), int(values.max())), values.astype(np.float64)
     habits = habits_of(reals, 1.0)
     whole = {key: tuple(map(int, habits[key])) for key in ("steps", "spikes") if key in habits}
-    return IntegerColumn(bounds=bounds, scale=scale_of(reals, 1.0), **habits | whole, **about.common(_int64(about)))
+    scale = scale_of(reals, _spacing(habits, 1.0))
+    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **about.common(_int64(about)))
+
+
+def _spacing(habits: Mapping[str, Any], unit: float) -> float:
+    """The coarsest step that nearly all values are on, as `line.spacing` has it of a column."""
+    steps = habits.get("steps", ())
+    shares = habits.get("step_shares", (1.0,) * len(steps))
+    return next((size for size, share in zip(steps, shares, strict=True) if share >= line.NEARLY_ALL), unit)
 
 
 def _int64(about: Facts) -> str:
@@ -301,7 +309,7 @@ def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
 
     Args:
         values: *Sensitive*. Shape (n,).
-        step: the least distance between two values.
+        step: the distance between nearly all values: a linear scale resolves few multiples of it in full.
     """
     peak = float(np.abs(values).max())
     if peak <= step:
@@ -316,7 +324,7 @@ def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
         return "log" if size.max() >= 20 * middle else "linear"
     if middle == 0 or (step * peak < 1 and np.mean(values == 0) >= ZERO_SHARE):
         return "log"
-    heavy = high >= 5 * middle and _skewness(values) > 1.0
+    heavy = high >= 3 * middle and _skewness(values) > 1.0
     return "log" if heavy and abs(_skewness(np.log(values + middle / 100))) < _skewness(values) else "linear"
 
 
