@@ -37,16 +37,15 @@ _WORDS = re.compile(r"[a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CODES = frozenset({
     "agency", "agent", "airport", "bank", "branch", "brand", "carrier", "cat", "category", "cd", "city", "cluster",
-    "code", "company", "county", "cpt", "department", "dept", "district", "div", "division", "ethnicity", "fips",
-    "gender", "icd", "indp", "industry", "isic", "key", "label", "marital", "marriage", "msa", "naics", "nation",
-    "nationality", "occp", "occupation", "postal", "postcode", "product", "puma", "race", "region", "religion",
-    "route", "sector", "sex", "shop", "sic", "sku", "state", "station", "store", "supplier", "type", "vendor",
-    "zip", "zipcode", "zone",
+    "code", "company", "county", "cpt", "department", "dept", "district", "div", "division", "fips", "icd", "indp",
+    "industry", "isic", "key", "label", "msa", "naics", "nationality", "occp", "occupation", "postal", "postcode",
+    "product", "puma", "region", "route", "sector", "shop", "sic", "sku", "state", "station", "store", "supplier",
+    "type", "vendor", "zip", "zipcode", "zone",
 })  # fmt: skip
 """Last words of names of codes. Words that amounts go by, too (area, class, group, number), are not among them."""
-_NUMBERED = frozenset({
-    "id", "nbr", "no", "nr", "num", "number",
-})  # fmt: skip
+_ALONE = frozenset({"ethnicity", "gender", "marital", "marriage", "nation", "race", "religion", "sex"})
+"""Names of codes that are one such word."""
+_NUMBERED = frozenset({"id", "nbr", "no", "nr", "num", "number"})
 """Words that may follow those."""
 _AMOUNTS = frozenset({
     "age", "amount", "amt", "area", "bal", "balance", "bill", "charge", "charges", "cost", "costs", "credit",
@@ -56,9 +55,7 @@ _AMOUNTS = frozenset({
     "seconds", "size", "sqft", "sum", "tax", "temp", "temperature", "time", "times", "total", "value", "volume",
     "wage", "weeks", "weight", "width", "worth", "year", "years", "yr", "yrs",
 })  # fmt: skip
-_COUNTED = frozenset({
-    "amt", "count", "n", "no", "num", "number", "sum", "total",
-})  # fmt: skip
+_COUNTED = frozenset({"amt", "count", "n", "no", "num", "number", "sum", "total"})
 """First words of names of counts and sums."""
 _STEPS = (3, 4, 5, 6, 7, 10, 12, 15, 20, 24, 25, 30, 50, 60, 100, 250, 500, 1000)
 """Multiples that people prefer: of ten, of a dozen, of a week or of a month."""
@@ -75,7 +72,7 @@ def named_code(name: str) -> bool:
         return False
     while len(words) > 1 and words[-1] in _NUMBERED:
         words = words[:-1]
-    return words[-1] in _CODES
+    return words[-1] in _CODES or (len(words) == 1 and words[0] in _ALONE)
 
 
 def _named_amount(name: str) -> bool:

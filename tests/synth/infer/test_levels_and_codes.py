@@ -111,6 +111,7 @@ def test_codes_are_told_by_how_often_each_occurs(values: np.ndarray, kind: str) 
     ("name", "kind"),
     [
         ("zip", "codes"), ("agent", "codes"), ("store_nbr", "codes"), ("loanType", "codes"), ("INDP", "codes"),
+        ("sex", "codes"), ("rate_marriage", "integer"),
         ("price", "integer"), ("n_stores", "integer"), ("store_visits", "integer"), ("living_area", "integer"),
     ],
 )  # fmt: skip
