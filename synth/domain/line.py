@@ -112,7 +112,7 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
 def settle(
     positions: np.ndarray, column: LineColumn, taken: np.ndarray, shares: Sequence[float], rng: np.random.Generator
 ) -> np.ndarray:
-    """Positions moved as little as need be: into the bounds, onto the precision, and the share of each step onto it.
+    """Positions folded into the bounds and put on the precision, the share of each step on its nearest multiples.
 
     Args:
         positions: on the line, shape (n,).
@@ -126,7 +126,7 @@ def settle(
         Positions on the line, shape (n,).
     """
     unit, ends = step(column), np.array(bounds(column))
-    inside = np.asarray(np.clip(positions, *ends))
+    inside = _folded(positions, *ends)
     if unit is None:
         return inside
     counts, ends, taken = (ratio(line, unit) for line in (inside, ends, taken))
@@ -143,6 +143,13 @@ def settle(
         whole = np.clip(settled, -LARGEST, LARGEST).astype(np.int64)
         settled = _on_steps(whole, around, ladder, unit, rng)
     return np.asarray(np.clip(settled * unit, *bounds(column)))
+
+
+def _folded(positions: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Positions mirrored at the bound they lie beyond, so that none heap on it; clipped where they are too far off."""
+    over, under = (np.maximum(beyond, 0.0) for beyond in (positions - high, low - positions))
+    folded = np.clip(positions, low, high) - np.where(over <= high - low, over, 0.0)
+    return np.asarray(np.clip(folded + np.where(under <= high - low, under, 0.0), low, high))
 
 
 def _nearest(counts: np.ndarray, every: int, ends: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
