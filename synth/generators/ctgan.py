@@ -72,7 +72,8 @@ class Ctgan(NeuralGenerator):
     def _most_codes(self, column: Any) -> int:
         """Codes of a column at most, `other` and `missing` among them; guessed where its domain is to be measured."""
         known = getattr(column, "categories", ())
-        return len(known) + 2 if known else 2 * self.n_bins + 2
+        n_spikes = len(getattr(column, "spikes", ()))
+        return len(known) + 2 if known else 2 * (self.n_bins + n_spikes) + 2
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining
