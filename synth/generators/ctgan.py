@@ -66,7 +66,7 @@ class Ctgan(NeuralGenerator):
         if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:
             raise BudgetError(
                 f'critic="pairs" weighs every pair of codes, and codes={n_codes:,} are more than {MOST_CODES:,}; '
-                'drop columns, merge categories, lower n_bins, or set critic="network"'
+                'drop columns, merge categories, declare fewer spikes, lower n_bins, or set critic="network"'
             )
 
     def _most_codes(self, column: Any) -> int:
