@@ -5,6 +5,7 @@ and the decoder of values within a code; all of that is post-processing.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,12 +26,25 @@ IMPOSSIBLE_SIGMA = 0.1
 """Certainty, in units of the noise, with which a code that cannot occur is held at zero."""
 
 
+@dataclass(frozen=True)
+class Merging:
+    """How the cells of a number or time become codes.
+
+    Attributes:
+        n_bins: codes that they are merged into, about, where no bins are declared.
+        spikes_apart: whether each declared spike is a code of its own, however few values it holds.
+    """
+
+    n_bins: int
+    spikes_apart: bool = False
+
+
 def measure_columns(
     train: TrainingTable,
     schema: Schema,
     event: GaussianEvent,
     budget: Budget,
-    n_bins: int,
+    merging: Merging,
     tell: Callable[[float], None],
     *,
     exact: bool = False,
@@ -42,7 +56,7 @@ def measure_columns(
         schema: declared, for a private fit.
         event: the release of one histogram; its `count` is the number of columns.
         budget: charged once a column.
-        n_bins: codes that numbers and times are merged into, about, where no bins are declared.
+        merging: how cells become codes.
         tell: told the share done.
         exact: whether the counts have no noise, so that the shape within a code is that of the rows.
     """
@@ -51,7 +65,7 @@ def measure_columns(
     counted = zip(public.attributes, train.cell_counts(public.attributes), strict=True)
     for index, (attribute, counts) in enumerate(counted):
         noisy = budget.release(counts, event)
-        merged = _merge(attribute, noisy, event.sigma, n_bins)
+        merged = _merge(attribute, noisy, event.sigma, merging)
         merged = _shaped(merged, noisy, SINGLE if exact else event.sigma)
         attributes.append(merged)
         measurements.append(_measurement(merged, noisy, event.sigma))
@@ -59,17 +73,25 @@ def measure_columns(
     return Discretizer(tuple(attributes)), tuple(measurements)
 
 
-def _merge(attribute: Attribute, noisy: np.ndarray, sigma: float, n_bins: int) -> Attribute:
+def _merge(attribute: Attribute, noisy: np.ndarray, sigma: float, merging: Merging) -> Attribute:
     """The attribute with its cells merged by noisy mass."""
     counts = noisy[:OTHER].astype(np.float64)
     if attribute.edges is None:
         rare = counts < RARE * sigma
-        merged = regroup(attribute, np.where(rare, -1, np.arange(len(counts))))
-    elif getattr(attribute.column, "bins", ()):
-        merged = attribute
-    else:
-        merged = regroup(attribute, even_mass_groups(counts, sigma, n_bins))
-    return merged
+        return regroup(attribute, np.where(rare, -1, np.arange(len(counts))))
+    declared = bool(getattr(attribute.column, "bins", ()))
+    groups = attribute.group[:OTHER] if declared else even_mass_groups(counts, sigma, merging.n_bins)
+    return regroup(attribute, _spikes_apart(groups, attribute) if merging.spikes_apart else groups)
+
+
+def _spikes_apart(groups: np.ndarray, attribute: Attribute) -> np.ndarray:
+    """Groups of adjacent cells, split around the cells of declared spikes; shape (n_cells,)."""
+    cells = attribute.cells_at(np.array(getattr(attribute.column, "spikes", ()), dtype=np.float64))
+    starts = np.diff(groups, prepend=groups[0]) != 0
+    starts[cells] = True
+    starts[cells[cells + 1 < len(groups)] + 1] = True
+    starts[0] = False
+    return np.cumsum(starts)
 
 
 def _shaped(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Attribute:
