@@ -22,7 +22,12 @@ __all__ = ["infer_schema"]
 
 
 def infer_schema(
-    frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None, constraints: bool = False
+    frame: pd.DataFrame,
+    *,
+    target: str | None = None,
+    entity: str | None = None,
+    propose_entity: bool = True,
+    constraints: bool = False,
 ) -> Schema:
     """A proposed schema that the table conforms to: look it through, then `declare` it.
 
@@ -34,6 +39,7 @@ def infer_schema(
             numbers and dates are looked for in it; beside typed columns, text is taken to be meant as text.
         target: column that a model would predict.
         entity: column that names the unit of privacy.
+        propose_entity: whether to look for one where none is named. False: every row is a unit of its own.
         constraints: whether to propose those that all rows keep, too, each with what speaks for it.
 
     Raises:
@@ -52,7 +58,7 @@ def infer_schema(
     if target in facts and facts[target].n_distinct < 2:
         raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
     columns = settle_locales({name: propose(about) for name, about in facts.items()})
-    if entity is None:
+    if entity is None and propose_entity:
         entity = _entity(columns, facts)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
     content["columns"] = _settled(columns, facts, entity)
