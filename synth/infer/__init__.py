@@ -1,5 +1,6 @@
 """A schema proposed from a table. Everything in it is read off the data, so nothing in it may be assumed public."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def infer_schema(
     entity: str | None = None,
     propose_entity: bool = True,
     constraints: bool = False,
+    missing_values: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
 ) -> Schema:
     """A proposed schema that the table conforms to: look it through, then `declare` it.
 
@@ -41,6 +44,8 @@ def infer_schema(
         entity: column that names the unit of privacy.
         propose_entity: whether to look for one where none is named. False: every row is a unit of its own.
         constraints: whether to propose those that all rows keep, too, each with what speaks for it.
+        missing_values: a STUB, which only notes them.
+        kinds: a STUB, which changes nothing.
 
     Raises:
         TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name, or the
@@ -50,6 +55,7 @@ def infer_schema(
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
     ('007', '012')
     """
+    del kinds
     for violation in names_at_fault(frame):
         raise TableError(str(violation))
     if len(frame) == 0:
@@ -61,6 +67,7 @@ def infer_schema(
     if entity is None and propose_entity:
         entity = _entity(columns, facts)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
+    content["missing_values"] = tuple(dict.fromkeys(("", *missing_values)))
     content["columns"] = _settled(columns, facts, entity)
     content["constant_in_entity"] = constant_in(columns, facts, entity)
     if entity in facts:
