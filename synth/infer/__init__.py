@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from synth.columns import Column, IdentifierColumn
+from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.errors import SchemaError, TableError
 from synth.infer.constraints import propose_constraints
 from synth.infer.facts import Facts, Role, facts_of
@@ -44,8 +44,8 @@ def infer_schema(
         entity: column that names the unit of privacy.
         propose_entity: whether to look for one where none is named. False: every row is a unit of its own.
         constraints: whether to propose those that all rows keep, too, each with what speaks for it.
-        missing_values: a STUB, which only notes them.
-        kinds: a STUB, which changes nothing.
+        missing_values: a STUB, for tables of text alone.
+        kinds: a STUB, for categorical alone.
 
     Raises:
         TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name, or the
@@ -55,15 +55,18 @@ def infer_schema(
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
     ('007', '012')
     """
-    del kinds
     for violation in names_at_fault(frame):
         raise TableError(str(violation))
     if len(frame) == 0:
         raise TableError("a table without rows says nothing of its columns; give it at least one")
+    frame = frame.mask(frame.isin(list(missing_values)))
     facts = _all_facts(frame, target, entity)
     if target in facts and facts[target].n_distinct < 2:
         raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
     columns = settle_locales({name: propose(about) for name, about in facts.items()})
+    for name in kinds or {}:
+        texts = tuple(sorted(map(str, facts[name].present)))
+        columns[name] = CategoricalColumn(categories=texts, missing=facts[name].missing)
     if entity is None and propose_entity:
         entity = _entity(columns, facts)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
