@@ -1,8 +1,8 @@
 """Inequalities that all rows keep, and that chance does not explain: one number, or one time, never above another.
 
-That no row breaks an inequality is weak evidence: of forty numbers, some never meet. Three things are asked for. Many rows
-of shuffled columns would break it. Two numbers are of one unit, by precision and names. And it is a limit: values come
-close to it and never cross, where two numbers that merely lie apart thin out before they meet.
+That no row breaks an inequality is weak evidence: of forty numbers, some never meet. Three things are asked for. Many
+rows of shuffled columns would break it. Two numbers are of one unit, by precision and names. And it is a limit: values
+come close to it and never cross, where two numbers that merely lie apart thin out before they meet.
 """
 
 import itertools

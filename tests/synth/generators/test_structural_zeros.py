@@ -131,9 +131,7 @@ def check(schema: Schema, seed: int) -> None:
 
 
 @given(
-    st.one_of(
-        st.tuples(numbers(), numbers(), st.just(value=False)), st.tuples(times(), times(), st.booleans())
-    ),
+    st.one_of(st.tuples(numbers(), numbers(), st.just(value=False)), st.tuples(times(), times(), st.booleans())),
     st.booleans(),
     st.integers(0, 99),
 )
