@@ -17,7 +17,7 @@ from synth.constraints import Formula, Inequality
 from synth.domain import line
 from synth.domain.lawfulness import compares_days, on_one_line
 from synth.infer.constraints.evidence import ENOUGH, percent
-from synth.infer.constraints.units import kinship, one_unit
+from synth.infer.constraints.units import Kinship, kinship, one_unit
 from synth.schema import Schema
 
 LEAST_BROKEN = 0.1
@@ -26,6 +26,8 @@ NEAR, NEAR_OF_SPREAD = 0.1, 0.02
 """Distance that is near: as a share of the higher of two amounts; else of the spread of both columns."""
 LEAST_NEAR, LEAST_NEAR_OF_KIN = 0.05, 0.01
 """Share of rows near the limit, for columns of any names, and for those whose names share a word."""
+ENOUGH_OF_KIN = 10.0
+"""Rows near the limit, for columns whose names share a word: without a limit, half of so many would lie beyond it."""
 LEAST_VALUES = 10
 """Distinct values of each number, unless names share a word: with fewer they are codes, which have no unit."""
 _NUMBERS = (IntegerColumn, RealColumn)
@@ -139,19 +141,22 @@ def _is_law(order: _Order, low: str, high: str, kept: Mapping[str, Column], shar
         kept: columns by name.
         share: units for each row.
     """
-    enough = ENOUGH / (share * len(order.low))
-    if order.broken < max(LEAST_BROKEN, enough):
+    n_units = share * len(order.low)
+    if order.broken < max(LEAST_BROKEN, ENOUGH / n_units):
         return False
     if not isinstance(kept[low], _NUMBERS):
         return True  # times are all of one unit, and what precedes what is hardly ever chance
-    kin = kinship(low, high)
-    if not one_unit(low, high, kept):
-        return False
+    return one_unit(low, high, kept) and _is_limit(order, kinship(low, high), n_units)
+
+
+def _is_limit(order: _Order, kin: Kinship, n_units: float) -> bool:
+    """Whether two numbers come close enough to their order, or are named as the two ends of one thing."""
     if kin.ends:
         return True
-    if not kin.word and min(len(np.unique(order.low)), len(np.unique(order.high))) < LEAST_VALUES:
-        return False
-    return order.near() >= max(LEAST_NEAR_OF_KIN if kin.word else LEAST_NEAR, enough)
+    if kin.word:
+        return order.near() >= max(LEAST_NEAR_OF_KIN, ENOUGH_OF_KIN / n_units)
+    n_values = min(len(np.unique(order.low)), len(np.unique(order.high)))
+    return n_values >= LEAST_VALUES and order.near() >= max(LEAST_NEAR, ENOUGH / n_units)
 
 
 def _follows(low: str, high: str, arrows: Collection[tuple[str, str]], kept: Mapping[str, Column]) -> bool:

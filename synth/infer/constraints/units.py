@@ -16,7 +16,7 @@ _ENDS = (
 )  # fmt: skip
 """Words that name two ends of one thing, the lower first."""
 _ANOTHER_UNIT = {
-    "per", "rate", "ratio", "share", "pct", "percent", "percentage", "avg", "average", "mean", "median", "std", "sd",
+    "per", "rate", "ratio", "share", "pct", "percent", "percentage", "std", "sd", "error", "variance", "deviation",
     "code", "id", "year", "month", "day", "days", "hour", "hours", "lat", "latitude", "long", "lng", "longitude",
 }  # fmt: skip
 """Words that name a unit: columns of which one has it, and the other does not, are of two."""

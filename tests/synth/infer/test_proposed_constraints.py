@@ -185,6 +185,16 @@ def test_real_tables_show_few_rules_and_true_ones(
     assert said(infer_schema(read_table(shared_table(name)), constraints=True)) == rules
 
 
+def test_of_thirty_numbers_that_hang_together_those_are_ordered_that_one_bounds_the_other() -> None:
+    """The worst of a picture's cells is at least their mean; that an error is below it is luck."""
+    from sklearn.datasets import load_breast_cancer
+
+    rows = load_breast_cancer(as_frame=True).frame
+    kept = said(infer_schema(rows, constraints=True))
+    assert kept == [f"'mean {of}' is at most 'worst {of}'" for of in ("radius", "texture", "perimeter", "area")]
+    assert (rows["concavity error"] <= rows["mean concavity"]).all()
+
+
 Columns = dict[str, Any]
 
 
