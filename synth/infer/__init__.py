@@ -30,6 +30,7 @@ def infer_schema(
     *,
     target: str | None = None,
     entity: str | None = None,
+    propose_entity: bool = True,
     constraints: bool = False,
     missing_values: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -45,6 +46,7 @@ def infer_schema(
             holds numbers and words such as ``NA``.
         target: column that a model would predict.
         entity: column that names the unit of privacy.
+        propose_entity: whether to look for one where none is named. False: every row is a unit of its own.
         constraints: whether to propose those that all rows keep, too, each with what speaks for it.
         missing_values: texts that stand for a missing value in every column, beside those that are found.
         kinds: the kind of a column, by its name, for columns that are not to be guessed.
@@ -72,7 +74,7 @@ def infer_schema(
     if target in facts and facts[target].n_distinct < 2:
         raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
     columns = settle_locales({name: _column(about, kinds.get(name)) for name, about in facts.items()})
-    if entity is None:
+    if entity is None and propose_entity:
         entity = _entity(columns, facts)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
     content["missing_values"] = tokens
