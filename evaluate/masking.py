@@ -15,7 +15,7 @@ from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, 
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import evaluate
 from synth.domain import line
-from synth.domain.lawfulness import on_one_line
+from synth.domain.lawfulness import compares_days, on_one_line
 from synth.schema import Schema
 
 MOST = 3
@@ -106,8 +106,9 @@ def _repeats(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[
 
 def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
     columns: list[Any] = [schema.columns[name] for name in constraint.columns]
+    by_day = compares_days(constraint, schema.columns)
     low, high = (
-        on_one_line(line.positions(broken[name], column), column)
+        on_one_line(line.positions(broken[name], column), column, by_day=by_day)
         for name, column in zip(constraint.columns, columns, strict=True)
     )
     excesses, counts = _coarse(low - high)

@@ -65,7 +65,10 @@ def coded(sides: list[Side], schema: Schema) -> tuple[list[np.ndarray], np.ndarr
     for name in sorted(schema.learned):
         column = schema.columns[name]
         is_category = isinstance(column, CategoricalColumn | BooleanColumn)
-        if is_category:
+        if isinstance(column, CategoricalColumn) and column.ordered:
+            known, is_category = pd.Index(column.categories, dtype=object), False
+            found = [_cut(np.concatenate([_ranks(side.rows[name], known) for side in sides]))]
+        elif is_category:
             found = [_levels(pd.concat([side.rows[name].astype(object) for side in sides], ignore_index=True))]
         else:
             places = np.concatenate([line.positions(side.rows[name], column) for side in sides])  # type: ignore[arg-type]
@@ -85,6 +88,12 @@ def _levels(values: pd.Series) -> np.ndarray:
     codes = counts.index[:MAX_LEVELS].get_indexer(pd.Index(values))
     codes = np.where(codes < 0, MAX_LEVELS, codes) + 1
     return np.where(values.isna().to_numpy(dtype=bool), 0, codes).astype(np.uint8)
+
+
+def _ranks(values: pd.Series, known: pd.Index) -> np.ndarray:
+    """The place of each ordered category in its list, past the last where unlisted, NaN where missing; shape (n,)."""
+    places = known.get_indexer(pd.Index(values.astype(object)))
+    return np.where(values.isna().to_numpy(dtype=bool), np.nan, np.where(places < 0, len(known), places))
 
 
 def _of_line(values: np.ndarray, column: object) -> list[np.ndarray]:

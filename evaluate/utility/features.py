@@ -82,6 +82,23 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Ranks:
+    """A column of ordered categories, for boosting: the place of each in its list, one column.
+
+    Attributes:
+        known: the categories, in their order.
+    """
+
+    known: pd.Index
+
+    def apply(self, series: pd.Series, _: Form) -> np.ndarray:
+        """Coordinates of the values, shape (n, 1), float64; NaN where missing, past the last where unlisted."""
+        codes = self.known.get_indexer(pd.Index(series.astype(object)))
+        codes = np.where(codes < 0, len(self.known), codes)
+        return np.where(series.isna().to_numpy(dtype=bool), np.nan, codes.astype(np.float64))[:, None]
+
+
+@dataclass(frozen=True)
 class Features:
     """How rows become a matrix for one form of model.
 
@@ -91,7 +108,7 @@ class Features:
     """
 
     form: Form
-    parts: dict[str, Levels | Numbers]
+    parts: dict[str, Levels | Numbers | Ranks]
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, schema: Schema, form: Form) -> "Features":
@@ -102,12 +119,14 @@ class Features:
             schema: names the target and the kinds of the columns.
             form: the model they are for.
         """
-        parts: dict[str, Levels | Numbers] = {}
+        parts: dict[str, Levels | Numbers | Ranks] = {}
         for name in predictors(schema):
             column = schema.columns[name]
             if frame[name].nunique() + int(frame[name].hasnans) < 2:
                 continue
-            if isinstance(column, CategoricalColumn | BooleanColumn):
+            if form == "boosting" and isinstance(column, CategoricalColumn) and column.ordered:
+                parts[name] = Ranks(pd.Index(column.categories, dtype=object))
+            elif isinstance(column, CategoricalColumn | BooleanColumn):
                 parts[name] = Levels.fit(frame[name], form)
             else:
                 parts[name] = Numbers.fit(frame[name], column)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from pydantic import Field
 from synth.columns.base import INT64, AnyColumn, MeasurableColumn, exactly_up_to
 from synth.columns.categories import BooleanColumn, CategoricalColumn
 from synth.columns.numbers import WIDEST_REAL, IntegerColumn, RealColumn, WeightColumn
-from synth.columns.times import NANOSECONDS, DateColumn, DatetimeColumn
+from synth.columns.times import NANOSECONDS, DateColumn, DatetimeColumn, read_as, write_as
 from synth.columns.unlearned import IdentifierColumn, Personal, PersonalColumn, TextColumn
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "exactly_up_to",
     "is_measurable",
     "is_measured",
+    "read_as",
+    "write_as",
 ]
 
 Column = Annotated[

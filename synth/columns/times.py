@@ -18,9 +18,36 @@ _STEPS = {
 }  # fmt: skip
 
 
+_DIRECTIVE = re.compile(r"%(-?)(.)", re.DOTALL)
+
+
+def read_as(form: str) -> str:
+    """The strptime format that reads a format: ``%-d``, a day without a leading zero, is read as ``%d`` is.
+
+    >>> read_as("%-d.%-m.%Y")
+    '%d.%m.%Y'
+    """
+    return _DIRECTIVE.sub(r"%\2", form)
+
+
+def write_as(form: str, moment: dt.datetime) -> str:
+    """The strftime format that writes one moment in a format.
+
+    It holds the moment's year and all parts without a leading zero already, which systems write differently.
+
+    >>> write_as("%-d.%m.%Y", dt.datetime(987, 3, 4))
+    '4.%m.0987'
+    """
+    parts = {"Y": f"{moment.year:04d}"}
+    bare = {"m": moment.month, "d": moment.day, "H": moment.hour, "I": moment.hour % 12 or 12}
+    bare |= {"M": moment.minute, "S": moment.second}
+    parts |= {f"-{letter}": str(part) for letter, part in bare.items()}
+    return _DIRECTIVE.sub(lambda found: parts.get(found[1] + found[2], found[0]), form)
+
+
 def _can_be_parsed(form: str | None) -> str | None:
     try:
-        dt.datetime.strptime("", form or "")
+        dt.datetime.strptime("", read_as(form or ""))
     except re.error:
         raise ValueError(f"format={form!r} has a directive twice; name each once") from None
     except ValueError:
@@ -33,7 +60,7 @@ class DateColumn(MeasurableColumn):
 
     kind: Literal["date"] = "date"
     bounds: tuple[dt.date, dt.date]
-    format: str = Field(default="%Y-%m-%d", description="strptime format of the text form.")
+    format: str = Field(default="%Y-%m-%d", description="strptime format of the text form; `%-d`: a day without zero.")
     bins: tuple[dt.date, ...] = ()
 
     @classmethod

@@ -92,6 +92,21 @@ def _check_inequality(constraint: Inequality, columns: Columns) -> None:
             f"columns {constraint.low!r} and {constraint.high!r} are a time with a zone and one without, which cannot "
             "be compared; declare timezone for both or for neither"
         )
+    if constraint.by_day:
+        _check_days(constraint, columns)
+
+
+def _check_days(constraint: Inequality, columns: Columns) -> None:
+    for name in constraint.columns:
+        column = columns[name]
+        if isinstance(column, _NUMERIC):
+            raise ValueError(f"by_day=true compares times: column={name!r} is of kind {column.kind}; leave by_day out")
+        zone = getattr(column, "timezone", None)
+        if zone not in (None, "UTC"):
+            raise ValueError(
+                f"by_day=true compares days by wall clock or in UTC: column={name!r} has timezone={zone!r}; leave "
+                "by_day out, or declare another timezone"
+            )
 
 
 def _has_zone(column: Column) -> bool:

@@ -19,12 +19,19 @@ class _Constraint(Frozen):
 
 
 class Inequality(_Constraint):
-    """One column is never above another: numbers, or times. It holds where either is missing."""
+    """One column is never above another: numbers, or times. It holds where either is missing.
+
+    Beside a date, a time counts as its day.
+    """
 
     kind: Literal["inequality"] = "inequality"
     low: str = Field(description="Column that holds the lower value.")
     high: str = Field(description="Column that holds the higher value.")
     strict: bool = Field(default=False, description="Whether the two are never equal either.")
+    by_day: bool = Field(
+        default=False,
+        description="Compare the days of two times, where one column holds days as midnights; beside a date always so.",
+    )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,7 +46,8 @@ class Inequality(_Constraint):
 
     def __str__(self) -> str:
         """The constraint in a few words."""
-        return f"{self.low!r} is {'less than' if self.strict else 'at most'} {self.high!r}"
+        order = f"{self.low!r} is {'less than' if self.strict else 'at most'} {self.high!r}"
+        return f"{order} by day" if self.by_day else order
 
 
 class FixedCombinations(_Constraint):

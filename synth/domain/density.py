@@ -161,9 +161,7 @@ def _density(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: f
     return chosen
 
 
-def _fitted(
-    counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: _Tails
-) -> np.ndarray:
+def _fitted(counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: _Tails) -> np.ndarray:
     """The log-density of least penalized squares, by damped Gauss-Newton steps; counts in units of their noise."""
 
     def loss(at: np.ndarray) -> float:

@@ -104,14 +104,22 @@ def _limits(column: Any, unit: float | None) -> tuple[float, float]:
     return float(np.ceil(line.ratio(np.array(low), unit))), float(np.floor(line.ratio(np.array(high), unit)))
 
 
-def on_one_line(values: np.ndarray, column: Column) -> np.ndarray:
+def compares_days(constraint: Inequality, columns: Columns) -> bool:
+    """Whether an inequality is about days: a date has no time, so that a time beside it counts as its day."""
+    return constraint.by_day or any(isinstance(columns[name], DateColumn) for name in constraint.columns)
+
+
+def on_one_line(values: np.ndarray, column: Column, *, by_day: bool = False) -> np.ndarray:
     """Positions of a column on the line that it shares with every column it can be compared to.
 
     Args:
         values: positions on the column's own line: days for dates, microseconds for times.
         column: the kind.
+        by_day: whether a time lies at the midnight before it.
     """
-    return np.asarray(values * (line.DAY if isinstance(column, DateColumn) else 1))
+    if isinstance(column, DateColumn):
+        return np.asarray(values * line.DAY)
+    return np.asarray(np.floor(values / line.DAY) * line.DAY if by_day else values)
 
 
 def canonical(values: Sequence[Any], column: Column) -> pd.Series:
@@ -123,14 +131,15 @@ def canonical(values: Sequence[Any], column: Column) -> pd.Series:
 
 
 def _out_of_order(frame: pd.DataFrame, constraint: Inequality, columns: Columns) -> np.ndarray:
-    low, high = (_comparable(frame, name, columns) for name in constraint.columns)
+    by_day = compares_days(constraint, columns)
+    low, high = (_comparable(frame, name, columns, by_day=by_day) for name in constraint.columns)
     # Comparing with NaN is false: the constraint holds where either is missing.
     return np.asarray(low >= high if constraint.strict else low > high)
 
 
-def _comparable(frame: pd.DataFrame, name: str, columns: Columns) -> np.ndarray:
+def _comparable(frame: pd.DataFrame, name: str, columns: Columns, *, by_day: bool) -> np.ndarray:
     column: Any = columns[name]
-    return on_one_line(line.positions(frame[name], column), column)
+    return on_one_line(line.positions(frame[name], column), column, by_day=by_day)
 
 
 def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Columns) -> np.ndarray:

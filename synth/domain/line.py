@@ -1,7 +1,7 @@
 """Numbers and times on one line of float64, and back to values of the column's own kind and precision."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,22 +105,93 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
     if np.array_equal(starts, ends):
         return np.asarray(starts[cells])
     drawn = np.asarray(rng.integers(starts[cells], ends[cells], endpoint=True))
-    ladder = getattr(column, "ladder", ())
-    return _on_steps(drawn, (starts[cells], ends[cells]), ladder, unit, rng) if ladder else drawn
+    ladder, of_cells = getattr(column, "ladder", ()), (starts[cells], ends[cells])
+    return _on_steps(drawn, lambda _: of_cells, ladder, unit, rng) if ladder else drawn
+
+
+def settle(
+    positions: np.ndarray, column: LineColumn, taken: np.ndarray, shares: Sequence[float], rng: np.random.Generator
+) -> np.ndarray:
+    """Positions folded into the bounds and put on the precision, the share of each step on its nearest multiples.
+
+    Args:
+        positions: on the line, shape (n,).
+        column: gives precision, bounds and steps.
+        taken: values within the bounds and on the precision that none may come to, unless nothing else is left;
+            ascending.
+        shares: of the positions that are on each step in the end, shape (n_steps,); empty: on none but by chance.
+        rng: source of the draw.
+
+    Returns:
+        Positions on the line, shape (n,).
+    """
+    unit, ends = step(column), np.array(bounds(column))
+    inside = _folded(positions, *ends)
+    if unit is None:
+        return inside
+    counts, ends, taken = (ratio(line, unit) for line in (inside, ends, taken))
+
+    def around(every: int) -> tuple[np.ndarray, np.ndarray]:
+        near, free = _nearest(counts, every, ends, taken)
+        whole = np.clip(near, -LARGEST, LARGEST).astype(np.int64)
+        return np.where(free, whole, 1), np.where(free, whole, 0)
+
+    near, free = _nearest(counts, 1, ends, taken)
+    settled = np.where(free, near, np.round(counts))
+    if len(shares):
+        ladder = [(size, share) for (size, _), share in zip(column.ladder, shares, strict=True)]  # type: ignore[union-attr]
+        whole = np.clip(settled, -LARGEST, LARGEST).astype(np.int64)
+        settled = _on_steps(whole, around, ladder, unit, rng)
+    return np.asarray(np.clip(settled * unit, *bounds(column)))
+
+
+def _folded(positions: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Positions mirrored at the bound they lie beyond, so that none heap on it; clipped where they are too far off."""
+    over, under = (np.maximum(beyond, 0.0) for beyond in (positions - high, low - positions))
+    folded = np.clip(positions, low, high) - np.where(over <= high - low, over, 0.0)
+    return np.asarray(np.clip(folded + np.where(under <= high - low, under, 0.0), low, high))
+
+
+def _nearest(counts: np.ndarray, every: int, ends: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The multiple of a step nearest to each count, among those between the ends that are not taken.
+
+    Args:
+        counts: of the precision, shape (n,).
+        every: counts in the step.
+        ends: least and greatest count, shape (2,).
+        taken: counts, ascending.
+
+    Returns:
+        Counts, and whether there is such a multiple; shape (n,) both.
+    """
+    quotients, first, last = counts / every, np.ceil(ends[0] / every), np.floor(ends[1] / every)
+    near, free = np.clip(np.round(quotients), first, last), np.full(len(counts), first <= last)
+    filled = np.unique(np.round(taken[taken % every == 0] / every))
+    if len(filled) == 0:
+        return near * every, free
+    breaks = np.flatnonzero(np.diff(filled) > 1)
+    starts, stops = filled[np.append(0, breaks + 1)], filled[np.append(breaks, -1)]
+    run = np.maximum(np.searchsorted(starts, near, side="right") - 1, 0)
+    held = (starts[run] <= near) & (near <= stops[run])
+    below, above = starts[run] - 1, stops[run] + 1
+    down = np.where(below >= first, quotients - below, np.inf)
+    up = np.where(above <= last, above - quotients, np.inf)
+    beside = np.where(down <= up, below, above)
+    return np.where(held, beside, near) * every, free & ~(held & np.isinf(down) & np.isinf(up))
 
 
 def _on_steps(
     drawn: np.ndarray,
-    ends: tuple[np.ndarray, np.ndarray],
+    ends: Callable[[int], tuple[np.ndarray, np.ndarray]],
     ladder: Sequence[tuple[float, float]],
     unit: float,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Drawn counts, many of them replaced by multiples of steps between the ends of their cells, the finest first.
+    """Drawn counts, many of them replaced by multiples of steps between ends of their own, the finest first.
 
     Args:
         drawn: counts of `unit`, shape (n,).
-        ends: least and greatest count in the cell of each, two of shape (n,).
+        ends: for a step in counts, least and greatest count that each value may be moved to, two of shape (n,).
         ladder: steps with their shares, coarsest first.
         unit: of the counts.
         rng: source of the draw.
@@ -128,7 +199,8 @@ def _on_steps(
     level, up_to = rng.random(len(drawn)), np.cumsum(step_weights(ladder, unit))
     for (size, _), weight in reversed(list(zip(ladder, up_to, strict=True))):
         every = round(size / unit)
-        first, last = -(-ends[0] // every), ends[1] // every
+        least, greatest = ends(every)
+        first, last = -(-least // every), greatest // every
         chosen = (level < weight) & (first <= last)
         drawn[chosen] = every * rng.integers(first[chosen], last[chosen], endpoint=True)
     return drawn

@@ -66,13 +66,14 @@ class Ctgan(NeuralGenerator):
         if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:
             raise BudgetError(
                 f'critic="pairs" weighs every pair of codes, and codes={n_codes:,} are more than {MOST_CODES:,}; '
-                'drop columns, merge categories, lower n_bins, or set critic="network"'
+                'drop columns, merge categories, declare fewer spikes, lower n_bins, or set critic="network"'
             )
 
     def _most_codes(self, column: Any) -> int:
         """Codes of a column at most, `other` and `missing` among them; guessed where its domain is to be measured."""
         known = getattr(column, "categories", ())
-        return len(known) + 2 if known else 2 * self.n_bins + 2
+        n_spikes = len(getattr(column, "spikes", ()))
+        return len(known) + 2 if known else 2 * (self.n_bins + n_spikes) + 2
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining

@@ -11,7 +11,7 @@ from synth.dp.events import gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import start
-from synth.generators.one_way import COLUMNS
+from synth.generators.one_way import COLUMNS, Merging
 from synth.marginals import estimate
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -51,7 +51,9 @@ class Independent(PrivateGenerator):
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
-        discretizer, measurements = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
+        discretizer, measurements = fit.columns(
+            COLUMNS, Merging(self.n_bins), lambda done: progress("measuring columns", done)
+        )
         distribution = estimate(discretizer.sizes, measurements)
         return MarginalModel(
             self.name, fit.schema, fit.statement(), n_rows, discretizer, distribution, shares, self.parameters()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from synth.domain import Discretizer
+from synth.domain.coarsening import MARK, fine
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.assembling import finish, rows_wanted
@@ -35,7 +36,7 @@ class MarginalModel:
         statement: what it promises; none: **no formal guarantee**.
         default_rows: rows that `sample` gives unless told.
         discretizer: codes to values.
-        distribution: over the codes of the learned columns.
+        distribution: over the codes of the learned columns, and after them over coarse codes of some.
         entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
         parameters: the generator's, as plain data: public, they let anyone audit its claim; none: not known.
     """
@@ -79,7 +80,8 @@ class MarginalModel:
         progress("sampling", None)
 
         def draw(n: int) -> pd.DataFrame:
-            return conditions.fixed(self.discretizer.decode(sample(distribution, n, rng), rng))
+            codes = sample(distribution, n, rng)[:, : len(self.discretizer.attributes)]  # coarse attributes are last
+            return conditions.fixed(self.discretizer.decode(codes, rng))
 
         learned = draw_lawful(draw, wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)
@@ -118,7 +120,11 @@ class MarginalModel:
             parameters = content.get("parameters")
             discretizer = Discretizer.from_plain(content["discretizer"], schema)
             distribution = MarkovRandomField.from_arrays(content["distribution"], arrays)
-            if list(distribution.domain.items()) != list(discretizer.sizes.items()):
+            sizes = discretizer.sizes
+            coarse = {name: size for name, size in distribution.domain.items() if name not in sizes}
+            if list(distribution.domain.items()) != [*sizes.items(), *coarse.items()] or any(
+                not name.endswith(MARK) or fine(name) not in sizes for name in coarse
+            ):
                 raise ValueError("the distribution is not over the codes of the discretizer")
             if distribution.tree.n_cells > _most_cells(parameters, distribution):
                 raise ValueError("the cliques make a larger model than any fit does")

@@ -19,7 +19,7 @@ from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.contributions import bound_contributions
 from synth.generators.measured_domain import measure_domain
-from synth.generators.one_way import measure_columns
+from synth.generators.one_way import Merging, measure_columns
 from synth.generators.overhead import SIZES, with_overhead
 from synth.generators.training_table import HeldTable, TrainingTable
 from synth.marginals import Measurement
@@ -57,13 +57,13 @@ class Fit:
         return self.budget.schedule.event(what)
 
     def columns(
-        self, what: str, n_bins: int, tell: Callable[[float], None]
+        self, what: str, merging: Merging, tell: Callable[[float], None]
     ) -> tuple[Discretizer, tuple[Measurement, ...]]:
         """Codes and one-way measurements, paid by the event of that name."""
         event = self.event(what)
         assert isinstance(event, GaussianEvent)
         exact = not self.promises
-        return measure_columns(self.train, self.schema, event, self.budget, n_bins, tell, exact=exact)
+        return measure_columns(self.train, self.schema, event, self.budget, merging, tell, exact=exact)
 
     def entity_shares(self) -> tuple[tuple[float, ...] | None, int]:
         """Noisy shares of entities with 1, 2, ..., k rows (none where the unit is a row), and the public row count."""

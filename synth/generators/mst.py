@@ -18,7 +18,7 @@ from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
-from synth.generators.one_way import COLUMNS
+from synth.generators.one_way import COLUMNS, Merging
 from synth.generators.search import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.generators.structural_zeros import structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
@@ -90,7 +90,9 @@ class Mst(PrivateGenerator):
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
-        discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
+        discretizer, one_way = fit.columns(
+            COLUMNS, Merging(self.n_bins), lambda done: progress("measuring columns", done)
+        )
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
         measurements = list(one_way)

@@ -18,7 +18,7 @@ from synth.errors import BudgetError, TableError
 from synth.generators.base import PrivateGenerator
 from synth.generators.measuring import Fit, start
 from synth.generators.neural_model import NeuralModel, require_torch
-from synth.generators.one_way import COLUMNS
+from synth.generators.one_way import COLUMNS, Merging
 from synth.generators.training_rows import PrivateRows, Rows, columns_of, owned_columns_of, units_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -198,7 +198,8 @@ class NeuralGenerator(PrivateGenerator):
         progress: Progress,
         place: Path | None,
     ) -> tuple[BinnedEncoding, "CtganNetwork | TvaeNetwork"]:
-        discretizer, one_way = fit.columns(COLUMNS, self.n_bins, lambda done: progress("measuring columns", done))
+        merging = Merging(self.n_bins, spikes_apart=True)
+        discretizer, one_way = fit.columns(COLUMNS, merging, lambda done: progress("measuring columns", done))
         encoding = BinnedEncoding(discretizer)
         event = fit.event(STEPS)
         assert isinstance(event, SubsampledGaussianEvent)

@@ -5,6 +5,7 @@ and the decoder of values within a code; all of that is post-processing.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,12 +29,25 @@ IMPOSSIBLE_SIGMA = 0.1
 """Certainty, in units of the noise, with which a code that cannot occur is held at zero."""
 
 
+@dataclass(frozen=True)
+class Merging:
+    """How the cells of a number or time become codes.
+
+    Attributes:
+        n_bins: codes that they are merged into, about, where no bins are declared.
+        spikes_apart: whether each declared spike is a code of its own, however few values it holds.
+    """
+
+    n_bins: int
+    spikes_apart: bool = False
+
+
 def measure_columns(
     train: TrainingTable,
     schema: Schema,
     event: GaussianEvent,
     budget: Budget,
-    n_bins: int,
+    merging: Merging,
     tell: Callable[[float], None],
     *,
     exact: bool = False,
@@ -45,7 +59,7 @@ def measure_columns(
         schema: declared, for a private fit.
         event: the release of one histogram; its `count` is the number of columns.
         budget: charged once a column.
-        n_bins: codes that numbers and times are merged into, about, where no bins are declared.
+        merging: how cells become codes.
         tell: told the share done.
         exact: whether the counts have no noise, so that the shape within a code is that of the rows.
     """
@@ -54,7 +68,7 @@ def measure_columns(
     counted = zip(public.attributes, train.cell_counts(public.attributes), strict=True)
     for index, (attribute, counts) in enumerate(counted):
         noisy = budget.release(counts, event)
-        merged, totals = _codes(attribute, noisy, event.sigma, n_bins, exact=exact)
+        merged, totals = _codes(attribute, noisy, event.sigma, merging, exact=exact)
         attributes.append(merged)
         measurements.append(_measurement(merged, totals, event.sigma))
         tell((index + 1) / len(public.attributes))
@@ -62,28 +76,43 @@ def measure_columns(
 
 
 def _codes(
-    attribute: Attribute, noisy: np.ndarray, sigma: float, n_bins: int, *, exact: bool
+    attribute: Attribute, noisy: np.ndarray, sigma: float, merging: Merging, *, exact: bool
 ) -> tuple[Attribute, np.ndarray]:
     """The attribute with its cells merged by mass, and the counts of cells that its one-way measurement sums."""
     counts = noisy[:OTHER].astype(np.float64)
     if attribute.edges is None:
-        rare = counts < RARE * sigma
-        merged = regroup(attribute, np.where(rare, -1, np.arange(len(counts))))
-        return _shaped(merged, noisy, SINGLE if exact else sigma), noisy
+        return _shaped(_merge_categories(attribute, counts, sigma), noisy, SINGLE if exact else sigma), noisy
     if exact:
-        return _shaped(_merge(attribute, counts, sigma, n_bins), noisy, SINGLE), noisy
+        return _shaped(_merge(attribute, counts, sigma, merging), noisy, SINGLE), noisy
     expected = expected_counts(counts, sigma, attribute.edges, attribute.column)  # type: ignore[arg-type]
-    merged = _merge(attribute, expected, sigma, n_bins)
+    merged = _merge(attribute, expected, sigma, merging)
     ends = noisy[OTHER:].astype(np.float64)
     mass = np.concatenate([expected, np.maximum(ends, 0.0)])
     return regroup(merged, _open(merged.group), mass), np.concatenate([_toward(expected, counts, merged, sigma), ends])
 
 
-def _merge(attribute: Attribute, counts: np.ndarray, sigma: float, n_bins: int) -> Attribute:
+def _merge_categories(attribute: Attribute, counts: np.ndarray, sigma: float) -> Attribute:
+    """Categories with rare ones merged: into their neighbors where they have an order, else into `other`."""
+    if getattr(attribute.column, "ordered", False):
+        return regroup(attribute, even_mass_groups(counts, sigma, len(counts)))
+    return regroup(attribute, np.where(counts < RARE * sigma, -1, np.arange(len(counts))))
+
+
+def _merge(attribute: Attribute, counts: np.ndarray, sigma: float, merging: Merging) -> Attribute:
     """A number or a time with its cells merged by their counts, unless bins are declared."""
-    if getattr(attribute.column, "bins", ()):
-        return attribute
-    return regroup(attribute, even_mass_groups(counts, sigma, n_bins))
+    declared = bool(getattr(attribute.column, "bins", ()))
+    groups = attribute.group[:OTHER] if declared else even_mass_groups(counts, sigma, merging.n_bins)
+    return regroup(attribute, _spikes_apart(groups, attribute) if merging.spikes_apart else groups)
+
+
+def _spikes_apart(groups: np.ndarray, attribute: Attribute) -> np.ndarray:
+    """Groups of adjacent cells, split around the cells of declared spikes; shape (n_cells,)."""
+    cells = attribute.cells_at(np.array(getattr(attribute.column, "spikes", ()), dtype=np.float64))
+    starts = np.diff(groups, prepend=groups[0]) != 0
+    starts[cells] = True
+    starts[cells[cells + 1 < len(groups)] + 1] = True
+    starts[0] = False
+    return np.cumsum(starts)
 
 
 def _toward(expected: np.ndarray, noisy: np.ndarray, attribute: Attribute, sigma: float) -> np.ndarray:
@@ -91,10 +120,10 @@ def _toward(expected: np.ndarray, noisy: np.ndarray, attribute: Attribute, sigma
 
     DEVIATES: the sum is pulled half as far as in James & Stein 1961, since the density was fitted to the same counts.
     """
-    group = attribute.group[:OTHER]
+    _, group = np.unique(attribute.group[:OTHER], return_inverse=True)
     sizes = np.bincount(group)
     gaps = np.bincount(group, weights=noisy - expected)
-    surprise = float((gaps**2 / np.maximum(sizes, 1)).sum()) / sigma**2
+    surprise = float((gaps**2 / sizes).sum()) / sigma**2
     kept = max(1 - PULL * max(len(sizes) - 2, 0) / max(surprise, 1e-12), 0.0)
     return np.asarray(expected + kept * (gaps / sizes)[group])
 

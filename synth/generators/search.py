@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from synth.domain.coarsening import fine
 from synth.domain.counting import CodedTable, Counts
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, Workload, estimate, sample
 from synth.marginals.factor import shape_of
@@ -74,6 +75,10 @@ class Search:
 
     def _closure(self, measured: Sequence[Clique]) -> list[Clique]:
         """The workload's downward closure, or the part of it that the measured cliques lead to."""
+        return [clique for clique in self._of_attributes(measured) if len(set(map(fine, clique))) == len(clique)]
+
+    def _of_attributes(self, measured: Sequence[Clique]) -> list[Clique]:
+        """The closure over all attributes: some cliques hold a column both fine and coarse."""
         domain, degree = self.table.domain, self.workload.degree
         if math.comb(len(domain), degree) <= MOST_CANDIDATES:
             return list(self.workload.cliques(domain, self.max_cells))

@@ -16,7 +16,7 @@ import numpy as np
 from synth.constraints import FixedCombinations, Inequality
 from synth.domain import Discretizer, line
 from synth.domain.discretizer import MISSING, OTHER, Attribute
-from synth.domain.lawfulness import canonical, on_one_line
+from synth.domain.lawfulness import canonical, compares_days, on_one_line
 from synth.marginals import Factor
 from synth.schema import Schema
 
@@ -53,12 +53,13 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
 
 def _ordered(constraint: Inequality, low: Attribute, high: Attribute) -> np.ndarray:
     """Pairs of codes in which some value of the one is below (or at) some value of the other, or one is missing."""
-    least, greatest = _extent(low)[0][:, None], _extent(high)[1][None, :]
+    by_day = compares_days(constraint, {low.name: low.column, high.name: high.column})
+    least, greatest = _extent(low, by_day=by_day)[0][:, None], _extent(high, by_day=by_day)[1][None, :]
     open_codes = least < greatest if constraint.strict else least <= greatest
     return _with_missing(np.asarray(open_codes))
 
 
-def _extent(attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
+def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarray]:
     """The least and the greatest value of every code on the line of comparisons; shape (size,) both.
 
     Codes without cells of the line (`other`, `missing`) have the empty extent (inf, -inf).
@@ -72,17 +73,17 @@ def _extent(attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
         first = np.ceil(line.ratio(first, unit))
         last = np.maximum(first, np.ceil(line.ratio(attribute.edges[1:], unit)) - 1)
     least, greatest = np.full(attribute.size, np.inf), np.full(attribute.size, -np.inf)
-    np.minimum.at(least, attribute.group[:OTHER], _places(first, column))
-    np.maximum.at(greatest, attribute.group[:OTHER], _places(last, column))
+    np.minimum.at(least, attribute.group[:OTHER], _places(first, column, by_day=by_day))
+    np.maximum.at(greatest, attribute.group[:OTHER], _places(last, column, by_day=by_day))
     return least, greatest
 
 
-def _places(drawn: np.ndarray, column: Any) -> np.ndarray:
+def _places(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
     """Where values that `line.draw` may give come to lie on the line of comparisons, rounded as values are."""
     if line.step(column) is not None:
         drawn = np.clip(drawn, -line.LARGEST, line.LARGEST).astype(np.int64)
     values = line.values(drawn, column, np.zeros(len(drawn), dtype=bool))
-    return on_one_line(line.positions(values, column), column)
+    return on_one_line(line.positions(values, column), column, by_day=by_day)
 
 
 def _listed(constraint: FixedCombinations, of: list[Attribute]) -> np.ndarray:

@@ -1,28 +1,39 @@
 """A schema proposed from a table. Everything in it is read off the data, so nothing in it may be assumed public."""
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from synth.columns import Column, IdentifierColumn
+from synth.columns import CategoricalColumn, Column, IdentifierColumn
+from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError, TableError
+from synth.infer.chosen import NUMBERS, as_kind, check_kinds
 from synth.infer.constraints import propose_constraints
 from synth.infer.facts import Facts, Role, facts_of
 from synth.infer.kinds import propose
+from synth.infer.missing_texts import missing_texts_of, numbers_beside, without
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
 from synth.table import conform
 from synth.table.conforming import names_at_fault
-from synth.table.given import look
+from synth.table.given import Given, look
 from synth.validation import sentence
 
 __all__ = ["infer_schema"]
 
 
 def infer_schema(
-    frame: pd.DataFrame, *, target: str | None = None, entity: str | None = None, constraints: bool = False
+    frame: pd.DataFrame,
+    *,
+    target: str | None = None,
+    entity: str | None = None,
+    propose_entity: bool = True,
+    constraints: bool = False,
+    missing_values: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
 ) -> Schema:
     """A proposed schema that the table conforms to: look it through, then `declare` it.
 
@@ -31,15 +42,20 @@ def infer_schema(
 
     Args:
         frame: *Sensitive*. As `read_table` or a notebook gives it. Where every column is text, as from a CSV file,
-            numbers and dates are looked for in it; beside typed columns, text is taken to be meant as text.
+            numbers and dates are looked for in it; beside typed columns, text is taken to be meant as text, unless it
+            holds numbers and words such as ``NA``.
         target: column that a model would predict.
         entity: column that names the unit of privacy.
+        propose_entity: whether to look for one where none is named. False: every row is a unit of its own.
         constraints: whether to propose those that all rows keep, too, each with what speaks for it.
+        missing_values: texts that stand for a missing value in every column, beside those that are found.
+        kinds: the kind of a column, by its name, for columns that are not to be guessed.
 
     Raises:
         TableError: a column mixes types, holds infinite values or categories with a NUL, or has no usable name, or the
             target does not vary; nothing was proposed.
-        SchemaError: the target or the entity is not a column that can be one; nothing was proposed.
+        SchemaError: the target or the entity is not a column that can be one, or a column is not of the kind that was
+            chosen for it; nothing was proposed.
 
     >>> infer_schema(pd.DataFrame({"code": ["007", "012", "007"]})).columns["code"].categories
     ('007', '012')
@@ -48,13 +64,20 @@ def infer_schema(
         raise TableError(str(violation))
     if len(frame) == 0:
         raise TableError("a table without rows says nothing of its columns; give it at least one")
-    facts = _all_facts(frame, target, entity)
+    kinds = dict(kinds or {})
+    check_kinds(kinds, list(frame.columns), entity)
+    roles: dict[str, Role] = {name: "target" for name in (target,) if name is not None}
+    roles |= {name: "entity" for name in (entity,) if name is not None}
+    looked = {name: look(frame[name]) for name in frame.columns}
+    tokens = _missing_texts(looked, missing_values, kinds, roles)
+    facts = _all_facts(frame, looked, tokens, kinds, roles)
     if target in facts and facts[target].n_distinct < 2:
         raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
-    columns = settle_locales({name: propose(about) for name, about in facts.items()})
-    if entity is None:
+    columns = settle_locales({name: _column(about, kinds.get(name)) for name, about in facts.items()})
+    if entity is None and propose_entity:
         entity = _entity(columns, facts)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity}
+    content["missing_values"] = tokens
     content["columns"] = _settled(columns, facts, entity)
     content["constant_in_entity"] = constant_in(columns, facts, entity)
     if entity in facts:
@@ -62,21 +85,60 @@ def infer_schema(
     try:
         schema = Schema.model_validate(content)
         if constraints:
-            found = propose_constraints(conform(frame, schema, part=True), schema)
-            schema = Schema.model_validate({**dict(schema), "constraints": found})
+            counted = {name: as_kind(facts[name], "integer") for name in _countable(schema, facts, kinds)}
+            numbers = schema.model_copy(update={"columns": {**schema.columns, **counted}})
+            found = propose_constraints(conform(frame, numbers, part=True), numbers)
+            # What is compared or computed with is an amount, however few values it has.
+            amounts = {name for rule in found if isinstance(rule, Formula | Inequality) for name in rule.columns}
+            settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
+            columns = {**schema.columns, **settled}
+            schema = Schema.model_validate({**dict(schema), "columns": columns, "constraints": found})
         return schema
     except ValidationError as error:
         raise SchemaError(sentence(error, Schema)) from None
 
 
-def _all_facts(frame: pd.DataFrame, target: str | None, entity: str | None) -> dict[str, Facts]:
-    looked = {str(name): look(frame[name]) for name in frame.columns}
+def _column(about: Facts, kind: str | None) -> Column:
+    return propose(about) if kind is None or about.role == "entity" else as_kind(about, kind)
+
+
+def _missing_texts(
+    looked: Mapping[str, Given], said: Sequence[str], kinds: Mapping[str, str], roles: Collection[str]
+) -> tuple[str, ...]:
+    if isinstance(said, str):
+        raise SchemaError(f"missing_values={said!r} must be a list of texts; write [{said!r}]")
+    readable = {name for name in looked if kinds.get(name) in (None, *NUMBERS, "date", "datetime")}
+    return missing_texts_of(looked, said, readable, roles)
+
+
+def _all_facts(
+    frame: pd.DataFrame,
+    looked: Mapping[str, Given],
+    tokens: Collection[str],
+    kinds: Mapping[str, str],
+    roles: Mapping[str, Role],
+) -> dict[str, Facts]:
     all_text = all(given.form == "text" for given in looked.values())
     made = {}
     for name, given in looked.items():
-        role: Role = "target" if name == target else "entity" if name == entity else None
-        made[name] = facts_of(name, frame[name], given, from_text=all_text, role=role)
+        in_text = kinds.get(name) in NUMBERS or (name not in kinds and numbers_beside(given, tokens))
+        known = without(given, tokens) if given.form == "text" else look(frame[name], frozenset({"", *tokens}))
+        role = roles.get(name)
+        made[name] = facts_of(name, frame[name], known, all_text=all_text, numbers_in_text=in_text, role=role)
     return made
+
+
+def _countable(schema: Schema, facts: Mapping[str, Facts], kinds: Collection[str]) -> list[str]:
+    """Names of the columns whose few levels may be counts: whole numbers in order, more than no and yes."""
+    return [
+        name
+        for name, column in schema.columns.items()
+        if isinstance(column, CategoricalColumn)
+        and column.ordered
+        and facts[name].n_distinct > 2
+        and isinstance(column.categories[0], int)
+        and not (name in kinds or facts[name].categories_declared or name == schema.target)
+    ]
 
 
 def _entity(columns: dict[str, Column], facts: dict[str, Facts]) -> str | None:

@@ -28,7 +28,8 @@ class Facts:
         given: *Sensitive*. Its cells.
         dtype: of the source, as a schema writes it; none for text from a file.
         ordered: whether the source says that the order of its categories means something.
-        from_text: whether the whole table is text, so that numbers are to be looked for in it.
+        from_text: whether numbers are to be looked for in texts: the whole table is text, or a word among them stands
+            for a missing value.
         role: what the caller says the column is.
     """
 
@@ -118,14 +119,15 @@ class Facts:
         return fields
 
 
-def facts_of(name: str, series: pd.Series, given: Given, *, from_text: bool, role: Role) -> Facts:
+def facts_of(name: str, series: pd.Series, given: Given, *, all_text: bool, numbers_in_text: bool, role: Role) -> Facts:
     """The facts about one column.
 
     Args:
         name: of the column.
         series: *Sensitive*. As the caller has it.
         given: its cells.
-        from_text: whether the whole table is text.
+        all_text: whether the whole table is text.
+        numbers_in_text: whether numbers are to be looked for in texts beside typed columns.
         role: what the caller says the column is.
     """
     dtype: str | None = str(series.dtype)
@@ -133,7 +135,7 @@ def facts_of(name: str, series: pd.Series, given: Given, *, from_text: bool, rol
         pd.api.types.pandas_dtype(dtype)
     except (TypeError, ValueError, NotImplementedError):
         dtype = None
-    if from_text and dtype == "object":
-        dtype = None
+    if dtype == "object" and given.form == "text":
+        dtype = None if all_text else "str" if numbers_in_text else dtype
     ordered = isinstance(series.dtype, pd.CategoricalDtype) and bool(series.dtype.ordered)
-    return Facts(name, given, dtype, ordered, from_text, role)
+    return Facts(name, given, dtype, ordered, all_text or numbers_in_text, role)

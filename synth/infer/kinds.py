@@ -59,10 +59,15 @@ def _listed(about: Facts) -> Column:
         raise TableError(
             f"categories must be all texts or all whole numbers: column={about.name!r} has others; convert it first"
         )
-    return _categorical(about, levels, ordered=about.ordered)
+    return categorical(about, levels, ordered=about.ordered)
 
 
-def _categorical(about: Facts, values: list[Any], *, ordered: bool) -> Column:
+def categorical(about: Facts, values: list[Any], *, ordered: bool) -> CategoricalColumn:
+    """Categories as they are listed.
+
+    Raises:
+        TableError: no schema can list one of them.
+    """
     if not all(is_plain(value) for value in values if isinstance(value, str)):
         # No schema lists such a text, and a fit without a budget refuses the table: better said here.
         raise TableError(
@@ -77,7 +82,10 @@ def _of_text(about: Facts) -> Column:
         for tokens in TOKENS:
             if set(about.present) <= set(tokens):
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
-        values = numbers.of_texts(about.present, about.name)
+        days = None if about.named_identifier else times.of_digits(about)
+        values = None if days is not None else numbers.of_texts(about.present, about.name)
+        if days is not None:
+            return days
         if values is not None:
             rows = values[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
             return numbers.propose(about, rows)
@@ -93,7 +101,7 @@ def _of_plain_text(about: Facts) -> Column:
     if about.unique and template is not None and telling and about.n_present >= 10:
         return IdentifierColumn(template=template, **about.common("object"))
     if _few(about) or about.role == "target":
-        return _categorical(about, sorted(about.present), ordered=False)
+        return categorical(about, sorted(about.present), ordered=False)
     if about.named_identifier:
         return IdentifierColumn(template=template, drop=template is None, **about.common("object"))
     return personal.propose_prose(about) or TextColumn(drop=True, **about.common("object"))
@@ -126,16 +134,18 @@ def _entity(about: Facts) -> Column:
         )
     values = _whole(about)
     if values is not None:
-        return IdentifierColumn(
-            bounds=numbers.with_room(about, (int(values.min()), int(values.max()))), **about.common("int64")
-        )
+        return numbers.identifier(about, values)
     if about.given.form != "text":
         raise TableError(
             f"an entity must be text or whole numbers: entity={about.name!r} is neither, or held as floats that do not "
             "tell such large ones apart; choose another, or convert it"
         )
-    template = template_of(about.present) or "#" * max(9, len(str(len(about.codes))) + 3)
-    return IdentifierColumn(template=template, **about.common("object"))
+    return IdentifierColumn(template=template_of(about.present) or digits(about), **about.common("object"))
+
+
+def digits(about: Facts) -> str:
+    """A template of digits, with room for a thousand times as many identifiers as there are rows."""
+    return "#" * max(9, len(str(len(about.codes))) + 3)
 
 
 def _whole(about: Facts) -> np.ndarray | None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, In
 from synth.columns.numbers import MOST_SPIKES, MOST_STEPS
 from synth.domain import line
 from synth.errors import TableError
+from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import Facts
 from synth.table.given import EXACT_FLOAT
 from synth.table.numeric import INFINITY, rounded
@@ -31,6 +33,8 @@ EXPLAINED, ALWAYS = 0.02, 0.999
 """Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
 LEAST_STEPPED, FEWEST_STEPS = 100, 10
 """Values that a step is told from at least, and different ones among them."""
+FEW_VALUES = 40
+"""Up to so many distinct values, each in several rows, are all there are: every one is a spike."""
 SPIKE_SHARE, LEAST_SPIKE = 0.005, 30
 """Share of the rows, and rows, from which on a value is a spike."""
 
@@ -67,10 +71,37 @@ def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
     return reals
 
 
+def are_numbers(texts: Sequence[str]) -> bool:
+    """Whether all texts are numbers that a column holds. *Sensitive*."""
+    finite = all(_REAL.fullmatch(text) for text in texts)
+    return finite and of_texts(np.array(texts, dtype=object), "") is not None
+
+
 def _infinite(name: str) -> TableError:
     return TableError(
         f"numbers must be finite: column={name!r} holds infinite values; replace them or leave them empty"
     )
+
+
+def are_whole(texts: Sequence[str]) -> bool:
+    """Whether all texts are whole numbers of 64 bits, written without a leading zero. *Sensitive*."""
+    found = of_texts(np.asarray(texts, dtype=object), "") if all(_WHOLE.fullmatch(text) for text in texts) else None
+    return found is not None and found.dtype.kind == "i"
+
+
+def check_finite(name: str, values: np.ndarray) -> None:
+    """Refuse numbers that are infinite, or too far apart.
+
+    Raises:
+        TableError: as said; nothing was proposed.
+    """
+    if np.isinf(values).any():
+        raise _infinite(name)
+    if not math.isfinite(float(values.max()) - float(values.min())):
+        raise TableError(
+            f"column={name!r} holds numbers too far apart for float64 to hold their distance; "
+            "set those beyond 8e307 to missing, or leave the column out"
+        )
 
 
 def propose(about: Facts, values: np.ndarray) -> Column:
@@ -84,44 +115,82 @@ def propose(about: Facts, values: np.ndarray) -> Column:
         TableError: some are infinite, or too far apart.
     """
     if values.dtype.kind == "f":
-        if np.isinf(values).any():
-            raise _infinite(about.name)
-        if not math.isfinite(float(values.max()) - float(values.min())):
-            raise TableError(
-                f"column={about.name!r} holds numbers too far apart for float64 to hold their distance; "
-                "set those beyond 8e307 to missing, or leave the column out"
-            )
+        check_finite(about.name, values)
         if not np.all(values == np.rint(values)) or np.abs(values).max() >= 2.0**63:
-            return _real(about, values)
+            return weight(about, values) if about.named_weight else real(about, values)
         values = values.astype(np.int64)
-    return _integer(about, values)
+    return _whole(about, values)
 
 
-def _real(about: Facts, values: np.ndarray) -> Column:
+def real(about: Facts, values: np.ndarray) -> RealColumn:
+    """A column of numbers with a fraction. Args are those of `propose`."""
+    return RealColumn(**_fraction(about, values), **about.common("float64"))
+
+
+def weight(about: Facts, values: np.ndarray) -> WeightColumn:
+    """A column of survey weights. Args are those of `propose`."""
+    whole = values.dtype.kind != "f"
+    return WeightColumn(**_fraction(about, values), **about.common(_int64(about) if whole else "float64"))
+
+
+def _fraction(about: Facts, values: np.ndarray) -> dict[str, Any]:
+    values = values.astype(np.float64)
     decimals = decimals_of(values, about.given.digits)
     if decimals is not None:
         values, _ = rounded(values, decimals, about.given.digits)
-    fields: dict[str, Any] = {"bounds": (float(values.min()), float(values.max())), "decimals": decimals}
-    fields["scale"] = scale_of(values, 10.0 ** -(decimals if decimals is not None else MAX_DECIMALS))
-    kind = WeightColumn if about.named_weight else RealColumn
-    return kind(**fields, **habits_of(values, None if decimals is None else 10.0**-decimals), **about.common("float64"))
+    habits = habits_of(values, None if decimals is None else 10.0**-decimals)
+    scale = scale_of(values, _spacing(habits, 10.0 ** -(MAX_DECIMALS if decimals is None else decimals)))
+    return {"bounds": (float(values.min()), float(values.max())), "decimals": decimals, "scale": scale, **habits}
 
 
-def _integer(about: Facts, values: np.ndarray) -> Column:
-    bounds = (int(values.min()), int(values.max()))
-    common = about.common("Int64" if about.missing else "int64")
-    scale = scale_of(values.astype(np.float64), 1.0)
-    habits = habits_of(values.astype(np.float64), 1.0)
+def _whole(about: Facts, values: np.ndarray) -> Column:
     if about.named_weight:
-        return WeightColumn(bounds=bounds, decimals=0, scale=scale, **habits, **common)
-    if about.role is None and about.named_identifier:
-        if about.n_distinct <= FEW_CODES and about.n_distinct <= about.n_present / 4:
-            return CategoricalColumn(categories=tuple(np.unique(values).tolist()), **common)
-        return IdentifierColumn(bounds=with_room(about, bounds), **common)
-    if about.role is None and about.unique and _numbers_rows(about, bounds):
-        return IdentifierColumn(bounds=with_room(about, bounds), **common)
+        return weight(about, values)
+    distinct, counts = np.unique(values, return_counts=True)
+    codes = are_codes(about.name, distinct, counts)
+    if about.role is None and about.named_identifier and not (codes and named_code(about.name)):
+        few = about.n_distinct <= FEW_CODES and about.n_distinct <= about.n_present / 4
+        return levels(about, values, ordered=False) if few else identifier(about, values)
+    if about.role is None and about.unique and _numbers_rows(about, (int(distinct[0]), int(distinct[-1]))):
+        return identifier(about, values)
+    if codes:
+        return levels(about, values, ordered=False)
+    yes_or_no = about.role == "target" and len(distinct) == 2 < len(values)
+    if yes_or_no or are_levels(distinct, counts):
+        return levels(about, values, ordered=True)
+    return integer(about, values)
+
+
+def levels(about: Facts, values: np.ndarray, *, ordered: bool) -> CategoricalColumn:
+    """Categories that are whole numbers, int64, in their order. Args are those of `propose`."""
+    known = tuple(np.unique(values).tolist())
+    return CategoricalColumn(categories=known, ordered=ordered, **about.common(_int64(about)))
+
+
+def identifier(about: Facts, values: np.ndarray) -> IdentifierColumn:
+    """Identifiers that are whole numbers, int64. Args are those of `propose`."""
+    bounds = with_room(about, (int(values.min()), int(values.max())))
+    return IdentifierColumn(bounds=bounds, **about.common(_int64(about)))
+
+
+def integer(about: Facts, values: np.ndarray) -> IntegerColumn:
+    """A column of whole numbers, int64. Args are those of `propose`."""
+    bounds, reals = (int(values.min()), int(values.max())), values.astype(np.float64)
+    habits = habits_of(reals, 1.0)
     whole = {key: tuple(map(int, habits[key])) for key in ("steps", "spikes") if key in habits}
-    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **common)
+    scale = scale_of(reals, _spacing(habits, 1.0))
+    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **about.common(_int64(about)))
+
+
+def _spacing(habits: Mapping[str, Any], unit: float) -> float:
+    """The coarsest step that nearly all values are on, as `line.spacing` has it of a column."""
+    steps = habits.get("steps", ())
+    shares = habits.get("step_shares", (1.0,) * len(steps))
+    return next((size for size, share in zip(steps, shares, strict=True) if share >= line.NEARLY_ALL), unit)
+
+
+def _int64(about: Facts) -> str:
+    return "Int64" if about.missing else "int64"
 
 
 def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
@@ -132,6 +201,10 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
         unit: distance between neighboring values that the column can hold; `None` for a continuous one.
     """
     low, high = float(values.min()), float(values.max())
+    if unit != 1.0 or high - low >= FINE_STEPS:
+        distinct, counts = np.unique(values, return_counts=True)
+        if len(distinct) <= FEW_VALUES and counts.min() > 1 and len(values) >= LEAST_STEPPED:
+            return {"spikes": tuple(distinct.tolist())}
     if unit is not None and ((high - low) / unit < FINE_STEPS or max(-low, high) / unit >= EXACT_FLOAT):
         return {}  # a public grid resolves every value, or float64 does not
     spikes = _spikes_of(values)
@@ -236,7 +309,7 @@ def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
 
     Args:
         values: *Sensitive*. Shape (n,).
-        step: the least distance between two values.
+        step: the distance between nearly all values: a linear scale resolves few multiples of it in full.
     """
     peak = float(np.abs(values).max())
     if peak <= step:
@@ -251,7 +324,7 @@ def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
         return "log" if size.max() >= 20 * middle else "linear"
     if middle == 0 or (step * peak < 1 and np.mean(values == 0) >= ZERO_SHARE):
         return "log"
-    heavy = high >= 5 * middle and _skewness(values) > 1.0
+    heavy = high >= 3 * middle and _skewness(values) > 1.0
     return "log" if heavy and abs(_skewness(np.log(values + middle / 100))) < _skewness(values) else "linear"
 
 

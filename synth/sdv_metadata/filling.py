@@ -30,13 +30,16 @@ def filled(
         TableError: the table has other columns, or does not fit.
     """
     _check_names(content, data)
-    seen = infer_schema(data).columns
+    proposed = infer_schema(data)
+    seen = proposed.columns
     made = {}
     for name, said in content.items():
         told = {**said, "missing": seen[name].missing} if name in unsaid else said
         made[name] = _merged(name, told, seen[name], data, name in keys)
     named = entity if entity is not None and names_units(made[entity]) else None
-    schema = build_schema({"status": "inferred", "entity": named, "columns": made})
+    listed = {text for said in content.values() for text in said.get("categories", ())}
+    words = {"missing_values": proposed.missing_values} if listed.isdisjoint(proposed.missing_values) else {}
+    schema = build_schema({"status": "inferred", "entity": named, "columns": made, **words})
     return observe(schema, conform(data, schema, part=True))
 
 

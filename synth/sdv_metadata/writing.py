@@ -18,6 +18,7 @@ from synth.columns import (
     IntegerColumn,
     PersonalColumn,
     is_measured,
+    read_as,
 )
 from synth.constraints import Constraint, Unique
 from synth.errors import SchemaError
@@ -180,9 +181,10 @@ def _widest(column: Any) -> tuple[Any, Any]:
 def _times(column: Any, *, ranges: bool) -> dict[str, Any]:
     made: dict[str, Any] = {"sdtype": "datetime"}
     if column.format is not None:
-        made["datetime_format"] = column.format
+        made["datetime_format"] = read_as(column.format)
     if ranges and _has_range(column):
-        ends = (end.isoformat() if column.format is None else end.strftime(column.format) for end in column.bounds)
+        form = None if column.format is None else read_as(column.format)
+        ends = (end.isoformat() if form is None else end.strftime(form) for end in column.bounds)
         made["range_min"], made["range_max"] = ends
     return made
 
@@ -198,7 +200,8 @@ def _comes_back(column: Any) -> bool:
     if not isinstance(column, DateColumn | DatetimeColumn) or column.format is None or not _has_range(column):
         return True
     try:
-        read = [dt.datetime.strptime(end.strftime(column.format), column.format) for end in column.bounds]
+        form = read_as(column.format)
+        read = [dt.datetime.strptime(end.strftime(form), form) for end in column.bounds]
     except (ValueError, re.error):
         return False
     days = isinstance(column, DateColumn)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from synth.columns import DateColumn, DatetimeColumn
+from synth.columns import DateColumn, DatetimeColumn, read_as
 
 _LEAP = "([0-9][0-9](0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
 _MONTHS = "(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8])"
@@ -95,7 +95,7 @@ def form_of(column: DateColumn | DatetimeColumn) -> Form | None:
 def _declared(form: str) -> Form | None:
     parts: list[str] = []
     groups: dict[str, int] = {}
-    for directive, space, sign in re.findall(r"%(.?)|(\s+)|(.)", form, re.DOTALL):
+    for directive, space, sign in re.findall(r"%(.?)|(\s+)|(.)", read_as(form), re.DOTALL):
         if space or sign:
             parts.append(_SPACES if space else _literal(sign))
         elif directive == "%":

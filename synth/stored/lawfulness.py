@@ -12,8 +12,8 @@ from synth.constraints import Constraint, FixedCombinations, Formula, Inequality
 from synth.constraints.expression import Expression, Name, Number
 from synth.domain import line
 from synth.domain.discretizer import categories
-from synth.domain.lawfulness import NOISE
-from synth.stored.functions import exactly
+from synth.domain.lawfulness import NOISE, compares_days
+from synth.stored.functions import exactly, floor
 from synth.stored.listed import place_in, value_at
 from synth.stored.numbers import finite
 from synth.stored.reading import Reader
@@ -69,7 +69,8 @@ class Laws:
     def broken(self, constraint: Constraint) -> ir.BooleanColumn:
         """Which rows break a constraint; of rows that repeat each other, all of them do. Never null."""
         if isinstance(constraint, Inequality):
-            low, high = (self._on_one_line(name) for name in constraint.columns)
+            by_day = compares_days(constraint, self.columns)
+            low, high = (self._on_one_line(name, by_day=by_day) for name in constraint.columns)
             return (low >= high if constraint.strict else low > high).fill_null(False)
         if isinstance(constraint, FixedCombinations):
             return self._unlisted(constraint)
@@ -104,9 +105,11 @@ class Laws:
     def _place(self, name: str) -> Any:
         return self.rows[self.placed[name]]
 
-    def _on_one_line(self, name: str) -> Any:
-        days = isinstance(self.columns[name], DateColumn)
-        return self._place(name) * exactly(float(line.DAY)) if days else self._place(name)
+    def _on_one_line(self, name: str, *, by_day: bool) -> Any:
+        place, day = self._place(name), exactly(float(line.DAY))
+        if isinstance(self.columns[name], DateColumn):
+            return place * day
+        return floor(place / day) * day if by_day else place
 
     def _unlisted(self, constraint: FixedCombinations) -> Any:
         """The rows whose values, each as its number among those that are listed, are no listed combination."""

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from synth.columns import DateColumn, DatetimeColumn
+from synth.columns import DateColumn, DatetimeColumn, read_as, write_as
 from synth.table.faults import Fault
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
@@ -29,7 +29,7 @@ def parser(column: DateColumn | DatetimeColumn) -> Parse:
         return lambda text: _iso(text) if ISO_DATE.fullmatch(text) else None
     if column.format is None:
         return lambda text: _iso(text) if ISO_DATETIME.fullmatch(text) else None
-    form = column.format
+    form = read_as(column.format)
 
     def by_format(text: str) -> dt.datetime | None:
         try:
@@ -128,9 +128,5 @@ def writer(column: DateColumn | DatetimeColumn) -> Callable[[dt.datetime], str]:
     if column.format is None:
         return lambda moment: moment.isoformat()
     form = column.format
-
-    def by_format(moment: dt.datetime) -> str:
-        # strftime leaves years below 1000 unpadded on some systems, and strptime then refuses them.
-        return moment.strftime(form.replace("%%", "\0").replace("%Y", f"{moment.year:04d}").replace("\0", "%%"))
-
-    return by_format
+    # strftime leaves years below 1000 unpadded on some systems, and strptime then refuses them.
+    return lambda moment: moment.strftime(write_as(form, moment))

@@ -30,6 +30,9 @@ class Values(Protocol):
     def without(self, taken: Array) -> Self:
         """The same but for some values."""
 
+    def counts(self, asked: Array) -> NDArray[np.int64]:
+        """How many of them are each of some values, ascending; shape (n_asked,)."""
+
     def draw(self, rng: np.random.Generator) -> Array:
         """Some of them, without repetition; all of them where there are no more than `N_DRAWN`."""
 
@@ -85,6 +88,10 @@ class HeldValues:
         """The same but for some values."""
         return type(self)(self.present[~np.isin(self.present, taken)], self.missing)
 
+    def counts(self, asked: Array) -> NDArray[np.int64]:
+        """How many of them are each of some values, ascending; shape (n_asked,)."""
+        return counts_of(self.present, asked)
+
     def draw(self, rng: np.random.Generator) -> Array:
         """Some of them, without repetition; all of them where there are no more than `N_DRAWN`."""
         return rng.choice(self.present, N_DRAWN, replace=False) if len(self.present) > N_DRAWN else self.present
@@ -124,6 +131,20 @@ class HeldColumns:
     def encoded(self, layout: Layout) -> Encoded:
         """As many rows to be filled, every code and scalar 0, in memory."""
         return Encoded.zeros(len(self.frame), layout)
+
+
+def counts_of(values: Array, asked: Array) -> NDArray[np.int64]:
+    """How many values are each of some others.
+
+    Args:
+        values: *Sensitive*. Shape (n,).
+        asked: ascending, shape (n_asked,).
+
+    >>> counts_of(np.array([3.0, 1.0, 3.0]), np.array([2.0, 3.0])).tolist()
+    [0, 2]
+    """
+    held = values[np.isin(values, asked)]
+    return np.bincount(np.searchsorted(asked, held), minlength=len(asked)).astype(np.int64)
 
 
 def columns_of(table: pd.DataFrame | Columns) -> Columns:

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from synth.domain.discretizer import Attribute
 from synth.errors import OutputError
-from synth.transforms.columns import N_DRAWN, Array
+from synth.transforms.columns import N_DRAWN, Array, counts_of
 from synth.transforms.layout import Encoded, Layout
 
 Room = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
@@ -166,6 +166,10 @@ class FiledValues:
     def without(self, taken: Array) -> "FiledValues":
         """The same but for some values."""
         return FiledValues(self.parts, np.union1d(self.taken, taken))
+
+    def counts(self, asked: Array) -> NDArray[np.int64]:
+        """How many of them are each of some values, ascending; shape (n_asked,)."""
+        return sum((counts_of(part, asked) for part in self._kept()), np.zeros(len(asked), np.int64))
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Some of them, without repetition; all of them where there are no more than `N_DRAWN`."""

@@ -14,7 +14,7 @@ from synth.domain import Discretizer, line, plain
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
 from synth.transforms.categories import Categories
-from synth.transforms.columns import Columns, columns_of
+from synth.transforms.columns import Columns, Values, columns_of
 from synth.transforms.encoding import Match, place_of
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.modes import Modes
@@ -55,7 +55,7 @@ class ModalEncoding:
             if attribute.edges is None:
                 made.append(Categories.fit(columns.parts(attribute), attribute))
             else:
-                made.append(Modes.fit(columns.values(attribute), log=_is_log(attribute), rng=rng))
+                made.append(_modes(columns.values(attribute), attribute, rng))
         return cls(discretizer, tuple(made))
 
     @cached_property
@@ -102,7 +102,7 @@ class ModalEncoding:
 
         Args:
             encoded: as `apply` gives it, or as a network made it.
-            rng: unused but for categories that no schema lists.
+            rng: draws the values that go on a step, and categories that no schema lists.
         """
         made: dict[str, pd.Series] = {}
         for index, (attribute, column) in enumerate(zip(self.discretizer.attributes, self.columns, strict=True)):
@@ -113,7 +113,11 @@ class ModalEncoding:
             scalars = np.zeros(len(codes), np.float32)
             if column.has_scalar:
                 scalars = encoded.scalars[:, self._scalar(attribute.name)]
-            made[attribute.name] = _values(column.invert(codes, scalars), attribute)
+            positions, drawn = column.invert(codes, scalars), column.leaves_open(codes)
+            positions[drawn] = line.settle(
+                positions[drawn], attribute.column, column.atoms, column.step_shares, rng  # type: ignore[arg-type]
+            )  # fmt: skip
+            made[attribute.name] = _values(positions, attribute)
         return pd.DataFrame(made, index=pd.RangeIndex(len(encoded)), copy=False)
 
     def match(self, name: str, value: pd.Series) -> Match:
@@ -166,7 +170,15 @@ def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Mo
     low, high = line.bounds(attribute.column)  # type: ignore[arg-type]
     if len(modes.atoms) and (modes.atoms[0] < low or modes.atoms[-1] > high):
         raise ValueError("atoms are not within the column's bounds")
+    if len(modes.step_shares) not in (0, len(getattr(attribute.column, "steps", ()))):
+        raise ValueError("shares are not of the column's steps")
     return modes
+
+
+def _modes(values: Values, attribute: Attribute, rng: np.random.Generator) -> Modes:
+    column: Any = attribute.column
+    spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
+    return Modes.fit(values, log=_is_log(attribute), rng=rng, spikes=spikes, ladder=getattr(column, "ladder", ()))
 
 
 def _positions(series: pd.Series, attribute: Attribute) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 Source: Xu et al. 2019 (1907.00503), section 4.2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.domain import plain
+from synth.domain.line import ratio
 from synth.transforms.atoms import find_atoms
 from synth.transforms.bells import LEAST_DEVIATION, fit_bells
 from synth.transforms.columns import Array, Values
@@ -24,14 +25,17 @@ WIDTH, EDGE = 4.0, 0.99
 """A scalar is the distance from the bell's mean in so many standard deviations, cut off at the edge."""
 _LARGEST_LOG = 709.7
 """Of a number that float64 holds."""
+_NONE = np.empty(0)
+Ladder = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Modes:
     """The modes of one column of numbers; the codes are those of the atoms, then the bells, then missing.
 
-    DEVIATES: a value that many rows hold (0 hours, 40 hours) is a mode of its own, an *atom*, so that it comes back as
-    it was and not as a narrow bell; the paper's mixture has bells only. A missing value is a mode as well.
+    DEVIATES: a value that many rows hold (0 hours, 40 hours), or that is declared a spike, is a mode of its own, an
+    *atom*, so that it comes back as it was and not as a narrow bell; the paper's mixture has bells only. A missing
+    value is a mode as well.
 
     Attributes:
         atoms: values that are modes of their own, ascending, shape (n_atoms,).
@@ -40,6 +44,8 @@ class Modes:
         weights: of the bells, positive, shape (n_bells,); they sum to one where there are any.
         missing: whether the last code is for missing values.
         log: whether bells and scalars live on a signed logarithm.
+        step_shares: share of the values of the bells on each of the column's steps, shape (n_steps,); none where it has
+            no steps or no bells.
 
     Raises:
         ValueError: these are no modes; nothing was made.
@@ -51,6 +57,7 @@ class Modes:
     weights: Array
     missing: bool
     log: bool = False
+    step_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -65,6 +72,8 @@ class Modes:
             raise ValueError("means or deviations of bells are out of range")
         if len(self.weights) and not ((self.weights > 0).all() and np.isclose(self.weights.sum(), 1.0)):
             raise ValueError("weights of bells are not positive numbers that sum to one")
+        if not all(0 <= share <= 1 for share in self.step_shares):
+            raise ValueError("shares of steps are not in [0, 1]")
 
     @property
     def size(self) -> int:
@@ -77,7 +86,9 @@ class Modes:
         return len(self.means) > 0
 
     @classmethod
-    def fit(cls, values: Values, *, log: bool, rng: np.random.Generator) -> Self:
+    def fit(
+        cls, values: Values, *, log: bool, rng: np.random.Generator, spikes: Array = _NONE, ladder: Ladder = ()
+    ) -> Self:
         """The modes of a column; missing is one where it occurs, or where there is nothing else.
 
         DEVIATES: the paper fits the mixture on every row; a draw of 5,000 takes a fraction of the time and gives the
@@ -87,12 +98,15 @@ class Modes:
             values: *Sensitive*. Of the column.
             log: whether to look for bells on a signed logarithm even where values do not reach far.
             rng: source of the draws and of the mixture's start.
+            spikes: declared, ascending.
+            ladder: declared steps with their shares, coarsest first.
         """
-        atoms, rest = find_atoms(values, rng)
+        atoms, rest = find_atoms(values, spikes, rng)
         drawn = rest.draw(rng)
         log = log or _reaches_far(rest, drawn)
         bells = fit_bells(_signed_log(drawn) if log else drawn, rng)
-        return cls(atoms, *bells, missing=values.missing or len(values) == 0, log=log)
+        shares = _step_shares(values.without(spikes), np.setdiff1d(atoms, spikes), ladder) if len(rest) else ()
+        return cls(atoms, *bells, missing=values.missing or len(values) == 0, log=log, step_shares=shares)
 
     def apply(self, values: Array, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The code of each value, and its scalar: 0 where the code says it all; shape (n,) both.
@@ -120,13 +134,16 @@ class Modes:
 
     def invert(self, codes: NDArray[np.integer[Any]], scalars: NDArray[np.floating[Any]]) -> Array:
         """The values of codes and scalars, NaN where missing; shape (n,)."""
-        n_atoms, n_bells = len(self.atoms), len(self.means)
         values = np.concatenate([self.atoms, self.means, np.full(int(self.missing), np.nan)])[codes]
-        inside = np.flatnonzero((codes >= n_atoms) & (codes < n_atoms + n_bells))
-        bell = codes[inside] - n_atoms
+        inside = np.flatnonzero(self.leaves_open(codes))
+        bell = codes[inside] - len(self.atoms)
         line = self.means[bell] + WIDTH * self.deviations[bell] * np.clip(scalars[inside], -1, 1)
         values[inside] = _signed_exp(line) if self.log else line
         return np.asarray(values)
+
+    def leaves_open(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Whether a code is a bell's, so that the scalar says the value; shape (n,)."""
+        return np.asarray((codes >= len(self.atoms)) & (codes < len(self.atoms) + len(self.means)))
 
     def match(self, value: float) -> Match:
         """The codes under which a value may be found: its atom's, or those of all bells that reach it.
@@ -171,7 +188,7 @@ class Modes:
     def to_plain(self) -> dict[str, Any]:
         """The modes as plain data."""
         arrays = {name: getattr(self, name).tolist() for name in ("atoms", "means", "deviations", "weights")}
-        return {**arrays, "missing": self.missing, "log": self.log}
+        return {**arrays, "missing": self.missing, "log": self.log, "step_shares": list(self.step_shares)}
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> Self:
@@ -181,7 +198,10 @@ class Modes:
             ValueError, TypeError, KeyError: the data is damaged; nothing was made of it.
         """
         arrays = {name: plain.reals(content, name) for name in ("atoms", "means", "deviations", "weights")}
-        return cls(**arrays, missing=plain.flag(content, "missing"), log=plain.flag(content, "log"))
+        # Models that know no steps were saved without them, and draw as they did.
+        shares = tuple(plain.reals(content, "step_shares").tolist()) if "step_shares" in content else ()
+        missing, log = (plain.flag(content, name) for name in ("missing", "log"))
+        return cls(**arrays, missing=missing, log=log, step_shares=shares)
 
     def _atom_codes(self, values: Array) -> NDArray[np.int32]:
         """The code of each value that is an atom, -1 for the others."""
@@ -210,6 +230,20 @@ def _reaches_far(values: Values, drawn: Array) -> bool:
         return True
     most = np.quantile(drawn, [0.05, 0.95])
     return bool(high - low > FAR * (most[1] - most[0]))
+
+
+def _step_shares(values: Values, atoms: Array, ladder: Ladder) -> tuple[float, ...]:
+    """Shares on steps of the values that are no atoms, so that with the atoms they are the declared ones.
+
+    Args:
+        values: *Sensitive*. Of the column, without its spikes.
+        atoms: among them, ascending.
+        ladder: declared steps with their shares of these values.
+    """
+    held, n = values.counts(atoms), len(values)
+    left = n - held.sum()
+    on = [held[ratio(atoms, size) % 1 == 0].sum() for size, _ in ladder]
+    return tuple(float(np.clip((share * n - k) / left, 0, 1)) for (_, share), k in zip(ladder, on, strict=True))
 
 
 def _require_mode(known: bool) -> None:

@@ -37,7 +37,8 @@ def population(n: int, seed: int) -> pd.DataFrame:
 
 
 def measured(synthetic: pd.DataFrame, train: pd.DataFrame, holdout: pd.DataFrame) -> Candidate:
-    schema = infer_schema(pd.concat([train, holdout], ignore_index=True))
+    kinds = {"level": "integer"} if "level" in train else {}  # an amount here, of few values though it is
+    schema = infer_schema(pd.concat([train, holdout], ignore_index=True), kinds=kinds)
     return evaluate(train, holdout, synthetic, schema, measures=FIDELITY).candidates[0]
 
 

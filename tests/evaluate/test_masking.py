@@ -19,6 +19,7 @@ SCHEMA: dict[str, Any] = {
         "ill": {"kind": "boolean"},
         "start": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]},
         "end": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"]},
+        "until": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"]},
     },
 }
 
@@ -48,8 +49,18 @@ def test_times_tell_a_stretch_of_time() -> None:
         "end": pd.to_datetime(["2020-03-04 11:00", "2020-03-16 22:47"]),
     }
     assert shapes_of(rows, kind="inequality", low="start", high="end") == [
-        ("'start' is above 'end' by about 1 hours", 1),
+        ("'start' is above 'end' by about 1 days", 1),
         ("'start' is above 'end' by about 10 days", 1),
+    ]
+
+
+def test_two_times_tell_hours_and_their_days_tell_days() -> None:
+    rows = {"end": pd.to_datetime(["2020-03-17 00:10"]), "until": pd.to_datetime(["2020-03-16 22:47"])}
+    assert shapes_of(rows, kind="inequality", low="end", high="until") == [
+        ("'end' is above 'until' by about 1 hours", 1)
+    ]
+    assert shapes_of(rows, kind="inequality", low="end", high="until", by_day=True) == [
+        ("'end' is above 'until' by about 1 days", 1)
     ]
 
 

@@ -33,7 +33,7 @@ COLUMNS: dict[str, Any] = {
 }
 CONSTRAINTS = [
     {"kind": "inequality", "low": "price", "high": "age"},
-    {"kind": "inequality", "low": "since", "high": "seen", "strict": True},
+    {"kind": "inequality", "low": "since", "high": "seen", "strict": True},  # on a later day
     {"kind": "fixed_combinations", "columns": ["color", "member", "level"],
      "combinations": [["red", True, 1], ["red", True, 2], ["green", False, 3], ["green", False, 1]]},
     {"kind": "formula", "column": "tax", "expression": "price * 0.1"},
@@ -52,7 +52,7 @@ def _rows(n: int, seed: int = 0) -> pd.DataFrame:
         {
             "who": [f"P{i // 3 % 100:02d}" for i in range(n)], "key": np.arange(n), "age": age, "price": price,
             "tax": np.round(price * 0.1, 1), "ratio": age / (price - 50), "color": color,
-            "level": np.tile([1, 2, 3, 1], n)[:n], "since": since.date, "seen": since + pd.Timedelta("1us"),
+            "level": np.tile([1, 2, 3, 1], n)[:n], "since": since.date, "seen": since + pd.Timedelta("24h"),
             "member": color == "red", "mail": [f"m{i}@example.org" for i in range(n)],
         }
     )  # fmt: skip

@@ -37,6 +37,81 @@ def test_personal_data_is_proposed_as_such_and_said_to_be(workspace: Any) -> Non
     assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
 
 
+def visits(workspace: Any) -> Path:
+    """A table of patients with several rows each."""
+    rows = "".join(f"P-{i // 3:04d},{i % 7},{'NA' if i % 9 == 0 else 'xyz'[i % 3]}\n" for i in range(300))
+    table: Path = workspace.folder / "visits.csv"
+    table.write_text(f"patient_id,score=a,ward\n{rows}", encoding="utf-8")
+    return table
+
+
+def test_an_entity_that_nobody_named_is_said_with_its_rows_and_the_options_that_change_it(workspace: Any) -> None:
+    table, out = visits(workspace), workspace.folder / "visits.toml"
+    ran = workspace.run("schema", "infer", table, "--out", out)
+    said = [line for line in ran.stdout.splitlines() if line.startswith("Unit of privacy")]
+    assert len(said) == 1
+    assert "one value of column 'patient_id', with at most 3 rows of it" in said[0]
+    assert "--entity" in said[0] and "--no-entity" in said[0]
+    named = workspace.run("schema", "infer", table, "--out", out, "--force", "--entity", "patient_id")
+    assert "Unit of privacy" not in named.stdout
+    told = workspace.run("--json", "schema", "infer", table, "--out", out, "--force").json
+    assert (told["entity"], told["max_rows_per_unit"], told["missing_values"]) == ("patient_id", 3, [""])
+
+
+def test_rows_are_the_units_where_somebody_says_so(workspace: Any) -> None:
+    table, out = visits(workspace), workspace.folder / "visits.toml"
+    ran = workspace.run("--json", "schema", "infer", table, "--out", out, "--no-entity")
+    assert ran.json["entity"] is None
+    assert "Unit of privacy" not in ran.stderr
+    content = tomllib.loads(out.read_text(encoding="utf-8"))
+    assert "entity" not in content
+    assert content["columns"]["patient_id"]["drop"] is True
+    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+
+
+def test_texts_for_missing_values_are_said_and_written(workspace: Any) -> None:
+    table, out = visits(workspace), workspace.folder / "visits.toml"
+    options = ("--missing-value", "NA", "--missing-value", "?")
+    ran = workspace.run("schema", "infer", table, "--out", out, *options)
+    assert "Texts that stand for a missing value: 'NA', '?'" in ran.stdout
+    told = workspace.run("--json", "schema", "infer", table, "--out", out, "--force", *options).json
+    assert told["missing_values"] == ["NA", "?"]
+    content = tomllib.loads(out.read_text(encoding="utf-8"))
+    assert content["missing_values"] == ["NA", "?"]
+    assert content["columns"]["ward"] == {"kind": "categorical", "missing": True, "categories": ["x", "y", "z"]}
+    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+
+
+def test_a_kind_that_is_named_is_the_kind(workspace: Any) -> None:
+    table, out = visits(workspace), workspace.folder / "visits.toml"
+    ran = workspace.run("--json", "schema", "infer", table, "--out", out, "--kind", "score=a=categorical")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.json["columns"]["score=a"] == "categorical"
+    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "saying"),
+    [
+        (["--entity", "patient_id", "--no-entity"], "leave out one"),
+        (["--kind", "ward"], "COLUMN=KIND"),
+        (["--kind", "=categorical"], "COLUMN=KIND"),
+        (["--kind", "ward=category"], "did you mean 'categorical'?"),
+        (["--kind", "wards=categorical"], "did you mean 'ward'?"),
+        (["--kind", "ward=categorical", "--kind", "ward=text"], "column='ward' twice"),
+        (["--missing-value", "a\0b"], "NUL"),
+    ],
+)
+def test_options_of_infer_that_cannot_be_met_write_nothing(workspace: Any, options: list[str], saying: str) -> None:
+    table = visits(workspace)
+    before = workspace.listing()
+    ran = workspace.run("schema", "infer", table, "--out", workspace.folder / "visits.toml", *options)
+    assert ran.exit_code == 2
+    assert saying in ran.stderr
+    assert ran.stderr.count("\n") == 1 + ran.stderr.startswith("infer ...")
+    assert workspace.listing() == before
+
+
 def test_named_columns_are_marked_to_be_measured_and_the_others_are_not(workspace: Any) -> None:
     content = declared(workspace, "--measure", "town", "--measure", "age", "--dataset", "survey 2024", "--n-units", 900)
     assert (content["dataset"], content["n_units"], content["status"]) == ("survey 2024", 900, "declared")

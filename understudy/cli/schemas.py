@@ -1,5 +1,6 @@
 """`understudy schema`: propose a schema, declare it public, check a table against it."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from understudy.exit_codes import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
     from synth.columns import Column
+    from synth.schema import Schema
 
 INFER = "Example: understudy schema infer patients.csv --target outcome --entity patient_id --out inferred.toml"
 DECLARE = (
@@ -54,18 +56,30 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="schema", epilog=INFER)
 
 
-def infer(
+def infer(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     table: Table,
     out: OutFile,
     target: Annotated[str | None, typer.Option(help="Column that a model would predict.")] = None,
     entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
+    no_entity: Annotated[
+        bool, typer.Option("--no-entity", help="Every row is a unit of privacy: look for no column that names one.")
+    ] = False,
+    missing_value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A text that stands for a missing value; may be repeated."),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="The kind of a column, whatever it looks like; may be repeated."),
+    ] = None,
     constraints: Annotated[
         bool, typer.Option("--constraints/--no-constraints", help="Propose constraints between columns, too.")
     ] = True,
     force: Force = False,
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
+    from synth.errors import JobError
     from synth.infer import infer_schema
     from synth.output import check_new_file
     from synth.read_off import read_off
@@ -74,8 +88,16 @@ def infer(
 
     console = console_of(ctx)
     check_new_file(out, force=force)
+    if entity is not None and no_entity:
+        raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
+    chosen = _kinds(kind or ())
     with console.stage("infer"):
-        schema = infer_schema(read_table(table), target=target, entity=entity, constraints=constraints)
+        frame = read_table(table)
+        _check_columns(chosen, frame.columns)
+        schema = infer_schema(
+            frame, target=target, entity=entity, propose_entity=not no_entity, constraints=constraints,
+            missing_values=missing_value or (), kinds=chosen,
+        )  # fmt: skip
     write_schema(schema, out, read_off(schema))
     kinds = {name: column.kind for name, column in schema.columns.items()}
     console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
@@ -85,14 +107,68 @@ def infer(
             f"personal data was told by names and patterns: {', '.join(map(repr, personal))}; it is never learned and "
             "written anew by Faker, so correct what is none, and look for what was not found"
         )
+    missing = [text for text in schema.missing_values if text]
+    if missing:
+        console.say(f"Texts that stand for a missing value: {', '.join(map(repr, missing))}")
+    if schema.entity is not None and entity is None:
+        console.say(_unit_said(schema))
     proposed = [(str(constraint), constraint.proposed or "") for constraint in schema.constraints]
     if proposed:
         console.say("Constraints that are proposed: a synthetic row that breaks one is drawn again")
         console.table(("constraint", "what speaks for it"), proposed)
     console.say(f"Schema: {out} (inferred: read it, correct it, then `understudy schema declare {out} --out ...`)")
     told = [{"constraint": constraint, "because": reason} for constraint, reason in proposed]
-    console.result({"schema": str(out), "status": schema.status, "columns": kinds, "constraints": told})
+    console.result({
+        "schema": str(out), "status": schema.status, "entity": schema.entity,
+        "max_rows_per_unit": schema.max_rows_per_unit, "missing_values": list(schema.missing_values), "columns": kinds,
+        "constraints": told,
+    })  # fmt: skip
     return 0
+
+
+def _kinds(options: Sequence[str]) -> dict[str, str]:
+    """The kind that each `COLUMN=KIND` option names, by column.
+
+    Raises:
+        JobError: one is not of that form, names no kind, or repeats a column; no table was read.
+    """
+    from synth.columns import KINDS
+    from synth.errors import JobError, nearest
+
+    chosen: dict[str, str] = {}
+    for option in options:
+        name, _, kind = option.rpartition("=")  # a name may hold the sign, a kind never does
+        if not name:
+            raise JobError(f"--kind is COLUMN=KIND, and kind={option!r} is not; write one such as zipcode=categorical")
+        if kind not in KINDS:
+            raise JobError(f"kind={kind!r} of column={name!r} is none; {nearest(kind, KINDS)}")
+        if name in chosen:
+            raise JobError(f"--kind names column={name!r} twice; keep one")
+        chosen[name] = kind
+    return chosen
+
+
+def _check_columns(kinds: Mapping[str, str], columns: Iterable[object]) -> None:
+    """Refuse kinds of columns that a table does not have.
+
+    Raises:
+        JobError: it has no such column; nothing was proposed.
+    """
+    from synth.errors import JobError, nearest
+
+    known = [str(name) for name in columns]
+    for name in kinds:
+        if name not in known:
+            raise JobError(f"--kind names column={name!r}, which the table does not have; {nearest(name, known)}")
+
+
+def _unit_said(schema: "Schema") -> str:
+    """What a proposed entity means for a private fit, in a sentence."""
+    k = schema.max_rows_per_unit
+    return (
+        f"Unit of privacy: one value of column {schema.entity!r}, with at most {k} row{'' if k == 1 else 's'} of it "
+        "(name another column by --entity, or give --no-entity where every row is a unit of its own)"
+    )
 
 
 def _told(column: "Column") -> str:

@@ -39,14 +39,14 @@ def propose_constraints(table: pd.DataFrame, schema: Schema) -> tuple[Constraint
     n_units = len(np.unique(units))
     if n_units < LEAST_UNITS:
         return ()
-    computed = formulas(table, schema)
-    related = [{formula.column, *formula.operands} for formula in computed]
+    computed = formulas(table, schema, n_units)
     copies = {formula.column for formula in computed if len(formula.operands) == 1}
     apart = [name for name in schema.learned if name not in copies]
-    ordered = orders(table, schema, apart, n_units)
-    ordered = [found for found in ordered if not any(set(found.columns) <= of for of in related)]
     free = _free(schema, computed)
-    return (*computed, *ordered, *combinations(table, schema, free, units), *keys(table, schema, free))
+    listed = combinations(table, schema, free, units)
+    ordered = orders(table, schema, apart, n_units, computed)
+    ordered = [found for found in ordered if not any(set(found.columns) <= {*of.columns} for of in listed)]
+    return (*computed, *ordered, *listed, *keys(table, schema, free))
 
 
 def _free(schema: Schema, computed: list[Formula]) -> tuple[str, ...]:

@@ -22,6 +22,10 @@ MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
 """That share, and the share of combinations that occur, where neither tells the other."""
 MOST_UNSEEN = 1e-3
 """Share of further rows that may hold a combination not seen yet: what was seen once estimates it."""
+EXPECTED = 5.0
+"""Rows with a combination among shuffled columns, for its absence to say something: with fewer, it is chance."""
+FEW_ROWS = 10
+"""Rows with a combination, below which others like it may not have come up: a household answers alike many times."""
 FIRST_ROWS = 2_000
 """Rows that are looked at before all of them."""
 LEAST_ROWS_EACH = 5
@@ -99,8 +103,10 @@ def _weighed(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, bool
     if (counts == 1).sum() > MOST_UNSEEN * n:
         return None
     tells = tells[0] and _often(counts), tells[1] and _often(counts.T)
-    broken = float(1 - (counts.sum(axis=1) / n) @ (counts > 0) @ (counts.sum(axis=0) / n))
-    rare = sparse and broken >= MORE_BROKEN and n >= LEAST_ROWS_EACH * counts.size
+    by_chance = np.outer(counts.sum(axis=1) / n, counts.sum(axis=0) / n)
+    broken = float(by_chance[counts == 0].sum())
+    unsure = float(by_chance[(counts == 0) & (by_chance * n < EXPECTED)].sum() + counts[counts < FEW_ROWS].sum() / n)
+    rare = sparse and broken >= MORE_BROKEN and unsure <= MOST_UNSEEN and n >= LEAST_ROWS_EACH * counts.size
     if not rare and not (any(tells) and broken >= LEAST_BROKEN):
         return None
     return _Pair(names, tells, broken, int((counts > 0).sum()), counts.size)

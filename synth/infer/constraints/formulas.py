@@ -16,14 +16,15 @@ from synth.constraints.checking import in_order
 from synth.constraints.expression import written
 from synth.domain import line
 from synth.domain.lawfulness import broken
+from synth.infer.constraints.evidence import ENOUGH
 from synth.schema import Schema
 
 MOST_COLUMNS = 60
 """Numeric columns beyond these are not looked at: their triples are too many."""
 ROWS, ROWS_EACH = 200, 8
 """Rows of the first look: spread evenly, and of the largest magnitudes of each column."""
-LEAST_VALUES, LEAST_APART = 5, 10
-"""Distinct values of each column, and rows in which a result differs from its operands and from zero."""
+LEAST_VALUES = 5
+"""Distinct values of each column."""
 DIGITS = 4
 """Significant digits of the factor of a multiple."""
 _REASON = "gives the column in every row"
@@ -31,22 +32,27 @@ _REASON = "gives the column in every row"
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Columns of numbers: all rows, shape (n_columns, n), and which of them to look at first."""
+    """Columns of numbers: all rows, shape (n_columns, n), and which of them to look at first.
+
+    `enough` is how many rows must say something: those in which a result differs from zero and from its operands.
+    """
 
     names: tuple[str, ...]
     all: np.ndarray
     first: np.ndarray
     slack: np.ndarray
+    enough: float
 
 
-def formulas(table: pd.DataFrame, schema: Schema) -> list[Formula]:
+def formulas(table: pd.DataFrame, schema: Schema, n_units: int) -> list[Formula]:
     """The formulas, at most one for each column and one for every three columns; none of them computes the target.
 
     Args:
         table: *Sensitive*. Conforming to the schema.
         schema: names the columns; survey weights take no part.
+        n_units: rows, or entities where rows have one.
     """
-    numbers = _numbers(table, schema)
+    numbers = _numbers(table, schema, n_units)
     if numbers is None:
         return []
     found: list[Formula] = []
@@ -73,7 +79,7 @@ def _fits(found: list[Formula], formula: Formula) -> bool:
     return True
 
 
-def _numbers(table: pd.DataFrame, schema: Schema) -> _Numbers | None:
+def _numbers(table: pd.DataFrame, schema: Schema, n_units: int) -> _Numbers | None:
     positions = {}
     for name in schema.learned:
         column = schema.columns[name]
@@ -86,7 +92,8 @@ def _numbers(table: pd.DataFrame, schema: Schema) -> _Numbers | None:
         return None
     of_all = np.stack([positions[name] for name in names])
     steps = [line.step(schema.columns[name]) or 0.0 for name in names]  # type: ignore[arg-type]
-    return _Numbers(names, of_all, of_all[:, _first_rows(of_all)], np.array(steps)[:, None] / 2)
+    enough = ENOUGH * len(table) / n_units
+    return _Numbers(names, of_all, of_all[:, _first_rows(of_all)], np.array(steps)[:, None] / 2, enough)
 
 
 def _first_rows(numbers: np.ndarray) -> np.ndarray:
@@ -119,7 +126,8 @@ def _multiples(numbers: _Numbers) -> Iterator[Formula]:
         largest = int(np.argmax(np.nan_to_num(np.abs(values))))
         with np.errstate(all="ignore"):
             factor = float(f"{results[largest] / values[largest]:.{DIGITS}g}")
-        if np.isfinite(factor) and factor and given in _matches(numbers, factor * values):
+        plain = np.isfinite(factor) and factor and np.count_nonzero(numbers.all[given]) >= numbers.enough
+        if plain and given in _matches(numbers, factor * values):
             name = written(numbers.names[one])
             yield _formula(numbers.names[given], name if factor == 1 else f"{factor:.12g} * {name}")
 
@@ -139,7 +147,7 @@ def _apart(numbers: _Numbers, given: int, one: int, other: int) -> bool:
     values = numbers.all[given]
     with np.errstate(invalid="ignore"):
         return all(
-            int(np.count_nonzero(values != against)) >= LEAST_APART
+            int(np.count_nonzero(values != against)) >= numbers.enough
             for against in (np.zeros(1), numbers.all[one], numbers.all[other])
         )
 

@@ -1,71 +1,180 @@
-"""Inequalities that all rows keep: one number, or one time, never above another."""
+"""Inequalities that all rows keep, and that chance does not explain: one number, or one time, never above another.
+
+That no row breaks an inequality is weak evidence: of forty numbers, some never meet. Three things are asked for. Many
+rows of shuffled columns would break it. Two numbers are of one unit, by precision and names. And it is a limit: values
+come close to it and never cross, where two numbers that merely lie apart thin out before they meet.
+"""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn
-from synth.constraints import Inequality
+from synth.constraints import Formula, Inequality
 from synth.domain import line
-from synth.domain.lawfulness import on_one_line
+from synth.domain.lawfulness import compares_days, on_one_line
 from synth.infer.constraints.evidence import ENOUGH, percent
+from synth.infer.constraints.units import Kinship, kinship, one_unit
 from synth.schema import Schema
 
-LEAST_BROKEN = 0.01
+LEAST_BROKEN = 0.1
 """Share of shuffled rows that would break an inequality: below it, the bounds nearly say it already."""
+NEAR, NEAR_OF_SPREAD = 0.1, 0.02
+"""Distance that is near: as a share of the higher of two amounts; else of the spread of both columns."""
+LEAST_NEAR, LEAST_NEAR_OF_KIN = 0.05, 0.01
+"""Share of rows near the limit, for columns of any names, and for those whose names share a word."""
+ENOUGH_OF_KIN = 10.0
+"""Rows near the limit, for columns whose names share a word: without a limit, half of so many would lie beyond it."""
+LEAST_VALUES = 10
+"""Distinct values of each number, unless names share a word: with fewer they are codes, which have no unit."""
 _NUMBERS = (IntegerColumn, RealColumn)
+_ORDERED = (*_NUMBERS, DateColumn, DatetimeColumn)
 
 
-def orders(table: pd.DataFrame, schema: Schema, among: Sequence[str], n_units: int) -> list[Inequality]:
-    """The inequalities, without those that follow from two others.
+@dataclass(frozen=True)
+class _Order:
+    """An order that all rows keep: whether days are compared, and both columns where neither is missing.
+
+    Attributes:
+        low: *Sensitive*. Positions of the lower column, shape (n,).
+        high: *Sensitive*. Positions of the higher one.
+        by_day: whether it is days that are compared.
+    """
+
+    low: np.ndarray = field(repr=False)
+    high: np.ndarray = field(repr=False)
+    by_day: bool
+
+    @property
+    def broken(self) -> float:
+        """The share of shuffled rows in which the lower column is above the higher one."""
+        return float(np.searchsorted(np.sort(self.high), self.low, side="left").mean()) / len(self.low)
+
+    def near(self) -> float:
+        """The share of rows close to the limit, among those where it says something.
+
+        A number at its own least value is at most anything, and anything is at most a number at its own greatest.
+        """
+        says = (self.low > self.low.min()) & (self.high < self.high.max())
+        low, high = self.low[says], self.high[says]
+        if not len(low):
+            return 0.0
+        if self.low.min() >= 0 and self.high.min() >= 0:
+            return float((high - low <= NEAR * high).mean())
+        spread = np.subtract(*np.quantile(np.concatenate([self.low, self.high]), [0.9, 0.1]))
+        return float((high - low <= NEAR_OF_SPREAD * spread).mean())
+
+
+def orders(
+    table: pd.DataFrame, schema: Schema, among: Sequence[str], n_units: int, known: Sequence[Formula] = ()
+) -> list[Inequality]:
+    """The inequalities, without those that follow from others or from formulas.
 
     Args:
         table: *Sensitive*. Conforming to the schema.
         schema: names the columns.
         among: the columns to look at.
         n_units: rows, or entities where rows have one.
+        known: formulas that all rows keep: what order they impose is no news.
     """
-    found: dict[tuple[str, str], float] = {}
-    for names in _alike({name: schema.columns[name] for name in among}):
-        places = {name: on_one_line(line.positions(table[name], schema.columns[name]), schema.columns[name])  # type: ignore[arg-type]
-                  for name in names}  # fmt: skip
-        for low, high in itertools.permutations(names, 2):
-            share = _broken_by_chance(places[low], places[high])
-            if share is not None and share * n_units >= ENOUGH:
-                found[low, high] = share
-    return [_inequality(low, high, share) for (low, high), share in found.items() if not _follows(low, high, found)]
+    kept = {name: schema.columns[name] for name in among if isinstance(schema.columns[name], _ORDERED)}
+    places = {name: line.positions(table[name], column) for name, column in kept.items()}  # type: ignore[arg-type]
+    implied = {pair for formula in known for pair in itertools.permutations(formula.columns, 2)}
+    share = n_units / max(len(table), 1)
+    found: dict[tuple[str, str], _Order] = {}
+    arrows: set[tuple[str, str]] = set()
+    for low, high in _pairs(kept):
+        order = _order(places, low, high, kept)
+        if order is None:
+            continue
+        if (low, high) in implied:
+            arrows.add((low, high))
+        elif _is_law(order, low, high, kept, share):
+            found[low, high] = order
+    arrows |= found.keys()
+    new = {pair: order for pair, order in found.items() if not _follows(*pair, arrows, kept)}
+    return [_inequality(low, high, order) for (low, high), order in new.items()]
 
 
-def _alike(kept: dict[str, Column]) -> list[list[str]]:
+def _pairs(kept: Mapping[str, Column]) -> Iterator[tuple[str, str]]:
     """Columns that can be compared: numbers, times with a zone, times without."""
-    times = {name: column for name, column in kept.items() if isinstance(column, DateColumn | DatetimeColumn)}
+    times = {name: column for name, column in kept.items() if not isinstance(column, _NUMBERS)}
     zoned = [name for name, column in times.items() if getattr(column, "timezone", None) is not None]
-    return [
-        [name for name, column in kept.items() if isinstance(column, _NUMBERS)],
-        zoned,
-        [name for name in times if name not in zoned],
-    ]
+    for names in ([n for n in kept if n not in times], zoned, [n for n in times if n not in zoned]):
+        yield from itertools.permutations(names, 2)
 
 
-def _broken_by_chance(low: np.ndarray, high: np.ndarray) -> float | None:
-    """The share of shuffled rows in which `low` is above `high`; none where a row has it so, or it says nothing."""
-    if np.any(low > high):  # false where either is missing
+def _order(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[str, Column]) -> _Order | None:
+    """The order of two columns; `None` where a row has it otherwise, or nothing tells them apart."""
+    of_days = compares_days(Inequality(low=low, high=high), kept)
+    for by_day in (of_days, *([True] if _days_beside_times(places, low, high, kept) else [])):
+        one, other = (on_one_line(places[name], kept[name], by_day=by_day) for name in (low, high))
+        if np.any(one > other):  # false where either is missing
+            continue
+        both = ~(np.isnan(one) | np.isnan(other))
+        one, other = one[both], other[both]
+        if len(one) and not np.array_equal(one, other):
+            return _Order(one, other, by_day=by_day and not of_days)
         return None
-    both = ~(np.isnan(low) | np.isnan(high))
-    n = int(both.sum())
-    if n == 0 or np.array_equal(low[both], high[both]):
-        return None
-    share = float(np.searchsorted(np.sort(high[both]), low[both], side="left").mean()) / n
-    return share if share >= LEAST_BROKEN and share * n >= ENOUGH else None
+    return None
 
 
-def _follows(low: str, high: str, found: dict[tuple[str, str], float]) -> bool:
-    """Whether a third column lies between the two."""
-    return any((low, middle) in found and (middle, high) in found for _, middle in found)
+def _days_beside_times(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[str, Column]) -> bool:
+    """Whether one of two times is always midnight, and stands for a day."""
+    columns = [kept[low], kept[high]]
+    if not all(isinstance(column, DatetimeColumn) and column.timezone in (None, "UTC") for column in columns):
+        return False
+    days = [not np.any(np.mod(places[name][~np.isnan(places[name])], line.DAY)) for name in (low, high)]
+    return days[0] != days[1]
 
 
-def _inequality(low: str, high: str, share: float) -> Inequality:
-    reason = f"every row keeps it, and about {percent(share)} of rows with shuffled columns would not"
-    return Inequality(low=low, high=high, proposed=reason)
+def _is_law(order: _Order, low: str, high: str, kept: Mapping[str, Column], share: float) -> bool:
+    """Whether chance explains an order badly enough.
+
+    Args:
+        order: that all rows keep.
+        low: name of the lower column.
+        high: name of the higher one.
+        kept: columns by name.
+        share: units for each row.
+    """
+    n_units = share * len(order.low)
+    if order.broken < max(LEAST_BROKEN, ENOUGH / n_units):
+        return False
+    if not isinstance(kept[low], _NUMBERS):
+        return True  # times are all of one unit, and what precedes what is hardly ever chance
+    return one_unit(low, high, kept) and _is_limit(order, kinship(low, high), n_units)
+
+
+def _is_limit(order: _Order, kin: Kinship, n_units: float) -> bool:
+    """Whether two numbers come close enough to their order, or are named as the two ends of one thing."""
+    if kin.ends:
+        return True
+    if kin.word:
+        return order.near() >= max(LEAST_NEAR_OF_KIN, ENOUGH_OF_KIN / n_units)
+    n_values = min(len(np.unique(order.low)), len(np.unique(order.high)))
+    return n_values >= LEAST_VALUES and order.near() >= max(LEAST_NEAR, ENOUGH / n_units)
+
+
+def _follows(low: str, high: str, arrows: Collection[tuple[str, str]], kept: Mapping[str, Column]) -> bool:
+    """Whether other orders lead from one column to the other, over columns that are never missing."""
+    reached, waiting = {low}, [low]
+    while waiting:
+        at = waiting.pop()
+        for one, other in arrows:
+            if one != at or other in reached or (one, other) == (low, high):
+                continue
+            if other == high:
+                return True
+            if not kept[other].missing:
+                reached.add(other)
+                waiting.append(other)
+    return False
+
+
+def _inequality(low: str, high: str, order: _Order) -> Inequality:
+    reason = f"every row keeps it, and about {percent(order.broken)} of rows with shuffled columns would not"
+    return Inequality(low=low, high=high, by_day=order.by_day, proposed=reason)

@@ -125,6 +125,14 @@ def codes_of(columns: dict[str, object], forms: list[pd.DataFrame]) -> list[np.n
     return codes
 
 
+def test_ordered_categories_are_told_apart_in_their_order():
+    column = {"kind": "categorical", "categories": ["low", "mid", "high"], "ordered": True, "missing": True}
+    schema = build_schema({"status": "inferred", "columns": {"x": column}})
+    rows = pd.DataFrame({"x": pd.Series(["high", "low", None, "mid"], dtype=object)})
+    (codes,), categories = coded([Side(rows, np.zeros((4, 0)), np.arange(4))], schema)
+    assert (codes[:, 0].tolist(), categories.tolist()) == ([4, 2, 0, 3], [False])
+
+
 def test_codes_leave_no_trace_of_how_a_cell_is_stored():
     rng = np.random.default_rng(0)
     whole = pd.DataFrame({"x": rng.integers(0, 9_000, 600)})

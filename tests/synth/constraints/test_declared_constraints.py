@@ -30,6 +30,9 @@ CONTENT: dict[str, Any] = {
         "paris": {
             "kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2021-01-01T00:00:00"], "timezone": "Europe/Paris",
         },
+        "tokyo": {
+            "kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2021-01-01T00:00:00"], "timezone": "Asia/Tokyo",
+        },
     },
 }  # fmt: skip
 ORDERED = {"kind": "inequality", "low": "from", "high": "to"}
@@ -70,6 +73,8 @@ def inequality(low: str, high: str) -> dict[str, Any]:
         (inequality("age", "grade"), ["'grade'", "no order"]),
         (inequality("age", "from"), ["a number and a time", "like with like"]),
         (inequality("from", "paris"), ["zone", "timezone"]),
+        ({**inequality("age", "net"), "by_day": True}, ["by_day=true compares times", "'age' is of kind"]),
+        ({**inequality("paris", "tokyo"), "by_day": True}, ["'paris' has timezone='Europe/Paris'", "leave by_day out"]),
         (inequality("age", "id"), ["'id'", "kind identifier"]),
         (inequality("age", "text"), ["'text' is dropped", "keep the column"]),
         (combinations(columns=["grade"]), ["constraints.0.columns", "at least 2"]),

@@ -22,7 +22,8 @@ COLUMNS: dict[str, Any] = {
     "code": {"kind": "categorical", "categories": [7, 8], "missing": True},
     "yes": {"kind": "boolean", "missing": True},
     "day": {"kind": "date", "bounds": ["2020-01-01", "2021-01-01"], "missing": True},
-    "time": {"kind": "datetime", "bounds": TIMES, "missing": True},
+    "time": {"kind": "datetime", "bounds": ["1960-01-01T00:00:00", TIMES[1]], "missing": True},
+    "other": {"kind": "datetime", "bounds": ["1960-01-01T00:00:00", TIMES[1]]},
     "paris": {"kind": "datetime", "bounds": TIMES, "missing": True, "timezone": "Europe/Paris"},
     "anywhere": {"kind": "datetime", "bounds": TIMES, "missing": True, "timezone": "mixed"},
 }
@@ -43,14 +44,28 @@ def test_numbers_are_compared_and_missing_ones_break_nothing() -> None:
     assert flags({**constraint, "strict": True}, rows) == [False, True, True, False, False]
 
 
-def test_a_day_is_compared_to_a_time_by_its_midnight() -> None:
+def test_beside_a_date_a_time_counts_as_its_day() -> None:
     rows: Rows = {
-        "day": ["2020-05-02"] * 4,
-        "time": ["2020-05-01T23:59:59", "2020-05-02T00:00:00", "2020-05-02T09:00:00", None],
+        "day": ["2020-05-02"] * 5,
+        "time": ["2020-05-01T23:59:59", "2020-05-02T00:00:00", "2020-05-02T09:00:00", "2020-05-03T00:00:00", None],
     }
-    constraint = {"kind": "inequality", "low": "day", "high": "time"}
-    assert flags(constraint, rows) == [True, False, False, False]
-    assert flags({**constraint, "strict": True}, rows) == [True, True, False, False]
+    after = {"kind": "inequality", "low": "day", "high": "time"}
+    assert flags(after, rows) == [True, False, False, False, False]
+    # Within one day nothing comes first: a midnight has no claim to be earlier than nine o'clock.
+    assert flags({**after, "strict": True}, rows) == [True, True, True, False, False]
+    before = {"kind": "inequality", "low": "time", "high": "day"}
+    assert flags(before, rows) == [False, False, False, True, False]
+    assert flags({**before, "strict": True}, rows) == [False, True, True, True, False]
+
+
+def test_days_of_two_times_are_compared_where_it_is_asked_for() -> None:
+    rows: Rows = {
+        "time": ["2020-05-02T09:00:00", "2020-05-02T09:00:00", "2020-05-03T00:00:00", "1969-12-31T23:59:59"],
+        "other": ["2020-05-02T00:00:00", "2020-05-01T23:00:00", "2020-05-02T23:59:59", "1969-12-31T00:00:00"],
+    }
+    constraint = {"kind": "inequality", "low": "time", "high": "other"}
+    assert flags(constraint, rows) == [True, True, True, True]
+    assert flags({**constraint, "by_day": True}, rows) == [False, True, True, False]
 
 
 def test_times_of_zones_are_compared_as_instants() -> None:

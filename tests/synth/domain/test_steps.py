@@ -74,6 +74,49 @@ def test_values_are_on_every_step_as_often_as_its_share_says() -> None:
     assert len(np.unique(drawn[drawn % 50 != 0])) > 3000
 
 
+@pytest.mark.parametrize("taken", [[], [0], [50, 60], [40, 50, 60, 70], [55], [0, 5, 100], list(range(0, 101, 10))])
+@pytest.mark.parametrize("step", [10, 50, 7])
+@pytest.mark.parametrize("bounds", [(0, 100), (3, 98), (-37, 104)])
+def test_a_position_settles_on_the_nearest_multiple_that_is_free(
+    taken: list[int], step: int, bounds: tuple[int, int]
+) -> None:
+    column = IntegerColumn(bounds=bounds, steps=(step,))
+    places = np.random.default_rng(0).uniform(*bounds, 300)
+    settled = line.settle(places, column, np.array(taken, dtype=float), (1.0,), np.random.default_rng(1))
+    low, high = bounds
+    free = [count for count in range(low, high + 1) if count not in taken]
+    on = [count for count in free if count % step == 0] or free  # none is free: the precision is all that is left
+    nearest = np.abs(np.array(on)[:, None] - places).min(axis=0)
+    assert np.isin(settled, on).all()
+    np.testing.assert_allclose(np.abs(settled - places), nearest, atol=1e-9)
+
+
+def test_where_every_value_is_taken_a_position_keeps_its_own() -> None:
+    column, places = IntegerColumn(bounds=(0, 3)), np.array([0.2, 1.4, 2.6, 3.0])
+    settled = line.settle(places, column, np.arange(4.0), (), np.random.default_rng(0))
+    assert settled.tolist() == [0, 1, 3, 3]
+
+
+def test_positions_beyond_a_bound_are_mirrored_there_and_clipped_where_they_are_far() -> None:
+    column = RealColumn(bounds=(0.0, 10.0))
+    places = np.array([-1.0, 11.5, 4.0, 1e300, -25.0])
+    settled = line.settle(places, column, np.empty(0), (), np.random.default_rng(0))
+    assert settled.tolist() == [1.0, 8.5, 4.0, 10.0, 0.0]
+
+
+def test_positions_are_settled_on_steps_as_often_as_the_cells_of_a_grid_draw_them() -> None:
+    column = RealColumn(bounds=(0.0, 1000.0), decimals=2, steps=(5.0, 0.5), step_shares=(0.3, 0.7))
+    cells = np.random.default_rng(0).integers(0, 20, 40_000)
+    edges = np.linspace(-0.005, 1000.005, 21)
+    in_cells = line.draw(edges, cells, column, np.random.default_rng(1)) / 100
+    places = np.random.default_rng(2).uniform(0, 1000, 40_000)
+    settled = line.settle(places, column, np.array([500.0]), (0.3, 0.7), np.random.default_rng(3))
+    for step, share in column.ladder:
+        for drawn in (in_cells, settled):
+            assert np.mean(np.abs(drawn / step - np.round(drawn / step)) < 1e-6) == pytest.approx(share, abs=0.012)
+    assert not (settled == 500.0).any() and (np.abs(settled - places) <= 5.0).all()
+
+
 def test_a_column_without_steps_is_drawn_as_ever() -> None:
     plain, edges = IntegerColumn(bounds=(0, 999)), np.linspace(-0.5, 999.5, 11)
     cells = np.random.default_rng(1).integers(0, 10, 500)

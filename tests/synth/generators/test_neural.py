@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from synth.domain import Discretizer
 from synth.domain.lawfulness import broken
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
@@ -23,6 +24,7 @@ from synth.generators.neural import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
 from synth.generators.neural_model import NeuralModel
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
+from synth.transforms.layout import Encoded
 
 NAMES = ("ctgan", "tvae")
 SMALL: dict[str, dict[str, Any]] = {
@@ -352,6 +354,69 @@ def test_a_value_that_the_table_never_held_is_refused_without_epsilon() -> None:
         for value in ("z", None):
             with pytest.raises(JobError, match="holds what is given"):
                 made.sample(5, given={"a": value})
+
+
+# Steps and spikes
+
+SPIKES = [0, 5_000, 12_345, 777_700]
+AMOUNTS = build_schema({
+    "status": "declared", "n_units": 1200,
+    "columns": {
+        "amount": {
+            "kind": "integer", "bounds": [0, 1_000_000], "steps": [1000, 100], "step_shares": [0.5, 0.9],
+            "spikes": SPIKES, "missing": True,
+        },
+        "income": {"kind": "categorical", "categories": ["high", "low"]},
+    },
+})  # fmt: skip
+
+
+def amounts(seed: int) -> pd.DataFrame:
+    """Rows that keep what the schema says, and a frequent value and a step that it does not say."""
+    rng, n = np.random.default_rng(seed), 1200
+    coarse = rng.choice([1000, 100, 7], n, p=[0.45, 0.45, 0.1])
+    raw = rng.gamma(2.0, 100_000, n).astype(int).clip(0, 999_999) // coarse * coarse
+    frequent = np.where(rng.random(n) < 0.3, rng.choice([*SPIKES, 31_415 + seed], n), raw)
+    income = np.where(raw > 200_000, "high", "low")
+    return conform(pd.DataFrame({"amount": pd.array(frequent, dtype="Int64"), "income": income}), AMOUNTS)
+
+
+@pytest.mark.parametrize("kind", FITS, ids=str)
+def test_synthetic_values_have_steps_and_spikes_however_little_the_network_learned(kind: tuple[str, bool]) -> None:
+    made = fitted(*kind, amounts(0), AMOUNTS).sample(1200, seed=1)
+    values = made["amount"].dropna().to_numpy(dtype=np.int64)
+    assert np.isin(SPIKES, values).all()
+    others = values[~np.isin(values, SPIKES)]
+    assert len(others) > 300
+    # A grid of a private fit has cells that hold no multiple of a thousand.
+    for step, share in ((1000, 0.5), (100, 0.9)):
+        assert np.mean(others % step == 0) == pytest.approx(share, abs=0.12 if kind[1] else 0.08)
+    assert violations(made, AMOUNTS) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_spike_is_a_code_of_its_own(name: str) -> None:
+    for private in (False, True):
+        encoding = fitted(name, private, amounts(0), AMOUNTS).encoding
+        rows = conform(pd.DataFrame({"amount": SPIKES, "income": "low"}), AMOUNTS)
+        codes = encoding.apply(rows, np.random.default_rng(0)).codes[:, 0]
+        assert len(set(codes.tolist())) == len(SPIKES)
+        again = np.repeat(encoding.apply(rows, np.random.default_rng(0)).codes, 50, axis=0)
+        scalars = np.random.default_rng(1).uniform(-1, 1, (len(again), len(encoding.layout.scalars)))
+        back = encoding.invert(Encoded(again, scalars.astype(np.float32)), np.random.default_rng(2))["amount"]
+        assert back.tolist() == np.repeat(SPIKES, 50).tolist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_private_fit_takes_steps_and_spikes_from_the_schema_alone(name: str) -> None:
+    """Of two tables with frequent values of their own, which no schema names, the cells are the same."""
+    (public, _) = Discretizer.by_schema(AMOUNTS).attributes
+    for seed in (0, 1):
+        (attribute, _) = fitted(name, True, amounts(seed), AMOUNTS).encoding.discretizer.attributes
+        assert attribute.column == AMOUNTS.columns["amount"]
+        np.testing.assert_array_equal(attribute.edges, public.edges)
+        cell = attribute.cells_at(np.array([31_415.0 + seed]))
+        assert np.diff(attribute.edges)[cell] > 100
 
 
 # What is saved

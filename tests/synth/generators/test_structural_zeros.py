@@ -130,11 +130,16 @@ def check(schema: Schema, seed: int) -> None:
         assert not any(zeros.take(attribute.impossible, axis).any() for axis, attribute in enumerate(of))
 
 
-@given(st.one_of(st.tuples(numbers(), numbers()), st.tuples(times(), times())), st.booleans(), st.integers(0, 99))
+@given(
+    st.one_of(st.tuples(numbers(), numbers(), st.just(value=False)), st.tuples(times(), times(), st.booleans())),
+    st.booleans(),
+    st.integers(0, 99),
+)
 def test_codes_of_an_inequality_are_open_exactly_where_some_values_keep_it(
-    two: tuple[dict[str, Any], dict[str, Any]], strict: bool, seed: int
+    about: tuple[dict[str, Any], dict[str, Any], bool], strict: bool, seed: int
 ) -> None:
-    constraint = {"kind": "inequality", "low": "a", "high": "b", "strict": strict}
+    *two, by_day = about
+    constraint = {"kind": "inequality", "low": "a", "high": "b", "strict": strict, "by_day": by_day}
     columns = dict(zip(("a", "b"), two, strict=True))
     check(build_schema({"status": "declared", "columns": columns, "constraints": [constraint]}), seed)
 

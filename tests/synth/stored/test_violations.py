@@ -60,6 +60,10 @@ TYPED: list[tuple[dict[str, Any], list[Any], str]] = [
     ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}, ["2020-02-29", "2021-02-29", "2021-01-01", "", "x"], "object"),
     ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}, [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 1)], "datetime64[us]"),
     ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%d.%m.%Y"}, ["1.2.2020", "2020-02-01", "1.1.2021"], "object"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%Y%m%dT000000"}, ["20200201T000000", "20200201T010000", "2020111T000000", "20200230T000000", "20210101T000000"], "object"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%-m/%-d/%Y"}, ["1/2/2020", "01/02/2020", "13/2/2020", "1/1/2021"], "object"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%Y-%m"}, ["2020-02", "2020-13", "2021-01", "2020-02-01"], "object"),
+    ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%Y-%m-%d 00:00:00"}, ["2020-02-01 00:00:00", "2020-02-01 07:00:00", "2020-02-01"], "object"),
     ({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}, [1, 2], "int64"),
     ({"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T00:00:00"], "precision": "min"},
      ["2020-01-01T10:00", "2020-01-01T10:00:30", "2020-01-01T10:00Z", "2019-01-01", "2020-13-01"], "object"),
@@ -201,6 +205,59 @@ def test_combinations_of_many_columns_are_found_as_in_memory(put: Any) -> None:
     asked = table.rows.select(i="i", broken=laws.broken(constraint)).order_by("i")
     np.testing.assert_array_equal(table.place.fetch(asked).column(1).to_numpy(zero_copy_only=False), here)
     assert "k0" not in repr(laws).replace(repr(schema.columns), "")
+
+
+TIMES = {
+    "kind": "datetime", "bounds": ["1960-01-01T00:00:00", "2400-01-01T00:00:00"], "missing": True, "precision": "us",
+}  # fmt: skip
+ORDERED: dict[str, Any] = {
+    "day": {"kind": "date", "bounds": ["1960-01-01", "2400-01-01"], "missing": True},
+    "time": TIMES,
+    "later": TIMES,
+    "utc": {**TIMES, "timezone": "UTC"},
+    "instant": {**TIMES, "timezone": "UTC"},
+}
+ORDERS: list[dict[str, Any]] = [
+    {"low": low, "high": high, "strict": strict, "by_day": by_day}
+    for low, high in (("day", "time"), ("time", "day"), ("time", "later"), ("utc", "instant"))
+    for strict in (False, True)
+    for by_day in (False, True)
+]
+
+
+def _moments(seed: int, n: int = 200) -> pd.Series:
+    """Times around midnights on either side of 1970, some missing."""
+    rng = np.random.default_rng(seed)
+    days = rng.choice([-3000, -1, 0, 1, 18_000, 150_000], n).astype(np.int64)
+    within = rng.choice([0, 1, 12 * 3600 * 10**6, 24 * 3600 * 10**6 - 1], n)
+    made = pd.Series((days * 24 * 3600 * 10**6 + within).astype("datetime64[us]"))
+    made[rng.random(n) < 0.1] = pd.NaT
+    return made
+
+
+def test_orders_of_times_and_days_are_kept_by_the_same_rows_as_in_memory(put: Any) -> None:
+    frame = pd.DataFrame(
+        {
+            "day": _moments(0).dt.floor("D"),
+            "time": _moments(1),
+            "later": _moments(2),
+            "utc": _moments(3).dt.tz_localize("UTC"),
+            "instant": _moments(4).dt.tz_localize("UTC"),
+        }
+    )
+    constraints = [{"kind": "inequality", **order} for order in ORDERS]
+    schema = build_schema({"status": "declared", "columns": ORDERED, "constraints": constraints})
+    held = conform(frame, schema)
+    here = {f"b{i}": broken(held, constraint, schema.columns) for i, constraint in enumerate(schema.constraints)}
+    assert len({flags.tobytes() for flags in here.values()}) == len(ORDERS) - 4  # beside a date it is days either way
+    stored = put(frame.assign(i=range(len(frame)))).stored
+    reader = Reader.of(stored.place.backend, schema)
+    table, places = placed(stored, reader, schema.constraints, schema.columns)
+    laws = Laws(table.rows, reader, schema.columns, places)
+    flags = {f"b{i}": laws.broken(constraint) for i, constraint in enumerate(schema.constraints)}
+    fetched = table.place.fetch(table.rows.select(i="i", **flags).order_by("i"))
+    for name, expected in here.items():
+        np.testing.assert_array_equal(fetched[name].to_numpy(zero_copy_only=False), expected, err_msg=name)
 
 
 def test_what_is_found_in_cells_is_not_shown(put: Any) -> None:

@@ -118,6 +118,18 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "x": np.append(RNG.normal(0, 1, 20_999), np.nan),
         },
     ),
+    "spikes": (
+        {
+            "whole": {"kind": "integer", "bounds": [0, 10**6], "spikes": [0, 1, 500, 777_777], "missing": True},
+            "cents": {"kind": "weight", "bounds": [0, 900], "decimals": 2, "spikes": [0.1, 9.99, 900.0]},
+            "x": {**REAL, "spikes": [-1e300, 1 / 3]},
+        },
+        {
+            "whole": [None, *RNG.choice(np.append(np.repeat([1, 500, 777_777], 50), RNG.integers(0, 10**6, 300)), 599)],
+            "cents": np.where(RNG.random(600) < 0.2, 9.99, RNG.uniform(0, 900, 600).round(2)),
+            "x": np.where(RNG.random(600) < 0.1, 1 / 3, RNG.normal(size=600)),
+        },
+    ),
     "many_categories": (
         {"c": {"kind": "categorical", "categories": list(range(70_000)), "ordered": True}},
         {"c": np.arange(40_000) * 3 % 70_000},

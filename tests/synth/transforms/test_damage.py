@@ -70,6 +70,9 @@ MODAL: dict[str, Damage] = {
     "missing that is no truth": _set("age", "missing", to=1),
     "a mode for missing values in a column without": _set("age", "missing", to=True),
     "a logarithm that is no truth": _set("age", "log", to="yes"),
+    "a share of steps above one": _set("age", "step_shares", to=[1.5]),
+    "a share of steps that is no number": _set("age", "step_shares", to=[float("nan")]),
+    "shares of a column without steps": _set("gain", "step_shares", to=[0.5]),
     "no mode at all": _set(
         "age", to={"atoms": [], "means": [], "deviations": [], "weights": [], "missing": False, "log": False}
     ),

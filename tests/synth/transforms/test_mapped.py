@@ -57,6 +57,10 @@ def test_values_in_a_file_are_those_in_memory_and_drawn_alike(name: str, tmp_pat
         np.testing.assert_array_equal(here.draw(rngs[0]), there.draw(rngs[1]))
         assert rngs[0].random() == rngs[1].random()
         assert not len(here) or here.ends() == there.ends()
+        asked = np.unique([*taken, 0.0, 1.0, 99.0])
+        counted = [int((COLUMNS[name] == value).sum()) for value in asked]
+        expected = counted if here is held else np.where(np.isin(asked, taken), 0, counted).tolist()
+        assert here.counts(asked).tolist() == there.counts(asked).tolist() == expected
 
 
 def test_a_table_comes_back_block_by_block(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from synth.domain import Discretizer, line
 from synth.infer import infer_schema
 from synth.observed import observe
+from synth.schema import Schema
 from synth.table import conform, read_table
 from synth.transforms.binned import BinnedEncoding
 from synth.transforms.categories import Categories
@@ -23,7 +24,7 @@ def test_a_real_table_comes_back_but_for_one_value_in_a_thousand(
     name: str, shared_table: Callable[[str], Path]
 ) -> None:
     table = read_table(shared_table(f"{name}.csv.gz"))
-    inferred = infer_schema(table)
+    inferred = _without_steps(infer_schema(table))  # which step a value is put on is drawn anew
     frame = conform(table, inferred)
     schema = observe(inferred, frame)
     encoding = ModalEncoding.fit(frame, schema, np.random.default_rng(0))
@@ -40,6 +41,13 @@ def test_a_real_table_comes_back_but_for_one_value_in_a_thousand(
         assert same.mean() > 0.999
     again = conform(back.join(frame.drop(columns=back.columns))[list(schema.kept)], schema)
     pd.testing.assert_frame_equal(again[list(back)], back)
+
+
+def _without_steps(schema: Schema) -> Schema:
+    none = {"steps": (), "step_shares": ()}
+    stepped = {name: column for name, column in schema.columns.items() if getattr(column, "steps", ())}
+    changed = {name: column.model_copy(update=none) for name, column in stepped.items()}
+    return schema.model_copy(update={"columns": {**schema.columns, **changed}})
 
 
 def test_bins_of_a_real_table_are_the_discretizers(shared_table: Callable[[str], Path]) -> None:
