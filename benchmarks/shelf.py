@@ -130,13 +130,14 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     )
     schema = synth.infer_schema(table, target=target)
     schema = synth.declare_schema(schema, n_units=len(table), dataset=path.name)
+    table = _read(path, schema, {})
     order = np.random.default_rng(seed).permutation(len(table))
     cut = len(table) * 4 // 5
     train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
     made: list[pd.DataFrame] = []
     cost = measured(lambda: made.append(_made(fit, train, test, schema, seed)))
     names = [name for name in schema.learned if name in made[0].columns]
-    synthetic = _as_read(made[0], table)
+    synthetic = _as_read(made[0], table, schema)
     scorer = Scorer(train[names], test[names], target)
     fresh = fit == LANDMARKS[0]
     figures: dict[str, Any] = {f"tv{i}": scorer.tv(synthetic[names], i) for i in (1, 2, 3)}
@@ -168,13 +169,19 @@ def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, see
     return synth.fit(train, schema, name, seed=seed, **private).sample(len(train), seed=seed)
 
 
-def _as_read(synthetic: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def _as_read(synthetic: pd.DataFrame, table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The synthetic table as its CSV file is read, every column as the real one is."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "synthetic.csv"
         synthetic.to_csv(path, index=False)
         texts = {name: str for name in synthetic.columns if table[name].dtype == object}
-        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=texts, low_memory=False)
+        return _read(path, schema, texts)
+
+
+def _read(path: Path, schema: Schema, texts: Mapping[str, type]) -> pd.DataFrame:
+    """A CSV file, with texts as missing that the schema says stand for it."""
+    missing = ["", *schema.missing_values]
+    return pd.read_csv(path, keep_default_na=False, na_values=missing, dtype=dict(texts), low_memory=False)
 
 
 def _about() -> dict[str, Any]:

@@ -21,7 +21,7 @@ COMPLEXITY = 3.0
 STEEP = 1e4
 """Weight of the penalty on tails that do not decline."""
 SIGNIFICANT, FREQUENT = 3.0, 4.5
-"""Standard deviations of the noise from which on the mass beyond a cell, or one cell beside the density, is no noise."""
+"""Standard deviations of the noise from which on the mass beyond a cell, or a cell beside the density, is no noise."""
 ROUNDS = 3
 """How often cells that stand out are taken for spikes and the others fitted anew."""
 STEPS, GAIN, DAMPING = 60, 1e-4, 1e-3
