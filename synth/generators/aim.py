@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.coarsening import CoarseCounts, Coarsening, fine
 from synth.dp.budget import Budget
@@ -35,9 +36,9 @@ N_STAGES = 3
 """The noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand."""
 GROWTH = 2.0
 """A round of one stage costs so many times what one of the stage before cost."""
-ROUNDS, ROUNDS_POWER = 0.144, 0.35
-"""Rounds for each column are so many times this power of the signal: units of privacy in standard deviations of the
-noise of a release that costs everything. On Adult that is 19, 42 and 60 rounds at epsilon 0.1, 1 and 10."""
+ROUNDS, ROUNDS_POWER = 0.085, 0.35
+"""Rounds for each attribute, coarse ones included, are so many times this power of the signal: units of privacy in
+standard deviations of the noise of a release that costs everything."""
 LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
 
 
@@ -132,8 +133,14 @@ class Aim(PrivateGenerator):
         if self.epsilon is None or schema.n_units is None:
             return most
         rho = approximate_rho(self.epsilon, resolve_delta(self.delta, schema))
-        wanted = ROUNDS * n_columns * math.pow(schema.n_units * math.sqrt(2 * rho), ROUNDS_POWER)
+        wanted = ROUNDS * self._n_attributes(schema) * math.pow(schema.n_units * math.sqrt(2 * rho), ROUNDS_POWER)
         return max(min(round(wanted), most), LEAST_ROUNDS)
+
+    def _n_attributes(self, schema: Schema) -> int:
+        """Columns, and once more those that may have coarse codes; public."""
+        categories = (CategoricalColumn, BooleanColumn)
+        n_lines = sum(not isinstance(schema.columns[name], categories) for name in schema.modeled)
+        return len(schema.modeled) + (n_lines if self.coarse_codes else 0)
 
     def workload(self, schema: Schema) -> Workload:
         """What matters: all columns alike, but for those that the schema names as target or sensitive."""

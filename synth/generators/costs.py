@@ -59,6 +59,7 @@ class Work:
         pairs: codes of the pairs that may be measured.
         triples: codes of the triples that may be measured, or of a selection.
         n_triples: how many may be measured.
+        n_refined: columns that are counted by coarse codes as well as by fine ones.
     """
 
     n_rows: int
@@ -68,6 +69,7 @@ class Work:
     pairs: Sequence[tuple[int, ...]]
     triples: Sequence[tuple[int, ...]]
     n_triples: float = 0.0
+    n_refined: int = 0
 
     @property
     def n_columns(self) -> int:
@@ -115,10 +117,12 @@ def _of_mst(generator: Mst, work: Work) -> Cost:
 def _of_aim(generator: Aim, work: Work) -> Cost:
     """In every round: candidates told from those too large, scored on drawn rows, one measured, the model estimated."""
     rounds, d = work.n_marginals, work.n_columns
-    candidates = float(d + len(work.pairs))
+    variants = 1 + work.n_refined / max(d, 1)  # of a column: by its codes, and by its coarse ones
+    candidates = d + len(work.pairs) * variants**2
     if generator.degree > 2:
-        listed = math.comb(d, generator.degree) <= MOST_CANDIDATES
-        candidates += work.n_triples if listed else min(rounds / 2 * JOINED_PAIRS * d, work.n_triples)
+        listed = math.comb(d + work.n_refined, generator.degree) <= MOST_CANDIDATES
+        joined = rounds / 2 * JOINED_PAIRS * d * variants
+        candidates += work.n_triples * variants**3 if listed else min(joined, work.n_triples * variants**3)
     cells = _mean_cells([*work.pairs, *work.triples])
     cliques = d + rounds / 2
     model_cells = _model_cells(generator, work, cells)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synth.domain.density import expected_counts
+from synth.domain.density import expected_counts, posterior_means
 from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
@@ -79,16 +79,15 @@ def _codes(
     attribute: Attribute, noisy: np.ndarray, sigma: float, merging: Merging, *, exact: bool
 ) -> tuple[Attribute, np.ndarray]:
     """The attribute with its cells merged by mass, and the counts of cells that its one-way measurement sums."""
-    counts = noisy[:OTHER].astype(np.float64)
+    counts, ends = noisy[:OTHER].astype(np.float64), noisy[OTHER:].astype(np.float64)
     if attribute.edges is None:
-        return _shaped(_merge_categories(attribute, counts, sigma), noisy, SINGLE if exact else sigma), noisy
+        merged = _merge_categories(attribute, counts, sigma)
+        return _shaped(merged, noisy) if exact else _with_mass(merged, posterior_means(counts, sigma), ends), noisy
     if exact:
-        return _shaped(_merge(attribute, counts, sigma, merging), noisy, SINGLE), noisy
+        return _shaped(_merge(attribute, counts, sigma, merging), noisy), noisy
     expected = expected_counts(counts, sigma, attribute.edges, attribute.column)  # type: ignore[arg-type]
-    merged = _merge(attribute, expected, sigma, merging)
-    ends = noisy[OTHER:].astype(np.float64)
-    mass = np.concatenate([expected, np.maximum(ends, 0.0)])
-    return regroup(merged, _open(merged.group), mass), np.concatenate([_toward(expected, counts, merged, sigma), ends])
+    merged = _with_mass(_merge(attribute, expected, sigma, merging), expected, ends)
+    return merged, np.concatenate([_toward(expected, counts, merged, sigma), ends])
 
 
 def _merge_categories(attribute: Attribute, counts: np.ndarray, sigma: float) -> Attribute:
@@ -128,9 +127,16 @@ def _toward(expected: np.ndarray, noisy: np.ndarray, attribute: Attribute, sigma
     return np.asarray(expected + kept * (gaps / sizes)[group])
 
 
-def _shaped(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Attribute:
-    """The attribute with the masses within each code denoised."""
-    return regroup(attribute, _open(attribute.group), _denoised(attribute.group, noisy.astype(np.float64), sigma))
+def _with_mass(attribute: Attribute, expected: np.ndarray, ends: np.ndarray) -> Attribute:
+    """The attribute with expected counts as masses of its cells; even ones in a code of which none is expected."""
+    mass = np.concatenate([expected, np.maximum(ends, 0.0)])
+    empty = np.bincount(attribute.group, weights=mass) <= 0
+    return regroup(attribute, _open(attribute.group), np.where(empty[attribute.group], 1.0, mass))
+
+
+def _shaped(attribute: Attribute, counts: np.ndarray) -> Attribute:
+    """The attribute with masses of exact counts, in which single rows give a code no shape."""
+    return regroup(attribute, _open(attribute.group), _denoised(attribute.group, counts.astype(np.float64), SINGLE))
 
 
 def _open(group: np.ndarray) -> np.ndarray:

@@ -122,11 +122,13 @@ def outlook(
     one_way, marginals = _measured(schedule, schema)
     sigma = _median_sigma(marginals)
     n_marginals = sum(event.count for event in marginals)
-    pairs = _allowed(generator, _combinations_of(sizes, 2)) if n_marginals else []
-    listed = _combinations_of(sizes, 3) if n_marginals and _degree(generator) > 2 else []
+    coarse = _coarse(generator, sizes)
+    pairs = _allowed(generator, _combinations_of(coarse, 2)) if n_marginals else []
+    listed = _combinations_of(coarse, 3) if n_marginals and _degree(generator) > 2 else []
     triples = _allowed(generator, listed)
     n_triples = math.comb(len(sizes), 3) * len(triples) / max(len(listed), 1)
-    work = Work(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples)
+    n_refined = sum(coarse[name] < sizes[name] for name in sizes)
+    work = Work(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples, n_refined)
     spent = cost_of(generator, len(schedule.events), work)
     return Outlook(
         generator=generator.name,
@@ -135,7 +137,7 @@ def outlook(
         n_rows=n_rows,
         sizes=sizes,
         columns={name: _column_error(one_way.sigma, sizes[name], cells[name], n_rows) for name in sizes},
-        tree=_noise(_median(_smallest_tree(sizes)) if n_marginals else None, sigma, n_rows),
+        tree=_noise(_median(_smallest_tree(coarse)) if n_marginals else None, sigma, n_rows),
         pair=_noise(_median(pairs), sigma, n_rows),
         triple=_noise(_median(triples), sigma, n_rows),
         n_marginals=n_marginals,
@@ -174,6 +176,13 @@ def _domain(generator: Planned, schema: Schema) -> tuple[dict[str, int], dict[st
         limit = generator.n_bins + BEYOND_CODES if merged else attribute.size
         cells[attribute.name], sizes[attribute.name] = attribute.n_cells, min(attribute.size, limit)
     return cells, sizes
+
+
+def _coarse(generator: Planned, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Codes by which larger marginals count each column: coarse ones where `Aim` offers them."""
+    n_coarse = generator.coarse_codes if isinstance(generator, Aim) else 0
+    many = {name: n_coarse and size - BEYOND_CODES > 2 * n_coarse for name, size in sizes.items()}
+    return {name: n_coarse + BEYOND_CODES if many[name] else size for name, size in sizes.items()}
 
 
 def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[GaussianEvent]]:
