@@ -20,8 +20,12 @@ COMPLEXITY = 3.0
 """What one degree of freedom costs, in variances of the noise: more than Mallows' 2, since spikes are found as well."""
 STEEP = 1e4
 """Weight of the penalty on tails that do not decline."""
-SIGNIFICANT, FREQUENT = 3.0, 4.5
-"""Standard deviations of the noise from which on the mass beyond a cell, or a cell beside the density, is no noise."""
+SIGNIFICANT, FREQUENT = 4.0, 4.5
+"""Standard deviations of the noise from which on the mass of a few cells, or a cell beside the density, is no noise."""
+EVIDENCE = 8.0
+"""By how much the criterion of a density must be less for a tail that may be flat."""
+UNTOLD, NEGLIGIBLE = 2.0, 0.05
+"""Standard errors, and share of the values, up to which there is nothing beside declared spikes."""
 ROUNDS = 3
 """How often cells that stand out are taken for spikes and the others fitted anew."""
 STEPS, GAIN, DAMPING = 60, 1e-4, 1e-3
@@ -36,7 +40,9 @@ SUPPORT, ITERATIONS = 120, 300
 """Points of a prior of counts, and steps of its estimation."""
 
 
-def expected_counts(noisy: np.ndarray, sigma: float, edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
+def expected_counts(
+    noisy: np.ndarray, sigma: float, edges: np.ndarray, column: line.LineColumn, n_values: float
+) -> np.ndarray:
     """Counts that a smooth density and its spikes expect in the cells of a public grid; shape (n_cells,), at least 0.
 
     Args:
@@ -44,6 +50,7 @@ def expected_counts(noisy: np.ndarray, sigma: float, edges: np.ndarray, column: 
         sigma: standard deviation of their noise, positive.
         edges: of the cells, ascending, shape (n_cells + 1,).
         column: gives scale, precision, steps and spikes.
+        n_values: how many values there are, about.
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
@@ -55,13 +62,25 @@ def expected_counts(noisy: np.ndarray, sigma: float, edges: np.ndarray, column: 
         expected = np.zeros(len(counts))
         middles = (places[:-1] + places[1:]) / 2
         if smooth.any():
-            expected[smooth] = _density(counts[smooth], share[smooth], middles[smooth], sigma)
+            expected[smooth] = _with_tails(counts[smooth], share[smooth], middles[smooth], sigma)
         standing_out = smooth & (counts - expected > FREQUENT * sigma)
         if not standing_out.any():
             break
         alone |= standing_out
     expected[alone] = posterior_means(counts[alone], sigma)
+    smooth &= ~alone
+    beside, error = _beside(counts, smooth, sigma, n_values)
+    if getattr(column, "spikes", ()) and beside < min(UNTOLD * error, NEGLIGIBLE * n_values):
+        expected[smooth] = 0.0
     return expected
+
+
+def _beside(counts: np.ndarray, smooth: np.ndarray, sigma: float, n_values: float) -> tuple[float, float]:
+    """How many values lie in cells, and its standard error: their sum, and what the other cells leave, by variance."""
+    n_inside, n_outside = int(smooth.sum()), int((~smooth).sum()) + 1
+    left = n_values - counts[~smooth].sum()
+    found = (n_outside * counts[smooth].sum() + n_inside * left) / (n_inside + n_outside)
+    return float(found), float(sigma * np.sqrt(n_inside * n_outside / (n_inside + n_outside)))
 
 
 def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
@@ -119,17 +138,27 @@ def _tails(counts: np.ndarray, sigma: float) -> _Tails:
     """The tails in which noise hides the mass: from there a density declines to one unit at the bound, or faster."""
     n = len(counts)
     direction, slope = np.zeros(max(n - 1, 0)), np.zeros(max(n - 1, 0))
-    threshold = SIGNIFICANT * sigma * np.sqrt(np.arange(1, n + 1))
-    from_below = np.flatnonzero(np.cumsum(counts) > threshold)
-    from_above = np.flatnonzero(np.cumsum(counts[::-1]) > threshold)
-    if len(from_below) and len(from_above):
-        first, last = int(from_below[0]), n - 1 - int(from_above[0])
-        if first < last:
-            span = max(3, (last - first) // 8)
-            direction[:first], direction[last:] = -1.0, 1.0
-            slope[:first] = -_decline(counts[first : first + span + 1], first)
-            slope[last:] = _decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
+    first, last = n - 1 - _outermost(counts[::-1], sigma), _outermost(counts, sigma)
+    if first < last:
+        span = max(3, (last - first) // 8)
+        direction[:first], direction[last:] = -1.0, 1.0
+        slope[:first] = -_decline(counts[first : first + span + 1], first)
+        slope[last:] = _decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
     return _Tails(direction, slope)
+
+
+def _outermost(counts: np.ndarray, sigma: float) -> int:
+    """The start of the last window of 1, 2, 4, ... cells that surely holds mass; -1 for none."""
+    n, found = len(counts), -1
+    before = np.concatenate([[0.0], np.cumsum(counts)])
+    width = 1
+    while width <= n:
+        sums = before[width:] - before[:-width]
+        starts = np.flatnonzero(sums > SIGNIFICANT * sigma * np.sqrt(width))
+        if len(starts):
+            found = max(found, int(starts[-1]))
+        width *= 2
+    return found
 
 
 def _decline(near: np.ndarray, n_cells: int) -> float:
@@ -137,10 +166,26 @@ def _decline(near: np.ndarray, n_cells: int) -> float:
     return float(np.log(max(near.mean(), np.e))) / max(n_cells, 1)
 
 
-def _density(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> np.ndarray:
-    """Expected counts of a smooth density at the best of all penalties; shape (n_cells,)."""
+def _with_tails(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> np.ndarray:
+    """Expected counts of a smooth density whose tails decline, or are flat where the counts say so; (n_cells,)."""
+    tails = _tails(counts, sigma)
+    best, chosen = _density(counts, share, places, sigma, tails)
+    for side in (-1.0, 1.0):
+        if not (tails.direction == side).any():
+            continue
+        flat = _Tails(tails.direction, np.where(tails.direction == side, 0.0, tails.slope))
+        criterion, expected = _density(counts, share, places, sigma, flat)
+        if criterion < best - EVIDENCE:
+            best, chosen, tails = criterion, expected, flat
+    return chosen
+
+
+def _density(
+    counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float, tails: _Tails
+) -> tuple[float, np.ndarray]:
+    """Mallows' criterion and the expected counts of a smooth density at the best of all penalties; shape (n_cells,)."""
     n = len(counts)
-    roughness, tails = _roughness(places), _tails(counts, sigma)
+    roughness = _roughness(places)
     probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, PROBES))
     window = np.ones(min(9, n)) / min(9, n)
     start = np.convolve(np.pad(counts, len(window) // 2, mode="edge"), window, mode="valid")[:n]
@@ -158,7 +203,7 @@ def _density(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: f
         criterion = float((((counts - expected) / sigma) ** 2).sum()) + COMPLEXITY * freedom
         if criterion < best:
             best, chosen = criterion, expected
-    return chosen
+    return best, chosen
 
 
 def _fitted(counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: _Tails) -> np.ndarray:

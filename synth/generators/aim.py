@@ -74,6 +74,9 @@ class Aim(PrivateGenerator):
     costs, depend on the data, and a filter has to keep the books (rho is converted by Renyi divergences). Here rounds
     and noise are fixed before the first row is read: privacy loss distributions then price them, which leaves 13% more
     rho at epsilon 1 and delta 1e-6, the last round spends exactly what is left, and time and error are known before.
+
+    DEVIATES: with noise, a number of many codes is an attribute twice, by its codes and by a few coarse ones, which are
+    groups of released counts. A round may measure either, as if the workload held both.
     """
 
     name: ClassVar[str] = "aim"

@@ -63,12 +63,14 @@ def measure_columns(
         tell: told the share done.
         exact: whether the counts have no noise, so that the shape within a code is that of the rows.
     """
-    attributes, measurements = [], []
     public = Discretizer.by_schema(schema)
-    counted = zip(public.attributes, train.cell_counts(public.attributes), strict=True)
-    for index, (attribute, counts) in enumerate(counted):
-        noisy = budget.release(counts, event)
-        merged, totals = _codes(attribute, noisy, event.sigma, merging, exact=exact)
+    counted = train.cell_counts(public.attributes)
+    histograms = [budget.release(counts, event) for counts in counted]
+    sizes = np.array([len(noisy) for noisy in histograms])
+    total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0
+    attributes, measurements = [], []
+    for index, (attribute, noisy) in enumerate(zip(public.attributes, histograms, strict=True)):
+        merged, totals = _codes(attribute, noisy, event.sigma, merging, total, exact=exact)
         attributes.append(merged)
         measurements.append(_measurement(merged, totals, event.sigma))
         tell((index + 1) / len(public.attributes))
@@ -76,7 +78,7 @@ def measure_columns(
 
 
 def _codes(
-    attribute: Attribute, noisy: np.ndarray, sigma: float, merging: Merging, *, exact: bool
+    attribute: Attribute, noisy: np.ndarray, sigma: float, merging: Merging, total: float, *, exact: bool
 ) -> tuple[Attribute, np.ndarray]:
     """The attribute with its cells merged by mass, and the counts of cells that its one-way measurement sums."""
     counts, ends = noisy[:OTHER].astype(np.float64), noisy[OTHER:].astype(np.float64)
@@ -85,7 +87,8 @@ def _codes(
         return _shaped(merged, noisy) if exact else _with_mass(merged, posterior_means(counts, sigma), ends), noisy
     if exact:
         return _shaped(_merge(attribute, counts, sigma, merging), noisy), noisy
-    expected = expected_counts(counts, sigma, attribute.edges, attribute.column)  # type: ignore[arg-type]
+    n_values = total - float(ends.sum())
+    expected = expected_counts(counts, sigma, attribute.edges, attribute.column, n_values)  # type: ignore[arg-type]
     merged = _with_mass(_merge(attribute, expected, sigma, merging), expected, ends)
     return merged, np.concatenate([_toward(expected, counts, merged, sigma), ends])
 

@@ -28,7 +28,7 @@ def test_a_smooth_density_is_nearer_than_noisy_counts_and_keeps_the_tail(seed: i
     values = incomes(rng, 20_000)
     edges, counts = histogram(values, INCOME)
     noisy = counts + rng.normal(0, 50.0, len(counts)).round()
-    expected = expected_counts(noisy, 50.0, edges, INCOME)
+    expected = expected_counts(noisy, 50.0, edges, INCOME, counts.sum())
     assert (expected >= 0).all()
     assert np.abs(expected - counts).sum() < np.abs(np.maximum(noisy, 0) - counts).sum() / 2
     beyond = edges[:-1] > np.quantile(values, 0.999)
@@ -39,7 +39,7 @@ def test_a_smooth_density_is_nearer_than_noisy_counts_and_keeps_the_tail(seed: i
 def test_spikes_are_apart_from_the_density_around_them() -> None:
     rng = np.random.default_rng(0)
     edges, counts = histogram(incomes(rng, 20_000), INCOME)
-    expected = expected_counts(counts + rng.normal(0, 50.0, len(counts)).round(), 50.0, edges, INCOME)
+    expected = expected_counts(counts + rng.normal(0, 50.0, len(counts)).round(), 50.0, edges, INCOME, counts.sum())
     spikes = np.flatnonzero(grid.spike_cells(edges, INCOME))
     assert len(spikes) == 2
     assert expected[spikes] == pytest.approx([2000.0, 2000.0], abs=200.0)
@@ -47,12 +47,30 @@ def test_spikes_are_apart_from_the_density_around_them() -> None:
     assert expected[beside] == pytest.approx(counts[beside], abs=100.0)
 
 
+def test_nothing_is_beside_spikes_that_hold_all() -> None:
+    densities = RealColumn(bounds=(1000.0, 3000.0), decimals=1, spikes=(1000.0, 1457.2, 2195.3, 3000.0))
+    rng = np.random.default_rng(3)
+    edges, counts = histogram(rng.choice(densities.spikes, 5000), densities)
+    noisy = counts + rng.normal(0, 50.0, len(counts)).round()
+    expected = expected_counts(noisy, 50.0, edges, densities, counts.sum())
+    assert (expected > 0).sum() == 4
+
+
+def test_a_flat_end_stays_flat_where_the_counts_show_it() -> None:
+    ages = IntegerColumn(bounds=(0, 94))
+    rng = np.random.default_rng(5)
+    edges, counts = histogram(rng.integers(0, 95, 20_000).astype(float), ages)
+    expected = expected_counts(counts + rng.normal(0, 60.0, len(counts)).round(), 60.0, edges, ages, counts.sum())
+    assert expected[:10].sum() == pytest.approx(counts[:10].sum(), rel=0.25)
+    assert expected[-10:].sum() == pytest.approx(counts[-10:].sum(), rel=0.25)
+
+
 def test_a_frequent_value_that_nobody_declared_is_found() -> None:
     ages = IntegerColumn(bounds=(0, 100))
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.normal(40, 12, 5000).clip(0, 100).round(), np.full(1500, 65.0)])
     edges, counts = histogram(values, ages)
-    expected = expected_counts(counts + rng.normal(0, 30.0, len(counts)).round(), 30.0, edges, ages)
+    expected = expected_counts(counts + rng.normal(0, 30.0, len(counts)).round(), 30.0, edges, ages, counts.sum())
     assert expected[65] == pytest.approx(counts[65], abs=120.0)
     assert expected[64] < 200.0
 
@@ -71,7 +89,7 @@ def test_more_values_lie_where_a_cell_holds_more_multiples_of_a_step() -> None:
 def test_noise_alone_has_a_density_too(counts: np.ndarray) -> None:
     column = RealColumn(bounds=(-5.0, 5.0))
     edges = np.linspace(-5.0, 5.0, 301)
-    expected = expected_counts(counts, 40.0, edges, column)
+    expected = expected_counts(counts, 40.0, edges, column, counts.sum())
     assert np.isfinite(expected).all()
     assert (expected >= 0).all()
 
@@ -81,7 +99,7 @@ def test_few_cells_have_a_density(n_cells: int) -> None:
     column = IntegerColumn(bounds=(0, n_cells - 1))
     edges = grid.public_grid(column)
     counts = 1000.0 * np.arange(1, n_cells + 1)
-    expected = expected_counts(counts, 5.0, edges, column)
+    expected = expected_counts(counts, 5.0, edges, column, counts.sum())
     assert expected == pytest.approx(counts, abs=60.0)
 
 
