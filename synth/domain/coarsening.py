@@ -16,6 +16,8 @@ from synth.domain.discretizer import OTHER, Discretizer
 
 MARK = "\0coarse"
 """What follows the name of a column in that of its coarse attribute: no column's name holds a NUL."""
+MOST_CODES = 128
+"""Codes that are merged at most: a triple is counted by fine codes before they are."""
 
 
 def fine(name: str) -> str:
@@ -39,7 +41,7 @@ class Coarsening:
 
     @classmethod
     def of(cls, discretizer: Discretizer, masses: Mapping[str, np.ndarray], n_groups: int) -> "Coarsening":
-        """Groups of even mass, for every number and time with more than twice as many codes.
+        """Groups of even mass, for every number and time with more than twice as many codes, up to `MOST_CODES`.
 
         Args:
             discretizer: the codes, as they were released.
@@ -48,7 +50,7 @@ class Coarsening:
         """
         groups = {}
         for attribute in discretizer.attributes:
-            if attribute.edges is not None and attribute.size + OTHER > 2 * n_groups:
+            if attribute.edges is not None and 2 * n_groups < attribute.size + OTHER <= MOST_CODES:
                 groups[attribute.name] = _even(masses[attribute.name][:OTHER], n_groups)
         return cls(groups)
 

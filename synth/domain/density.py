@@ -36,8 +36,9 @@ LONGEST_STEP = 2.0
 """Of the logarithm of a density."""
 PROBES = 8
 """Random signs by which degrees of freedom are estimated (Hutchinson 1990)."""
-SUPPORT, ITERATIONS = 120, 300
-"""Points of a prior of counts, and steps of its estimation."""
+FAR, PLACES, SUPPORT, ITERATIONS = 10.0, 20.0, 120, 300
+"""Standard deviations of the noise from which on a count stays as it is; of nearer ones, how many places each of them
+has, and points of their prior and steps of its estimation."""
 
 
 def expected_counts(
@@ -95,25 +96,23 @@ def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
     >>> posterior_means(np.array([-1.0, 1.0, 0.0, 100.0]), 1.0).round(1).tolist()
     [0.0, 0.0, 0.0, 100.0]
     """
-    if len(noisy) == 0:
-        return noisy.astype(np.float64)
-    top = max(float(noisy.max()), sigma)
-    support = np.concatenate([[0.0], _up_to(top, sigma)])
-    distance = np.minimum(((noisy[:, None] - support) / sigma) ** 2, 1400.0)  # so that no likelihood underflows
-    likelihood = np.exp(-distance / 2)
-    prior = np.full(len(support), 1 / len(support))
+    means = noisy.astype(np.float64)
+    near = means < FAR * sigma
+    if not near.any():
+        return means
+    places, inverse, weights = np.unique(
+        np.round(means[near] / sigma * PLACES), return_inverse=True, return_counts=True
+    )
+    places = np.maximum(places / PLACES, -FAR)  # so that no likelihood underflows
+    support = np.linspace(0.0, max(float(places.max()), 1.0), SUPPORT)
+    likelihood = np.exp(-((places[:, None] - support) ** 2) / 2)
+    prior = np.full(SUPPORT, 1 / SUPPORT)
     for _ in range(ITERATIONS):
         posterior = likelihood * prior
         posterior /= posterior.sum(axis=1, keepdims=True)
-        prior = posterior.mean(axis=0)
-    return np.asarray(posterior @ support)
-
-
-def _up_to(top: float, sigma: float) -> np.ndarray:
-    """Counts from near zero to `top`, even while they are no finer than half the noise, geometric otherwise."""
-    if top <= SUPPORT * sigma / 2:
-        return np.linspace(0.0, top, SUPPORT + 1)[1:]
-    return np.geomspace(sigma / 2, top, SUPPORT)
+        prior = weights @ posterior / weights.sum()
+    means[near] = sigma * (posterior @ support)[inverse]
+    return means
 
 
 @dataclass(frozen=True)
@@ -168,6 +167,8 @@ def _decline(near: np.ndarray, n_cells: int) -> float:
 
 def _with_tails(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> np.ndarray:
     """Expected counts of a smooth density whose tails decline, or are flat where the counts say so; (n_cells,)."""
+    if _outermost(counts, sigma) < 0:  # nothing but noise
+        return np.asarray(share * (max(float(counts.sum()), sigma) / share.sum()))
     tails = _tails(counts, sigma)
     best, chosen = _density(counts, share, places, sigma, tails)
     for side in (-1.0, 1.0):

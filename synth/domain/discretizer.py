@@ -143,7 +143,8 @@ class Attribute:
         if code == self.size - 2:
             return "other"
         if self.edges is None:
-            return str(categories(self.column)[cells[0]])
+            known = categories(self.column)
+            return str(known[cells[0]]) if len(cells) == 1 else f"{known[cells[0]]} to {known[cells[-1]]}"
         column: Grid = self.column  # type: ignore[assignment]
         return line.label(self.edges[cells[0]], self.edges[cells[-1] + 1], column)
 

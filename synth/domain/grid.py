@@ -96,9 +96,12 @@ def resolution(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
         column: gives scale and precision.
     """
     if getattr(column, "scale", "linear") == "linear":
-        return np.asarray(edges * (EVEN_CELLS / (edges[-1] - edges[0])))
-    smallest = max(line.step(column) or 0.0, float(np.abs(edges).max()) * 10.0**-DECADES)
-    return np.asarray(np.sign(edges) * np.log10(1 + np.abs(edges) / smallest) * CELLS_A_DECADE)
+        places = (edges - edges[0]) / (edges[-1] - edges[0]) * EVEN_CELLS
+    else:
+        smallest = max(line.step(column) or 0.0, float(np.abs(edges).max()) * 10.0**-DECADES, np.finfo(float).tiny)
+        places = np.sign(edges) * np.log10(1 + np.abs(edges) / smallest) * CELLS_A_DECADE
+    # Cells that float64 hardly tells apart count alike.
+    return np.asarray(places if (np.diff(places) > 0).all() else np.arange(len(edges), dtype=np.float64))
 
 
 def spike_cells(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:

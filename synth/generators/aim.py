@@ -39,6 +39,8 @@ GROWTH = 2.0
 ROUNDS, ROUNDS_POWER = 0.085, 0.35
 """Rounds for each attribute, coarse ones included, are so many times this power of the signal: units of privacy in
 standard deviations of the noise of a release that costs everything."""
+NARROW_ROUNDS, MOST_PAIRS = 1.25, 40_000
+"""What `ROUNDS` is for all attributes of a wide table together, and pairs of columns that all other rounds look at."""
 LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
 
 
@@ -87,7 +89,7 @@ class Aim(PrivateGenerator):
     )
     max_model_mb: float = Field(default=4.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     max_cells: int = Field(default=20_000, ge=100, description="Cells of one marginal at most.")
-    rounds: int | None = Field(default=None, ge=1, le=1000, description="Marginals to measure; none: by the budget.")
+    rounds: int | None = Field(default=None, ge=1, le=1000, description="Marginals to measure; `None`: by the budget.")
     focus: float = Field(
         default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh; 0: not at all."
     )
@@ -136,7 +138,9 @@ class Aim(PrivateGenerator):
         if self.epsilon is None or schema.n_units is None:
             return most
         rho = approximate_rho(self.epsilon, resolve_delta(self.delta, schema))
-        wanted = ROUNDS * self._n_attributes(schema) * math.pow(schema.n_units * math.sqrt(2 * rho), ROUNDS_POWER)
+        signal = math.pow(schema.n_units * math.sqrt(2 * rho), ROUNDS_POWER)
+        at_most = max(NARROW_ROUNDS * signal, MOST_PAIRS / max(math.comb(n_columns, 2), 1))
+        wanted = min(ROUNDS * self._n_attributes(schema) * signal, at_most)
         return max(min(round(wanted), most), LEAST_ROUNDS)
 
     def _n_attributes(self, schema: Schema) -> int:

@@ -140,7 +140,7 @@ def _model_cells(generator: Aim, work: Work, cells: float) -> float:
     """Size of the last model: marginals that close no loop stand side by side; loops fill what room there is."""
     if work.n_marginals < work.n_columns:
         return sum(work.sizes.values()) + work.n_marginals * min(cells, _mean_cells(work.pairs))
-    return min(FILLED * generator.max_model_mb * CELLS_A_MB, float(math.prod(work.sizes.values())))
+    return float(min(round(FILLED * generator.max_model_mb * CELLS_A_MB), math.prod(work.sizes.values())))
 
 
 def _mean_cells(marginals: Sequence[tuple[int, ...]]) -> float:

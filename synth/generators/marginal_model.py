@@ -123,7 +123,7 @@ class MarginalModel:
             sizes = discretizer.sizes
             coarse = {name: size for name, size in distribution.domain.items() if name not in sizes}
             if list(distribution.domain.items()) != [*sizes.items(), *coarse.items()] or any(
-                not name.endswith(MARK) or fine(name) not in sizes for name in coarse
+                not name.endswith(MARK) or size > sizes.get(fine(name), 0) for name, size in coarse.items()
             ):
                 raise ValueError("the distribution is not over the codes of the discretizer")
             if distribution.tree.n_cells > _most_cells(parameters, distribution):

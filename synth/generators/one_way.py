@@ -94,10 +94,12 @@ def _codes(
 
 
 def _merge_categories(attribute: Attribute, counts: np.ndarray, sigma: float) -> Attribute:
-    """Categories with rare ones merged: into their neighbors where they have an order, else into `other`."""
-    if getattr(attribute.column, "ordered", False):
-        return regroup(attribute, even_mass_groups(counts, sigma, len(counts)))
-    return regroup(attribute, np.where(counts < RARE * sigma, -1, np.arange(len(counts))))
+    """Categories with rare ones merged: runs of rare neighbors where they have an order, else all into `other`."""
+    rare = counts < RARE * sigma
+    if not getattr(attribute.column, "ordered", False):
+        return regroup(attribute, np.where(rare, -1, np.arange(len(counts))))
+    starts = ~rare | ~np.concatenate([[False], rare[:-1]])
+    return regroup(attribute, np.cumsum(starts))
 
 
 def _merge(attribute: Attribute, counts: np.ndarray, sigma: float, merging: Merging) -> Attribute:

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from synth.domain.coarsening import fine
+from synth.domain.coarsening import MARK, fine
 from synth.domain.counting import CodedTable, Counts
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, Workload, estimate, sample
 from synth.marginals.factor import shape_of
@@ -17,6 +17,8 @@ CELLS_A_MB = 1e6 / 8
 """A cell is a float64."""
 MOST_CANDIDATES = 3_000
 """Where the workload holds more, cliques of three are considered only where two of their attributes are joined."""
+MANY_ATTRIBUTES = 60
+"""With more attributes, coarse ones included, cliques by fine codes are considered once their coarse ones are known."""
 LEAST_DRAWS = 30_000
 """Rows that are drawn from a model to score candidates, also where the table has fewer."""
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
@@ -75,7 +77,16 @@ class Search:
 
     def _closure(self, measured: Sequence[Clique]) -> list[Clique]:
         """The workload's downward closure, or the part of it that the measured cliques lead to."""
-        return [clique for clique in self._of_attributes(measured) if len(set(map(fine, clique))) == len(clique)]
+        found = [clique for clique in self._of_attributes(measured) if len(set(map(fine, clique))) == len(clique)]
+        if len(self.table.domain) <= MANY_ATTRIBUTES:
+            return found
+        known = [frozenset(clique) for clique in measured]
+        return [clique for clique in found if self._is_next(clique, known)]
+
+    def _is_next(self, clique: Clique, measured: Sequence[frozenset[str]]) -> bool:
+        """True if a clique is as coarse as it can be, or has been measured so: finer codes come after coarse ones."""
+        coarse = {name + MARK if name + MARK in self.table.domain else name for name in clique}
+        return len(clique) == 1 or coarse == set(clique) or any(coarse <= known for known in measured)
 
     def _of_attributes(self, measured: Sequence[Clique]) -> list[Clique]:
         """The closure over all attributes: some cliques hold a column both fine and coarse."""

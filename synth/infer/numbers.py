@@ -201,12 +201,14 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
         unit: distance between neighboring values that the column can hold; `None` for a continuous one.
     """
     low, high = float(values.min()), float(values.max())
+    if unit is not None and max(-low, high) / unit >= EXACT_FLOAT:
+        return {}  # float64 does not tell its values apart
     if unit != 1.0 or high - low >= FINE_STEPS:
         distinct, counts = np.unique(values, return_counts=True)
         if len(distinct) <= FEW_VALUES and counts.min() > 1 and len(values) >= LEAST_STEPPED:
             return {"spikes": tuple(distinct.tolist())}
-    if unit is not None and ((high - low) / unit < FINE_STEPS or max(-low, high) / unit >= EXACT_FLOAT):
-        return {}  # a public grid resolves every value, or float64 does not
+    if unit is not None and (high - low) / unit < FINE_STEPS:
+        return {}  # a public grid resolves every value
     spikes = _spikes_of(values)
     others = values[(values != 0) & ~np.isin(values, spikes)]
     steps = () if unit is None else _steps_of(others, unit)

@@ -111,8 +111,8 @@ def maximal_cliques(domain: Mapping[str, int], cliques: Iterable[Clique]) -> lis
     """
     names = list(domain)
     sizes, around = list(domain.values()), _surroundings(domain, cliques)
-    cells = _Cells(sizes)
-    found = _eliminate(cells, around, {index: cells[mask] for index, mask in enumerate(around)})
+    cells = _counting(sizes)
+    found = _eliminate(cells, around, {index: cells(mask) for index, mask in enumerate(around)})
     return [tuple(name for bit, name in enumerate(names) if clique >> bit & 1) for clique, _ in found] or [()]
 
 
@@ -128,8 +128,8 @@ def cells_with_one_more(domain: Mapping[str, int], cliques: Iterable[Clique]) ->
     (11, 21, 30)
     """
     sizes, around = list(domain.values()), _surroundings(domain, cliques)
-    of_set = _Cells(sizes)
-    costs = [of_set[mask] for mask in around]
+    of_set = _counting(sizes)
+    costs = [of_set(mask) for mask in around]
     position = {name: index for index, name in enumerate(domain)}
     parts = _pieces(around)
     part_of = {index: number for number, part in enumerate(parts) for index in part}
@@ -144,7 +144,7 @@ def cells_with_one_more(domain: Mapping[str, int], cliques: Iterable[Clique]) ->
         for name in clique:
             index = position[name]
             joined[index] |= whole
-            joined_costs[index] = of_set[joined[index]]
+            joined_costs[index] = of_set(joined[index])
         untouched = total - sum(part_cells[part] for part in touched)
         return untouched + _eliminated_cells(of_set, joined, joined_costs)
 
@@ -179,12 +179,12 @@ def _pieces(around: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def _eliminated_cells(cells: "_Cells", around: Sequence[int], costs: dict[int, int]) -> int:
+def _eliminated_cells(cells: Callable[[int], int], around: Sequence[int], costs: dict[int, int]) -> int:
     """Cells of the maximal cliques over the attributes that have a cost, which it uses up."""
     return sum(n_cells for _, n_cells in _eliminate(cells, list(around), costs))
 
 
-def _eliminate(cells: "_Cells", around: list[int], costs: dict[int, int]) -> list[tuple[int, int]]:
+def _eliminate(cells: Callable[[int], int], around: list[int], costs: dict[int, int]) -> list[tuple[int, int]]:
     """Maximal cliques and their cells; sets of attributes are whole numbers, one bit an attribute.
 
     Uses up what it is given: for each attribute itself and its neighbors, and (for those to eliminate) the cells of
@@ -209,24 +209,25 @@ def _eliminate(cells: "_Cells", around: list[int], costs: dict[int, int]) -> lis
             joined = (around[other] | clique) & gone
             if joined != around[other]:
                 around[other] = joined
-                costs[other] = cells[joined]
+                costs[other] = cells(joined)
     return found
 
 
-class _Cells(dict[int, int]):
-    """Cells of the table of each set of attributes, worked out once: a search asks for the same sets often."""
+def _counting(sizes: Sequence[int]) -> Callable[[int], int]:
+    """Cells of the table of a set of attributes, as a function that works each set out once."""
+    known: dict[int, int] = {}
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        super().__init__()
-        self.sizes = sizes
+    def cells(mask: int) -> int:
+        found = known.get(mask)
+        if found is None:
+            found, rest = 1, mask
+            while rest:
+                found *= sizes[(rest & -rest).bit_length() - 1]
+                rest &= rest - 1
+            known[mask] = found
+        return found
 
-    def __missing__(self, mask: int) -> int:
-        cells, rest = 1, mask
-        while rest:
-            cells *= self.sizes[(rest & -rest).bit_length() - 1]
-            rest &= rest - 1
-        self[mask] = cells
-        return cells
+    return cells
 
 
 def _surroundings(domain: Mapping[str, int], cliques: Iterable[Clique]) -> list[int]:
