@@ -6,6 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 NONE = "none"
 """How a fit without epsilon is written in a list of epsilons."""
+TABLES = ("workload",)
+"""Parameters of a generator that are tables of TOML."""
 
 
 class GeneratorSpec(BaseModel):

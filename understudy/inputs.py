@@ -91,9 +91,9 @@ def _generator(job: Job, point: Point, schema: Schema) -> Generator:
     parameters: dict[str, Any] = point.spec.parameters
     try:
         chosen = generator(point.spec.generator or point.family, **parameters)
+        chosen.check(schema)
     except JobError as error:
         raise JobError(f"generators.{point.family}{_at(job, point)}: {error}") from None
-    chosen.check(schema)
     return chosen
 
 

@@ -15,7 +15,7 @@ from synth.errors import JobError, nearest
 from synth.schema import Kind
 from synth.terms import Terms
 from synth.validation import Frozen, read_toml, sentence
-from understudy.generator_spec import GeneratorSpec
+from understudy.generator_spec import TABLES, GeneratorSpec
 from understudy.real_table import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
 from understudy.sweep import Point, Seed, SweepSpec, points
 
@@ -160,7 +160,7 @@ class Job(Frozen):
             if LABEL.fullmatch(label) is None:
                 raise ValueError(f"label={label!r} names files: use letters, digits, '.', '_' and '-' only")
             for key, value in spec.parameters.items():
-                if isinstance(value, dict):
+                if isinstance(value, dict) and key not in TABLES:
                     raise ValueError(f'a label with a dot is quoted; write [generators."{label}.{key}"]')
         if len({label.casefold() for label in generators}) < len(generators):
             raise ValueError("two labels differ in case only, which some file systems cannot tell apart; rename one")

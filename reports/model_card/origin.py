@@ -89,6 +89,8 @@ def _plain(value: object) -> Any:
     """A parameter as plain data, whatever it was."""
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
     if value is None or isinstance(value, bool | int | str):
         return value
     return value if isinstance(value, float) and math.isfinite(value) else str(value)

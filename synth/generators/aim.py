@@ -6,7 +6,7 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022 (2201.12677), Algorithms 2 and 3.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,11 @@ from pydantic import Field
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
-from synth.domain.coarsening import CoarseCounts, Coarsening, fine
+from synth.domain.coarsening import CoarseCounts, Coarsening
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan, approximate_rho, resolve_delta
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
+from synth.errors import JobError, nearest
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
@@ -42,6 +43,9 @@ standard deviations of the noise of a release that costs everything."""
 NARROW_ROUNDS, MOST_PAIRS = 1.25, 40_000
 """What `ROUNDS` is for all attributes of a wide table together, and pairs of columns that all other rounds look at."""
 LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
+
+Weight = Annotated[float, Field(strict=True, gt=0, le=1000)]
+"""How much marginals with a column matter; 1 is that of a column which nobody names."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +97,34 @@ class Aim(PrivateGenerator):
     focus: float = Field(
         default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh; 0: not at all."
     )
+    workload: dict[str, Weight] = Field(
+        default={}, description="Weights of columns, at most 1000, multiplied with those of focus; 1 unless named."
+    )
     columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for single columns.")
     choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left for choices.")
     n_draws: int = Field(default=100_000, ge=100, description="Rows at most drawn to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")
+
+    def __hash__(self) -> int:
+        """A hash like that of every frozen specification, which a table of weights alone would not have."""
+        others = (value for name, value in self if name != "workload")
+        return hash((*others, frozenset(self.workload.items())))
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before any row is read, a fit that the schema rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: epsilon is set and the schema does not allow it.
+            JobError: the workload names what is no modeled column of the schema.
+        """
+        super().check(schema)
+        for name in self.workload:
+            if name not in schema.modeled:
+                raise JobError(
+                    "a workload weighs single columns that the generator models: "
+                    f"column={name!r} is {_not_modeled(name, schema)}"
+                )
 
     def plan(self, schema: Schema) -> Plan:
         """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
@@ -149,10 +177,13 @@ class Aim(PrivateGenerator):
         n_lines = sum(not isinstance(schema.columns[name], categories) for name in schema.modeled)
         return len(schema.modeled) + (n_lines if self.coarse_codes else 0)
 
-    def workload(self, schema: Schema) -> Workload:
-        """What matters: all columns alike, but for those that the schema names as target or sensitive."""
-        named = {schema.target, *schema.sensitive}
-        weights = {name: 1.0 + (self.focus if name in named else 0.0) for name in schema.modeled}
+    def marginal_weights(self, schema: Schema) -> Workload:
+        """The workload with the weight of each column: that of `workload`, times 1 + `focus` by its role; public."""
+        roles = {schema.target, *schema.sensitive}
+        weights = {
+            name: self.workload.get(name, 1.0) * (1.0 + (self.focus if name in roles else 0.0))
+            for name in schema.modeled
+        }
         return Workload(weights, self.degree)
 
     def fit(
@@ -183,10 +214,7 @@ class Aim(PrivateGenerator):
         refined = [Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in coarsening.zeros()]
         max_model_cells = self.max_model_mb * CELLS_A_MB
         zeros = affordable([*refined, *structural_zeros(fit.schema, discretizer)], table.domain, max_model_cells / 2)
-        workload = self.workload(fit.schema)
-        weights = {name: workload.weights[fine(name)] for name in table.domain}
-        workload = Workload(weights, workload.degree)
-        search = Search(table, workload, zeros, self.max_cells, max_model_cells, self.n_draws)
+        search = Search(table, self.marginal_weights(fit.schema), zeros, self.max_cells, max_model_cells, self.n_draws)
         model, measurements = self._search(fit, search, one_way, np.random.default_rng(seed), progress)
         progress("estimating the distribution", None)
         model = search.estimate(measurements, model, self.n_iterations)
@@ -226,3 +254,10 @@ class Aim(PrivateGenerator):
                 done += 1
                 progress("measuring marginals", done / n_rounds)
         return model, measurements
+
+
+def _not_modeled(name: str, schema: Schema) -> str:
+    """The reason why a name is no modeled column, and the remedy."""
+    if name in schema.columns:
+        return "dropped, computed or made anew; take it out of the workload"
+    return f"not in the schema; {nearest(name, schema.modeled)}"

@@ -33,7 +33,7 @@ class Search:
 
     Attributes:
         table: *Sensitive*. Codes of the real rows.
-        workload: what matters.
+        workload: weights of columns; a coarse attribute has that of its column.
         zeros: structural zeros that the model has room for.
         max_cells: cells of one marginal at most.
         max_model_cells: cells of the model's tables at most, once the whole budget is used.
@@ -113,7 +113,8 @@ class Search:
         """*Sensitive*. How much measuring each candidate would gain: one row moves a score by at most 1.
 
         The error of the model is an L1 distance of counts, which one row moves by at most 1; what is taken off, the
-        expected error of the measurement and that of drawing, is public, and weights are at most 1.
+        expected error of the measurement and that of drawing, is public, and weights are at most 1: no candidate holds
+        a column twice.
 
         DEVIATES: the paper computes every marginal of the model. Here rows drawn from it stand for those that no clique
         of its tree holds, as many as the table has where that is affordable; their expected error is taken off.
@@ -139,7 +140,7 @@ class Search:
                 drawn = rows.counts(clique)
                 expected, drawing = np.asarray(scale * drawn), scale * float(np.sqrt(drawn).sum())
             error = np.abs(exact - expected).sum() - MEAN_ABSOLUTE * (drawing + sigma * exact.size)
-            scores[index] = self.workload.weight(clique) * error
+            scores[index] = self.workload.weight(tuple(map(fine, clique))) * error
         return scores
 
     def estimate(

@@ -13,7 +13,7 @@ class Workload:
     """All marginals of one degree, those of some attributes mattering more.
 
     Attributes:
-        weights: how much each attribute matters, positive, in the order of the domain.
+        weights: how much each attribute matters, positive.
         degree: how many attributes a marginal of the workload has.
 
     DEVIATES: the paper weighs every marginal s of the workload by c_s and scores a clique r by w_r, the sum of
@@ -37,11 +37,12 @@ class Workload:
     @property
     def heaviest(self) -> float:
         """The largest sum of weights that a clique can have."""
-        return sum(sorted(self.weights.values(), reverse=True)[: self.degree])
+        return math.fsum(sorted(self.weights.values(), reverse=True)[: self.degree])
 
     def weight(self, clique: Clique) -> float:
         """How much a clique matters, in (0, 1]: the sensitivity of what it multiplies does not grow."""
-        return sum(self.weights[name] for name in clique) / self.heaviest
+        # Exact sums: in another order, rounding could take the heaviest clique above 1.
+        return math.fsum(self.weights[name] for name in clique) / self.heaviest
 
     def cliques(self, domain: Mapping[str, int], max_cells: float) -> Iterator[Clique]:
         """The downward closure: every clique of up to `degree` attributes, single attributes first.
@@ -51,6 +52,6 @@ class Workload:
             max_cells: a clique with more cells is left out, unless it is a single attribute.
         """
         for order in range(1, self.degree + 1):
-            for clique in combinations(self.weights, order):
+            for clique in combinations(domain, order):
                 if order == 1 or math.prod(shape_of(domain, clique)) <= max_cells:
                     yield clique

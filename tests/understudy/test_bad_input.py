@@ -1,5 +1,6 @@
 """Bad input, through the real command line: one sentence, exit code 2, no cell value, nothing left behind."""
 
+import math
 import os
 import tomllib
 from collections.abc import Callable
@@ -148,6 +149,41 @@ def test_a_delta_that_is_none_or_may_publish_rows_is_refused(workspace: Any, del
 def test_shares_that_do_not_add_up_are_refused(workspace: Any, shares: Any) -> None:
     workspace.write_job(generators={"mst": {"epsilon": 1.0, "shares": shares}})
     run_refused(workspace, "shares")
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, 1001, math.inf, math.nan, "3", {"age": 1.0}])
+def test_a_weight_that_is_none_is_refused(workspace: Any, weight: Any) -> None:
+    workspace.write_job(generators={"wide": {"generator": "aim", "workload": {"age": weight}}})
+    run_refused(workspace, "generators.wide: generator='aim': workload.age=")
+
+
+@pytest.mark.parametrize("epsilon", [1.0, [0.5, "none"]])
+def test_a_weight_of_an_unknown_column_is_refused_before_a_table_or_a_ledger_is_looked_for(
+    workspace: Any, epsilon: Any
+) -> None:
+    (workspace.folder / "table.csv").unlink()
+    aim = {"epsilon": epsilon, "workload": {"agee": 3.0}}
+    workspace.write_job(generators={"aim": aim}, ledger={"url": "nowhere.db"})
+    line = run_refused(workspace, "column='agee' is not in the schema; did you mean 'age'?")
+    assert line.startswith("Error: generators.aim")
+
+
+def test_a_weight_of_an_unknown_column_is_refused_by_fit(workspace: Any) -> None:
+    folder = workspace.folder
+    refused(
+        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "aim",
+        "--set", "workload={agee = 3.0}", "--out", folder / "model", saying="did you mean 'age'",
+    )  # fmt: skip
+
+
+def test_weights_are_for_generators_that_choose_marginals(workspace: Any) -> None:
+    workspace.write_job(generators={"mst": {"workload": {"age": 3.0}}})
+    run_refused(workspace, "unknown key 'workload'")
+
+
+def test_a_label_with_a_dot_that_is_not_quoted_is_refused(workspace: Any) -> None:
+    workspace.write_job(generators={"sdv": {"tvae": {"epochs": 1}}})
+    run_refused(workspace, 'write [generators."sdv.tvae"]')
 
 
 def test_reversed_bounds_are_refused(workspace: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
 from evaluate.result_reading import evaluation_from
 from synth.generators.registry import load_model
@@ -304,3 +305,21 @@ def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
     still = people(frame.drop(index=others)) - people(frame.loc[others])
     first, second = (people(side.holdout) & still for side in sides)
     assert (first == second) == keyed
+
+
+def test_a_job_weighs_columns_and_the_model_says_so(workspace: Any) -> None:
+    weights = {"income": 3.0, "age": 0.5}
+    workspace.write_job(
+        generators={"aim": {"epsilon": 1.0, "rounds": 1, "workload": weights}},
+        release="aim", evaluation={"measures": ["validity"], "audit": True, "time_limit_s": 1.0},
+    )  # fmt: skip
+    ran = run(workspace)
+    assert ran.exit_code in (0, 1, 3), ran.stderr
+    out = workspace.folder / "out"
+    parameters = load_model(out / "models" / "aim").parameters
+    assert parameters["workload"] == weights
+    (candidate,) = evaluation_from((out / "evaluation.json").read_text()).candidates
+    assert candidate.generator["workload"] == weights
+    assert candidate.audit is not None
+    for card in (out / "cards" / "aim.yaml", out / "public" / "model-card.yaml"):
+        assert yaml.safe_load(card.read_text())["made"]["parameters"]["workload"] == weights

@@ -1,18 +1,27 @@
 import itertools
+import json
+import math
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 
+from synth.domain.coarsening import MARK, fine
 from synth.domain.counting import CodedTable
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, SelectionEvent
 from synth.dp.journal import Journal
 from synth.dp.mechanisms import InjectedNoise
+from synth.errors import JobError
 from synth.generators.aim import GROWTH, Aim
+from synth.generators.marginal_model import MarginalModel
 from synth.generators.mst import Mst
+from synth.generators.outlook import outlook
+from synth.generators.registry import generator as build
+from synth.generators.registry import load_model
 from synth.generators.search import MOST_CANDIDATES, Search
 from synth.marginals import Measurement, Workload, estimate
 from synth.schema import Schema, build_schema
@@ -99,6 +108,130 @@ def test_columns_in_focus_are_measured_first() -> None:
 
     assert first(0.0) == {"c0", "c1"}
     assert first(3.0) == {"c2", "c3"}
+
+
+def chain(n_rows: int = 4000) -> tuple[pd.DataFrame, Schema]:
+    """Five numbers, each told by the one before, and `last`, told by the first a little less well."""
+    rng = np.random.default_rng(8)
+    made = [rng.normal(0, 1, n_rows)]
+    for _ in range(4):
+        made.append(0.9 * made[-1] + 0.44 * rng.normal(0, 1, n_rows))
+    last = 0.6 * made[0] + 0.8 * rng.normal(0, 1, n_rows)
+    names = [*(f"c{index}" for index in range(5)), "last"]
+    frame = pd.DataFrame({name: np.clip(part, -4, 4) for name, part in zip(names, [*made, last], strict=True)})
+    columns = {name: {"kind": "real", "bounds": [-4, 4]} for name in names}
+    return frame, build_schema({"status": "declared", "n_units": n_rows, "columns": columns})
+
+
+def fitted(frame: pd.DataFrame, schema: Schema, workload: dict[str, float]) -> MarginalModel:
+    generator = Aim(epsilon=1.0, rounds=8, workload=workload)
+    schedule = generator.schedule(schema)
+    assert schedule is not None
+    return generator.fit(frame, schema, budget=Budget(schedule, InjectedNoise(np.random.default_rng(1))))
+
+
+def test_a_heavy_column_is_chosen_more_often_and_its_pairs_come_closer() -> None:
+    frame, schema = chain()
+
+    def pairs_of_last(workload: dict[str, float]) -> tuple[int, float]:
+        model = fitted(frame, schema, workload)
+        chosen = [factor.attributes for factor in model.distribution.potentials]
+        held = sum("last" in map(fine, clique) for clique in chosen if len(set(map(fine, clique))) > 1)
+        made = model.sample(20_000, seed=1)
+        return held, float((made.corr()["last"] - frame.corr()["last"]).abs().sum())
+
+    (n_alike, error_alike), (n_heavy, error_heavy) = pairs_of_last({}), pairs_of_last({"last": 50.0})
+    assert n_heavy > n_alike
+    assert error_heavy < error_alike
+
+
+def test_a_column_of_little_weight_is_measured_last() -> None:
+    frame, schema = parity(), schema_of(4)
+
+    def first(workload: dict[str, float]) -> set[str]:
+        model = Aim(degree=2, rounds=1, workload=workload).fit(frame.assign(c2=frame["c1"]), schema)
+        return {
+            name for factor in model.distribution.potentials if len(factor.attributes) > 1 for name in factor.attributes
+        }
+
+    assert first({"c0": 0.1, "c3": 0.1}) == {"c1", "c2"}
+    assert first({"c1": 0.1, "c2": 0.1}) == {"c0", "c3"}
+
+
+def test_weights_of_columns_are_multiplied_with_those_of_their_roles() -> None:
+    schema = schema_of(4, target="c1", sensitive=["c2"])
+    weights = Aim(focus=0.5, workload={"c1": 4.0, "c3": 2.0}).marginal_weights(schema).weights
+    assert weights == {"c0": 1.0, "c1": 6.0, "c2": 1.5, "c3": 2.0}
+
+
+def test_equal_specifications_are_one_key_in_whichever_order_their_weights_are() -> None:
+    one, other = Aim(workload={"c0": 2.0, "c1": 3.0}), Aim(workload={"c1": 3.0, "c0": 2.0})
+    assert len({one, other, Aim(workload={"c0": 2.0}), Aim()}) == 3
+
+
+def test_weights_change_neither_the_schedule_nor_the_outlook() -> None:
+    schema = schema_of(4)
+    plain, heavy = Aim(epsilon=1.0), Aim(epsilon=1.0, workload={"c0": 1000.0})
+    assert heavy.schedule(schema) == plain.schedule(schema)
+    assert outlook(heavy, schema) == outlook(plain, schema)
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, 1000.1, math.inf, math.nan, True, "3", None, {"c1": 1.0}])
+def test_a_weight_is_a_positive_number_of_at_most_1000(weight: Any) -> None:
+    with pytest.raises(JobError, match=r"generator='aim': workload\.c0="):
+        build("aim", workload={"c0": weight})
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("c00", "not in the schema; did you mean 'c0'"),
+        ("c0, c1", "not in the schema; known are"),
+        ("c0" + MARK, "not in the schema"),
+        ("key", "take it out of the workload"),
+        ("sum", "take it out of the workload"),
+        ("gone", "take it out of the workload"),
+    ],
+)
+def test_a_weight_of_what_is_not_modeled_is_refused_before_anything_is_drawn(name: str, reason: str) -> None:
+    number = {"kind": "integer", "bounds": [0, 9]}
+    columns = {
+        "c0": number, "c1": number, "sum": {"kind": "integer", "bounds": [0, 18]},
+        "key": {"kind": "identifier", "bounds": [0, 10**6]}, "gone": {**number, "drop": True},
+    }  # fmt: skip
+    formula = {"kind": "formula", "column": "sum", "expression": "c0 + c1"}
+    schema = build_schema({"status": "declared", "n_units": 1000, "columns": columns, "constraints": [formula]})
+    for generator in (Aim(workload={name: 2.0}), Aim(epsilon=1.0, workload={name: 2.0})):
+        with pytest.raises(JobError, match=reason):
+            generator.check(schema)
+        with pytest.raises(JobError, match=reason):
+            generator.schedule(schema)
+
+
+def test_a_saved_model_knows_the_weights_it_was_fitted_with(tmp_path: Path) -> None:
+    model = Aim(epsilon=1.0, rounds=1, workload={"c0": 3.0}).fit(parity(500), schema_of(4))
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded, MarginalModel)
+    assert loaded.parameters is not None
+    assert build("aim", **loaded.parameters) == Aim(epsilon=1.0, rounds=1, workload={"c0": 3.0})
+
+
+@pytest.mark.parametrize(
+    ("workload", "valid"),
+    [
+        ({}, True), ({"c0": 3}, True), ({"c0": 0.5, "c1": 1000}, True), ({"c0": 0}, False), ({"c0": 1001}, False),
+        ({"c0": "3"}, False), ({"c0": True}, False), ([3.0], False), (3.0, False),
+    ],
+)  # fmt: skip
+def test_weights_and_the_json_schema_of_the_generator_agree(workload: Any, valid: bool) -> None:
+    described = jsonschema.Draft202012Validator(Aim.model_json_schema())
+    assert described.is_valid({"workload": workload}) == valid
+    if valid:
+        assert json.loads(json.dumps(build("aim", workload=workload).parameters()))["workload"] == workload
+    else:
+        with pytest.raises(JobError):
+            build("aim", workload=workload)
 
 
 def test_the_model_stays_within_its_limit_and_the_limit_grows_with_the_budget_used() -> None:

@@ -1,7 +1,9 @@
 import itertools
 
 import numpy as np
+import pytest
 
+from synth.domain.coarsening import MARK, CoarseCounts, Coarsening
 from synth.domain.counting import CodedTable
 from synth.generators.search import Search
 from synth.marginals import Clique, Factor, MarkovRandomField, Workload
@@ -42,3 +44,34 @@ def test_what_the_model_knows_at_once_is_compared_exactly() -> None:
     few, many = (scores_of(codes, n_draws) for n_draws in (1_000, 50_000))
     assert all(few[name,] == many[name,] for name in DOMAIN)
     assert few["c0", "c1"] != many["c0", "c1"]
+
+
+@pytest.mark.parametrize("weight", [0.001, 1.0, 1000.0])
+def test_one_row_moves_no_score_by_more_than_one_whatever_the_weights(weight: float) -> None:
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, SIZE, (500, N_COLUMNS))
+    groups = {"c0": np.arange(SIZE) // 6}
+    workload = Workload({**dict.fromkeys(DOMAIN, 1.0), "c0": weight, "c1": 0.3}, 3)
+    found = []
+    for rows in (codes, codes[:-1]):
+        table = CoarseCounts(CodedTable(DOMAIN, rows), Coarsening(groups))
+        model = MarkovRandomField(table.domain, [Factor.uniform(table.domain, (name,)) for name in table.domain], 500)
+        search = Search(table, workload, (), 20_000, 1e6, 1000)
+        candidates = search.candidates(model, 1.0)
+        found.append(search.scores(model, candidates, SIGMA, np.random.default_rng(1)))
+    # The heaviest candidate is moved by the whole row: no weight costs the choice a part of its scale.
+    assert np.abs(found[0] - found[1]).max() == pytest.approx(1.0)
+
+
+def test_a_coarse_attribute_weighs_as_its_column_does() -> None:
+    codes = np.random.default_rng(4).integers(0, SIZE, (500, N_COLUMNS))
+    table = CoarseCounts(CodedTable(DOMAIN, codes), Coarsening({"c0": np.arange(SIZE) // 6}))
+    model = MarkovRandomField(table.domain, [Factor.uniform(table.domain, (name,)) for name in table.domain], 500)
+    pairs = [("c1", "c0" + MARK), ("c1", "c2")]
+    plain, heavy = (
+        Search(table, Workload({**dict.fromkeys(DOMAIN, 1.0), "c0": weight}, 2), (), 20_000, 1e6, 1000).scores(
+            model, pairs, 0.0, np.random.default_rng(1)
+        )
+        for weight in (1.0, 3.0)
+    )
+    assert heavy / plain == pytest.approx([1.0, 0.5])

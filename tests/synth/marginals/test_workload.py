@@ -1,7 +1,9 @@
 import math
-from itertools import combinations
+from itertools import combinations, permutations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from synth.marginals import Workload
 
@@ -27,6 +29,13 @@ def test_no_clique_of_the_closure_weighs_more_than_one() -> None:
     weights = [workload.weight(clique) for clique in workload.cliques(DOMAIN, math.inf)]
     assert max(weights) == 1.0
     assert min(weights) > 0
+
+
+@given(st.lists(st.floats(1e-6, 1000.0), min_size=4, max_size=4), st.integers(1, 4))
+def test_no_weights_take_a_clique_above_one(weights: list[float], degree: int) -> None:
+    workload = Workload(dict(zip(DOMAIN, weights, strict=True)), degree)
+    found = [workload.weight(clique) for order in range(1, degree + 1) for clique in permutations(DOMAIN, order)]
+    assert max(found) == 1.0
 
 
 def test_cliques_with_too_many_cells_are_left_out_but_never_single_attributes() -> None:

@@ -317,3 +317,13 @@ def test_the_table_is_the_same_for_every_schema_and_holds_nothing_of_it() -> Non
     one, other = (StandIn.like(schema_of()).table(present) for _ in range(2))
     assert one.equals(other)
     assert list(one.columns) == [f"column {i}" for i in range(1, 6)]
+
+
+def test_weights_of_columns_that_the_stand_in_lacks_stop_no_audit() -> None:
+    columns = {name: {"kind": "boolean"} for name in "abc"}
+    schema = build_schema({"status": "declared", "n_units": 1_000, "columns": columns})
+    weighed = registry.generator("aim", epsilon=1.0, rounds=3, workload={"a": 3.0})
+    assert isinstance(weighed, PrivateGenerator)
+    found = audit(weighed, schema, n_fits=2)
+    assert "choices of marginals, stage 1" in found.covered
+    assert not any(check.fault for check in found.checks)
