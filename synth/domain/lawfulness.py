@@ -105,7 +105,7 @@ def _limits(column: Any, unit: float | None) -> tuple[float, float]:
 
 
 def compares_days(constraint: Inequality, columns: Columns) -> bool:
-    """Whether an inequality is about days: a date has no time, so that a time beside it counts as its day."""
+    """True if an inequality is about days: a date has no time, so that a time beside it counts as its day."""
     return constraint.by_day or any(isinstance(columns[name], DateColumn) for name in constraint.columns)
 
 

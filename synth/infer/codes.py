@@ -62,7 +62,7 @@ _STEPS = (3, 4, 5, 6, 7, 10, 12, 15, 20, 24, 25, 30, 50, 60, 100, 250, 500, 1000
 
 
 def named_code(name: str) -> bool:
-    """Whether the last word of a column's name says that it holds codes.
+    """True if the last word of a column's name says that it holds codes.
 
     >>> named_code("zipcode"), named_code("storeNbr"), named_code("n_type"), named_code("store_visits")
     (True, True, False, False)
@@ -85,7 +85,7 @@ def _words(name: str) -> list[str]:
 
 
 def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether whole numbers are few levels that repeat themselves, rather than counts of which larger ones may come.
+    """True if whole numbers are few levels that repeat themselves, rather than counts of which larger ones may come.
 
     Args:
         distinct: *Sensitive*. The values, ascending.
@@ -108,7 +108,7 @@ def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
 
 
 def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether whole numbers are codes: by their name, or since no smooth density explains how often each occurs.
+    """True if whole numbers are codes: by their name, or since no smooth density explains how often each occurs.
 
     Codes are spaced irregularly, and neighbors are not alike. Amounts are, among equally round ones: prices and
     durations heap on multiples of ten, a dozen or a month.
@@ -143,7 +143,7 @@ def _gridded(distinct: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, int]
 
 
 def _heaped(values: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether multiples of a step, or the numbers just below them, are more frequent than other values."""
+    """True if multiples of a step, or the numbers just below them, are more frequent than other values."""
     size = np.log(counts + 0.5)
     return any(_more(size, (values + below) % step == 0) for step in _STEPS for below in (0, 1))
 

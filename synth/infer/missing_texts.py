@@ -55,7 +55,7 @@ def missing_texts_of(
 
 
 def numbers_beside(given: Given, tokens: Collection[str]) -> bool:
-    """Whether a column of texts holds numbers and texts that stand for a missing value."""
+    """True if a column of texts holds numbers and texts that stand for a missing value."""
     if given.form != "text":
         return False
     texts = _used(given)
@@ -70,7 +70,7 @@ def without(given: Given, tokens: Collection[str]) -> Given:
 
 
 def _tells(texts: list[str]) -> bool:
-    """Whether texts are all numbers, or all times."""
+    """True if texts are all numbers, or all times."""
     return len(texts) >= LEAST_VALUES and (numbers.are_numbers(texts) or times.are_times(texts))
 
 

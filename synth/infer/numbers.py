@@ -72,7 +72,7 @@ def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
 
 
 def are_numbers(texts: Sequence[str]) -> bool:
-    """Whether all texts are numbers that a column holds. *Sensitive*."""
+    """True if all texts are numbers that a column holds. *Sensitive*."""
     finite = all(_REAL.fullmatch(text) for text in texts)
     return finite and of_texts(np.array(texts, dtype=object), "") is not None
 
@@ -84,7 +84,7 @@ def _infinite(name: str) -> TableError:
 
 
 def are_whole(texts: Sequence[str]) -> bool:
-    """Whether all texts are whole numbers of 64 bits, written without a leading zero. *Sensitive*."""
+    """True if all texts are whole numbers of 64 bits, written without a leading zero. *Sensitive*."""
     found = of_texts(np.asarray(texts, dtype=object), "") if all(_WHOLE.fullmatch(text) for text in texts) else None
     return found is not None and found.dtype.kind == "i"
 
@@ -285,7 +285,7 @@ def with_room(about: Facts, bounds: tuple[int, int]) -> tuple[int, int]:
 
 
 def _numbers_rows(about: Facts, bounds: tuple[int, int]) -> bool:
-    """Whether whole numbers that never repeat identify rows: consecutive ones, or many."""
+    """True if whole numbers that never repeat identify rows: consecutive ones, or many."""
     consecutive = bounds[1] - bounds[0] == about.n_present - 1
     return about.n_present >= MANY_ROWS or (consecutive and about.n_present >= 20)
 

@@ -41,7 +41,7 @@ _PRECISIONS: tuple[Literal["h", "min", "s", "ms"], ...] = ("h", "min", "s", "ms"
 
 
 def of_texts(about: Facts) -> Column | None:
-    """A column of days or times in one text form, or none where it is not."""
+    """A column of days or times in one text form, or `None` where it is not."""
     texts = [str(text) for text in about.present]
     if _LIKELY.match(texts[0]) is None or any(len(text) > _LONGEST for text in texts):
         return None
@@ -52,7 +52,7 @@ def of_texts(about: Facts) -> Column | None:
 
 
 def are_times(texts: Sequence[str]) -> bool:
-    """Whether all texts are days or times of one form. *Sensitive*."""
+    """True if all texts are days or times of one form. *Sensitive*."""
     if _LIKELY.match(texts[0]) is None or any(len(text) > _LONGEST for text in texts):
         return False
     if all(moments.ISO_DATETIME.fullmatch(text) for text in texts):
@@ -61,7 +61,7 @@ def are_times(texts: Sequence[str]) -> bool:
 
 
 def of_digits(about: Facts) -> Column | None:
-    """A column of days of eight digits each, such as 20141013, or none where it is not."""
+    """A column of days of eight digits each, such as 20141013, or `None` where it is not."""
     if about.n_distinct < _FEWEST or not all(_COMPACT.fullmatch(str(text)) for text in about.present):
         return None
     parsed = _parsed([str(text) for text in about.present], "%Y%m%d")
@@ -102,7 +102,7 @@ def _forms() -> tuple[str, ...]:
 
 
 def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
-    """The moments that texts stand for, or none where one is not of that form or would be written otherwise."""
+    """The moments that texts stand for, or `None` where one is not of that form or would be written otherwise."""
     column = DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), format=form)
     parse, write = moments.parser(column), moments.writer(column)
     made = []

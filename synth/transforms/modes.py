@@ -82,7 +82,7 @@ class Modes:
 
     @property
     def has_scalar(self) -> bool:
-        """Whether a code may leave the value open."""
+        """True if a code may leave the value open."""
         return len(self.means) > 0
 
     @classmethod
@@ -142,7 +142,7 @@ class Modes:
         return np.asarray(values)
 
     def leaves_open(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Whether a code is a bell's, so that the scalar says the value; shape (n,)."""
+        """True if a code is a bell's, so that the scalar says the value; shape (n,)."""
         return np.asarray((codes >= len(self.atoms)) & (codes < len(self.atoms) + len(self.means)))
 
     def match(self, value: float) -> Match:
@@ -222,7 +222,7 @@ class Modes:
 
 
 def _reaches_far(values: Values, drawn: Array) -> bool:
-    """Whether a few values lie so far out that bells could not tell the others apart."""
+    """True if a few values lie so far out that bells could not tell the others apart."""
     if len(values) == 0:
         return False
     low, high = values.ends()

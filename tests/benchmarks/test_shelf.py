@@ -68,7 +68,7 @@ def test_a_number_is_predicted_as_a_number_and_few_values_as_classes() -> None:
 
 
 def test_every_fit_is_measured_kept_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table(300).to_csv(tmp_path / "made.csv", index=False)
+    table(1000).to_csv(tmp_path / "made.csv", index=False)
     out, page = tmp_path / "out.json", tmp_path / "page.html"
     asked = [str(tmp_path), "--fits", "independent:1", "no_such_generator", "--seeds", "1"]
     shelf.main([*asked, "--out", str(out), "--page", str(page)])

@@ -141,7 +141,7 @@ def _kinds(options: Sequence[str]) -> dict[str, str]:
         if not name:
             raise JobError(f"--kind is COLUMN=KIND, and kind={option!r} is not; write one such as zipcode=categorical")
         if kind not in KINDS:
-            raise JobError(f"kind={kind!r} of column={name!r} is none; {nearest(kind, KINDS)}")
+            raise JobError(f"kind={kind!r} of column={name!r} is no kind of column; {nearest(kind, KINDS)}")
         if name in chosen:
             raise JobError(f"--kind names column={name!r} twice; keep one")
         chosen[name] = kind

@@ -123,7 +123,7 @@ def _order(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[
 
 
 def _days_beside_times(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[str, Column]) -> bool:
-    """Whether one of two times is always midnight, and stands for a day."""
+    """True if one of two times is always midnight, and stands for a day."""
     columns = [kept[low], kept[high]]
     if not all(isinstance(column, DatetimeColumn) and column.timezone in (None, "UTC") for column in columns):
         return False
@@ -132,7 +132,7 @@ def _days_beside_times(places: Mapping[str, np.ndarray], low: str, high: str, ke
 
 
 def _is_law(order: _Order, low: str, high: str, kept: Mapping[str, Column], share: float) -> bool:
-    """Whether chance explains an order badly enough.
+    """True if chance explains an order badly enough.
 
     Args:
         order: that all rows keep.
@@ -150,7 +150,7 @@ def _is_law(order: _Order, low: str, high: str, kept: Mapping[str, Column], shar
 
 
 def _is_limit(order: _Order, kin: Kinship, n_units: float) -> bool:
-    """Whether two numbers come close enough to their order, or are named as the two ends of one thing."""
+    """True if two numbers come close enough to their order, or are named as the two ends of one thing."""
     if kin.ends:
         return True
     if kin.word:
@@ -160,7 +160,7 @@ def _is_limit(order: _Order, kin: Kinship, n_units: float) -> bool:
 
 
 def _follows(low: str, high: str, arrows: Collection[tuple[str, str]], kept: Mapping[str, Column]) -> bool:
-    """Whether other orders lead from one column to the other, over columns that are never missing."""
+    """True if other orders lead from one column to the other, over columns that are never missing."""
     reached, waiting = {low}, [low]
     while waiting:
         at = waiting.pop()

@@ -42,7 +42,7 @@ def kinship(low: str, high: str) -> Kinship:
 
 
 def one_unit(low: str, high: str, columns: Mapping[str, Column]) -> bool:
-    """Whether two columns of numbers may be of one unit: the same precision, or kin by name; no word speaks against it.
+    """True if two columns of numbers may be of one unit: the same precision, or kin by name; no word speaks against it.
 
     Args:
         low: name of one column.
