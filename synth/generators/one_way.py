@@ -5,7 +5,7 @@ and the decoder of values within a code; all of that is post-processing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,10 +36,12 @@ class Merging:
     Attributes:
         n_bins: codes that they are merged into, about, where no bins are declared.
         spikes_apart: whether each declared spike is a code of its own, however few values it holds.
+        kept_apart: columns whose ordered levels are told apart as far as noise allows.
     """
 
     n_bins: int
     spikes_apart: bool = False
+    kept_apart: frozenset[str] = frozenset()
 
 
 def measure_columns(
@@ -63,6 +65,7 @@ def measure_columns(
         tell: told the share done.
         exact: whether the counts have no noise, so that the shape within a code is that of the rows.
     """
+    merging = replace(merging, kept_apart=frozenset(name for name in (schema.target, *schema.sensitive) if name))
     public = Discretizer.by_schema(schema)
     counted = train.cell_counts(public.attributes)
     histograms = [budget.release(counts, event) for counts in counted]
@@ -83,7 +86,7 @@ def _codes(
     """The attribute with its cells merged by mass, and the counts of cells that its one-way measurement sums."""
     counts, ends = noisy[:OTHER].astype(np.float64), noisy[OTHER:].astype(np.float64)
     if attribute.edges is None:
-        merged = _merge_categories(attribute, counts, sigma)
+        merged = _merge_categories(attribute, counts, sigma, merging)
         return _shaped(merged, noisy) if exact else _with_mass(merged, posterior_means(counts, sigma), ends), noisy
     if exact:
         return _shaped(_merge(attribute, counts, sigma, merging), noisy), noisy
@@ -93,13 +96,18 @@ def _codes(
     return merged, np.concatenate([_toward(expected, counts, merged, sigma), ends])
 
 
-def _merge_categories(attribute: Attribute, counts: np.ndarray, sigma: float) -> Attribute:
-    """Categories with rare ones merged: runs of rare neighbors where they have an order, else all into `other`."""
+def _merge_categories(attribute: Attribute, counts: np.ndarray, sigma: float, merging: Merging) -> Attribute:
+    """Categories with rare ones merged: into `other`, or where they have an order, with their neighbors.
+
+    Levels in an order are merged as numbers are, by even mass; those of a column that matters most only where noise
+    hides them.
+    """
     rare = counts < RARE * sigma
     if not getattr(attribute.column, "ordered", False):
         return regroup(attribute, np.where(rare, -1, np.arange(len(counts))))
-    starts = ~rare | ~np.concatenate([[False], rare[:-1]])
-    return regroup(attribute, np.cumsum(starts))
+    if attribute.name in merging.kept_apart:
+        return regroup(attribute, np.cumsum(~rare | ~np.concatenate([[False], rare[:-1]])))
+    return regroup(attribute, even_mass_groups(counts, sigma, merging.n_bins))
 
 
 def _merge(attribute: Attribute, counts: np.ndarray, sigma: float, merging: Merging) -> Attribute:
