@@ -345,3 +345,43 @@ def test_injected_noise_gives_the_same_model_twice() -> None:
         for _ in range(2)
     ]
     pd.testing.assert_frame_equal(*tables)
+
+
+def _of_one_cause(n: int) -> pd.DataFrame:
+    """Six numbers that hang together: each is one number and noise of its own; rank correlation .9."""
+    rng = np.random.default_rng(0)
+    cause = rng.uniform(0, 1000, n)
+    return pd.DataFrame({f"x{i}": np.clip(cause + rng.normal(0, 100, n), 0, 1000).round(2) for i in range(6)})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_coarse_codes_keep_relations_that_noise_hides_between_fine_ones(seed: int) -> None:
+    table = _of_one_cause(4000)
+    column = {"kind": "real", "bounds": [0, 1000], "decimals": 2}
+    schema = build_schema({"status": "declared", "n_units": 4000, "columns": dict.fromkeys(table, column)})
+    kept = {}
+    for n_coarse in (0, 8):
+        generator = Aim(epsilon=1.0, delta=1e-6, coarse_codes=n_coarse)
+        schedule = generator.schedule(schema)
+        assert schedule is not None
+        budget = Budget(schedule, InjectedNoise(np.random.default_rng(seed)))
+        drawn = generator.fit(table, schema, seed=seed, budget=budget).sample(4000, seed=0)
+        related = drawn.corr(method="spearman").to_numpy()
+        kept[n_coarse] = related[np.triu_indices(6, 1)].mean()
+    assert kept[8] > 0.5
+    assert kept[0] < 0.2
+
+
+def test_many_attributes_are_refined_after_their_coarse_marginals() -> None:
+    names = [f"x{index}" for index in range(40)]
+    domain = {**dict.fromkeys(names, 26), **{name + MARK: 10 for name in names}}
+    table = CodedTable(domain, np.zeros((5, 80), dtype=np.int64))
+    search = Search(table, Workload(dict.fromkeys(names, 1.0), 2), (), 20_000, 500_000, 100)
+    start = search.estimate([], None)
+    pairs = [clique for clique in search.candidates(start, 1.0) if len(clique) == 2]
+    assert all(name.endswith(MARK) for pair in pairs for name in pair)
+    assert len(pairs) == 40 * 39 / 2
+    coarse = ("x0" + MARK, "x1" + MARK)
+    known = search.estimate([Measurement(coarse, np.ones((10, 10)), 1.0)], start)
+    finer = {clique for clique in search.candidates(known, 1.0) if len(clique) == 2} - set(pairs)
+    assert finer == {("x0", "x1"), ("x1", "x0" + MARK), ("x0", "x1" + MARK)}

@@ -70,6 +70,15 @@ def test_more_epsilon_never_raises_an_expected_error(kind: Any) -> None:
             assert more.tree.error <= less.tree.error
 
 
+def test_a_wide_table_has_an_outlook_and_no_more_rounds_than_a_narrow_one() -> None:
+    wide = {f"x{index}": {"kind": "real", "bounds": [0, 1]} for index in range(300)}
+    schema = build_schema({"status": "declared", "n_units": N_ROWS, "columns": wide})
+    found = outlook(Aim(epsilon=1.0), schema)
+    narrow = build_schema({"status": "declared", "n_units": N_ROWS, "columns": dict(list(wide.items())[:40])})
+    assert found.n_marginals <= Aim(epsilon=1.0).n_rounds(narrow)
+    assert np.isfinite([found.seconds, found.memory_mb]).all()
+
+
 def test_noise_of_a_pair_falls_with_epsilon_over_the_whole_range() -> None:
     for kind in (Mst, Aim):
         weak, strong = (outlook(kind(epsilon=epsilon), schema_of()).tree for epsilon in (3.0, 0.05))
