@@ -29,6 +29,11 @@ def fine(name: str) -> str:
     return name.removesuffix(MARK)
 
 
+def has_coarse_codes(n_codes: int, n_groups: int) -> bool:
+    """True if a number or time of so many codes, `other` and `missing` aside, has coarse ones as well."""
+    return 2 * n_groups < n_codes <= MOST_CODES
+
+
 @dataclass(frozen=True)
 class Coarsening:
     """Coarse attributes of some columns.
@@ -50,7 +55,7 @@ class Coarsening:
         """
         groups = {}
         for attribute in discretizer.attributes:
-            if attribute.edges is not None and 2 * n_groups < attribute.size + OTHER <= MOST_CODES:
+            if attribute.edges is not None and has_coarse_codes(attribute.size + OTHER, n_groups):
                 groups[attribute.name] = _even(masses[attribute.name][:OTHER], n_groups)
         return cls(groups)
 

@@ -55,13 +55,12 @@ def expected_counts(
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
-    widths = np.diff(edges)
-    share = np.diff(places) * line.lattice_measure(edges, column) / widths
+    middles = (places[:-1] + places[1:]) / 2
+    share = np.diff(places) * line.lattice_measure(edges, column) / np.diff(edges)
     alone = grid.spike_cells(edges, column)
     for _ in range(ROUNDS):
         smooth = ~alone & (share > 0)
         expected = np.zeros(len(counts))
-        middles = (places[:-1] + places[1:]) / 2
         if smooth.any():
             expected[smooth] = _with_tails(counts[smooth], share[smooth], middles[smooth], sigma)
         standing_out = smooth & (counts - expected > FREQUENT * sigma)
@@ -77,7 +76,7 @@ def expected_counts(
 
 
 def _beside(counts: np.ndarray, smooth: np.ndarray, sigma: float, n_values: float) -> tuple[float, float]:
-    """How many values lie in cells, and its standard error: their sum, and what the other cells leave, by variance."""
+    """The number of values in cells, and its standard error: their sum and the rest of all others, by variance."""
     n_inside, n_outside = int(smooth.sum()), int((~smooth).sum()) + 1
     left = n_values - counts[~smooth].sum()
     found = (n_outside * counts[smooth].sum() + n_inside * left) / (n_inside + n_outside)
@@ -133,11 +132,16 @@ class _Tails:
         return STEEP * (self.direction * missed > 0), missed
 
 
-def _tails(counts: np.ndarray, sigma: float) -> _Tails:
-    """The tails in which noise hides the mass: from there a density declines to one unit at the bound, or faster."""
-    n = len(counts)
-    direction, slope = np.zeros(max(n - 1, 0)), np.zeros(max(n - 1, 0))
-    first, last = n - 1 - _outermost(counts[::-1], sigma), _outermost(counts, sigma)
+def _tails(counts: np.ndarray, sigma: float) -> _Tails | None:
+    """The tails in which noise hides the mass: from there a density declines to one unit at the bound, or faster.
+
+    `None` where noise hides all of it.
+    """
+    n, last = len(counts), _outermost(counts, sigma)
+    if last < 0:
+        return None
+    direction, slope = np.zeros(n - 1), np.zeros(n - 1)
+    first = n - 1 - _outermost(counts[::-1], sigma)
     if first < last:
         span = max(3, (last - first) // 8)
         direction[:first], direction[last:] = -1.0, 1.0
@@ -167,9 +171,9 @@ def _decline(near: np.ndarray, n_cells: int) -> float:
 
 def _with_tails(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> np.ndarray:
     """Expected counts of a smooth density whose tails decline, or are flat where the counts say so; (n_cells,)."""
-    if _outermost(counts, sigma) < 0:  # nothing but noise
-        return np.asarray(share * (max(float(counts.sum()), sigma) / share.sum()))
     tails = _tails(counts, sigma)
+    if tails is None:
+        return np.asarray(share * (max(float(counts.sum()), sigma) / share.sum()))
     best, chosen = _density(counts, share, places, sigma, tails)
     for side in (-1.0, 1.0):
         if not (tails.direction == side).any():

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import CategoricalColumn
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
+from synth.domain.coarsening import has_coarse_codes
 from synth.dp.events import Event, GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
@@ -122,7 +123,7 @@ def outlook(
     one_way, marginals = _measured(schedule, schema)
     sigma = _median_sigma(marginals)
     n_marginals = sum(event.count for event in marginals)
-    coarse = _coarse(generator, sizes)
+    coarse = _coarse(generator, schema, sizes)
     pairs = _allowed(generator, _combinations_of(coarse, 2)) if n_marginals else []
     listed = _combinations_of(coarse, 3) if n_marginals and _degree(generator) > 2 else []
     triples = _allowed(generator, listed)
@@ -178,11 +179,15 @@ def _domain(generator: Planned, schema: Schema) -> tuple[dict[str, int], dict[st
     return cells, sizes
 
 
-def _coarse(generator: Planned, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Codes by which larger marginals count each column: coarse ones where `Aim` offers them."""
+def _coarse(generator: Planned, schema: Schema, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Codes by which larger marginals count each column: coarse ones of numbers and times where `Aim` has them."""
     n_coarse = generator.coarse_codes if isinstance(generator, Aim) else 0
-    many = {name: n_coarse and size - BEYOND_CODES > 2 * n_coarse for name, size in sizes.items()}
-    return {name: n_coarse + BEYOND_CODES if many[name] else size for name, size in sizes.items()}
+    coarse = dict(sizes)
+    for name, size in sizes.items():
+        is_line = not isinstance(schema.columns[name], CategoricalColumn | BooleanColumn)
+        if n_coarse and is_line and has_coarse_codes(size - BEYOND_CODES, n_coarse):
+            coarse[name] = n_coarse + BEYOND_CODES
+    return coarse
 
 
 def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[GaussianEvent]]:

@@ -36,7 +36,7 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
     """
     for name, kind in kinds.items():
         if name not in names:
-            raise SchemaError(f"kinds names column={name!r}, which the table has not; {nearest(name, names)}")
+            raise SchemaError(f"kinds names column={name!r}, which the table does not have; {nearest(name, names)}")
         if kind not in KINDS:
             raise SchemaError(f"kind={kind!r} of column={name!r} is no kind of column; {nearest(kind, KINDS)}")
         if name == entity and kind != "identifier":

@@ -1,6 +1,6 @@
 """`understudy schema`: propose a schema, declare it public, check a table against it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,10 +92,8 @@ def infer(  # noqa: PLR0913 - options of the command line
         raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
     chosen = _kinds(kind or ())
     with console.stage("infer"):
-        frame = read_table(table)
-        _check_columns(chosen, frame.columns)
         schema = infer_schema(
-            frame, target=target, entity=entity, propose_entity=not no_entity, constraints=constraints,
+            read_table(table), target=target, entity=entity, propose_entity=not no_entity, constraints=constraints,
             missing_values=missing_value or (), kinds=chosen,
         )  # fmt: skip
     write_schema(schema, out, read_off(schema))
@@ -127,39 +125,22 @@ def infer(  # noqa: PLR0913 - options of the command line
 
 
 def _kinds(options: Sequence[str]) -> dict[str, str]:
-    """The kind that each `COLUMN=KIND` option names, by column.
+    """The text that each `COLUMN=KIND` option gives as kind, by column.
 
     Raises:
-        JobError: one is not of that form, names no kind, or repeats a column; no table was read.
+        JobError: one is not of that form, or repeats a column; no table was read.
     """
-    from synth.columns import KINDS
-    from synth.errors import JobError, nearest
+    from synth.errors import JobError
 
     chosen: dict[str, str] = {}
     for option in options:
         name, _, kind = option.rpartition("=")  # a name may hold the sign, a kind never does
         if not name:
             raise JobError(f"--kind is COLUMN=KIND, and kind={option!r} is not; write one such as zipcode=categorical")
-        if kind not in KINDS:
-            raise JobError(f"kind={kind!r} of column={name!r} is no kind of column; {nearest(kind, KINDS)}")
         if name in chosen:
             raise JobError(f"--kind names column={name!r} twice; keep one")
         chosen[name] = kind
     return chosen
-
-
-def _check_columns(kinds: Mapping[str, str], columns: Iterable[object]) -> None:
-    """Refuse kinds of columns that a table does not have.
-
-    Raises:
-        JobError: it has no such column; nothing was proposed.
-    """
-    from synth.errors import JobError, nearest
-
-    known = [str(name) for name in columns]
-    for name in kinds:
-        if name not in known:
-            raise JobError(f"--kind names column={name!r}, which the table does not have; {nearest(name, known)}")
 
 
 def _unit_said(schema: "Schema") -> str:

@@ -79,6 +79,16 @@ def test_a_wide_table_has_an_outlook_and_no_more_rounds_than_a_narrow_one() -> N
     assert np.isfinite([found.seconds, found.memory_mb]).all()
 
 
+def test_numbers_are_paired_by_coarse_codes_and_categories_by_all_of_theirs() -> None:
+    towns = {"kind": "categorical", "categories": [f"t{index}" for index in range(40)]}
+    numbers = {"kind": "real", "bounds": [0, 1]}
+    for column, codes in ((towns, 42), (numbers, 10)):
+        schema = build_schema({"status": "declared", "n_units": N_ROWS, "columns": dict.fromkeys("ab", column)})
+        pair = outlook(Aim(epsilon=1.0), schema).pair
+        assert pair is not None
+        assert pair.codes == (codes, codes)
+
+
 def test_noise_of_a_pair_falls_with_epsilon_over_the_whole_range() -> None:
     for kind in (Mst, Aim):
         weak, strong = (outlook(kind(epsilon=epsilon), schema_of()).tree for epsilon in (3.0, 0.05))
