@@ -20,7 +20,7 @@ from synth.columns import (
     TextColumn,
     is_measured,
 )
-from synth.constraints import Constraint, Formula, Unique, check
+from synth.constraints import Constraint, Dependency, Formula, Unique, check, equivalents
 from synth.errors import SchemaError, nearest
 from synth.texts import is_plain, require_plain
 from synth.validation import Frozen, sentence
@@ -204,7 +204,14 @@ class Schema(Frozen):
     def modeled(self) -> tuple[str, ...]:
         """Names of the learned columns that are not computed: what a generator counts and measures, in order."""
         computed = {constraint.column for constraint in self.constraints if isinstance(constraint, Formula)}
+        computed |= self.equivalents.keys()
         return tuple(name for name in self.learned if name not in computed)
+
+    @property
+    def equivalents(self) -> Mapping[str, Dependency]:
+        """For each column that another one determines and is determined by, that dependency: it is computed."""
+        first = [name for name in (self.target, *self.sensitive) if name is not None]
+        return equivalents(self.constraints, self.columns, first, self.constant_in_entity)
 
     @property
     def measured(self) -> tuple[str, ...]:

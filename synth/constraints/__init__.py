@@ -5,6 +5,17 @@ left out for what it holds.
 """
 
 from synth.constraints.checking import check
+from synth.constraints.dependencies import Dependency, dependencies, equivalents
 from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique
 
-__all__ = ["Constraint", "FixedCombinations", "Formula", "Inequality", "Unique", "check"]
+__all__ = [
+    "Constraint",
+    "Dependency",
+    "FixedCombinations",
+    "Formula",
+    "Inequality",
+    "Unique",
+    "check",
+    "dependencies",
+    "equivalents",
+]

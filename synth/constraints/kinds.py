@@ -1,5 +1,8 @@
 """The kinds of constraints: what each of them says, and what is wrong with it on its own."""
 
+import itertools
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -87,6 +90,18 @@ class FixedCombinations(_Constraint):
         if len({_typed(combination) for combination in self.combinations}) != len(self.combinations):
             raise ValueError("combinations repeat; list each once")
         return self
+
+    @cached_property
+    def determined(self) -> Mapping[tuple[str, str], Mapping[Value, Value]]:
+        """Values of one column by those of another that determines it, by the names (determining, determined)."""
+        found: dict[tuple[str, str], Mapping[Value, Value]] = {}
+        by_column = dict(zip(self.columns, zip(*self.combinations, strict=True), strict=True))
+        for pair in itertools.permutations(self.columns, 2):
+            together = set(zip(by_column[pair[0]], by_column[pair[1]], strict=True))
+            values = dict(together)
+            if len(values) == len(together):
+                found[pair] = values
+        return found
 
     def __str__(self) -> str:
         """The constraint in a few words."""

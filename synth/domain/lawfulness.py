@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn
-from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
+from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import evaluate
 from synth.domain import line
 
@@ -94,6 +94,21 @@ def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd
     inside = np.clip(np.where(missing, 0.0, made), max(low, -line.LARGEST), min(high, line.LARGEST))
     series = line.values(inside if unit is None else inside.astype(np.int64), column, missing)
     return series, outside | (missing & (not column.missing))
+
+
+def determined(determinant: pd.Series, dependency: Dependency, columns: Columns) -> tuple[pd.Series, np.ndarray]:
+    """The column that another one determines, in canonical form, and which rows say nothing of it; shape (n,) both.
+
+    Args:
+        determinant: the column that determines, in canonical form.
+        dependency: what it determines.
+        columns: of the schema. Where the determinant is missing, or holds a value that is not listed, the result is an
+            arbitrary value.
+    """
+    known = canonical(tuple(dependency.mapping), columns[dependency.determinant])
+    found = pd.Index(known.array).get_indexer(pd.Index(determinant.array))
+    values = canonical(tuple(dependency.mapping.values()), columns[dependency.dependent])
+    return values.take(np.maximum(found, 0)).reset_index(drop=True), found < 0
 
 
 def _limits(column: Any, unit: float | None) -> tuple[float, float]:

@@ -258,6 +258,8 @@ class Aim(PrivateGenerator):
 
 def _not_modeled(name: str, schema: Schema) -> str:
     """The reason why a name is no modeled column, and the remedy."""
+    if name in schema.equivalents:
+        return f"computed from {schema.equivalents[name].determinant!r}; weigh that one"
     if name in schema.columns:
         return "dropped, computed or made anew; take it out of the workload"
     return f"not in the schema; {nearest(name, schema.modeled)}"

@@ -6,7 +6,7 @@ conditional distribution, for a bin as for a category merged into `other`. Free 
 it looks at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, Pe
 from synth.constraints import Formula
 from synth.domain import Discretizer
 from synth.domain.discretizer import Attribute
+from synth.domain.lawfulness import canonical
 from synth.errors import JobError, ModelError, nearest
 from synth.marginals import MarkovRandomField
 from synth.marginals.conditioning import condition
@@ -53,12 +54,15 @@ class Conditions:
             JobError: a column is unknown or not modeled, or may not hold its value; nothing was drawn.
         """
         attributes = {attribute.name: attribute for attribute in discretizer.attributes}
-        values, evidence = {}, {}
+        values: dict[str, pd.Series] = {}
+        evidence: dict[str, np.ndarray] = {}
         for name, value in (given or {}).items():
-            if name not in attributes:
+            if name not in attributes and name not in schema.equivalents:
                 raise JobError(_unknown(name, schema))
-            values[name] = _read(name, value, schema)
-            evidence[name] = _evidence(attributes[name], values[name])
+            held, told = _held(name, _read(name, value, schema), schema)
+            if held in values and not values[held].equals(told):
+                raise JobError(_no_rows(given or {}))
+            values[held], evidence[held] = told, _evidence(attributes[held], told)
         return cls(values, evidence)
 
     def applied(self, distribution: MarkovRandomField) -> MarkovRandomField:
@@ -70,10 +74,7 @@ class Conditions:
         try:
             return condition(distribution, self.evidence)
         except ModelError:
-            raise JobError(
-                f"the model has no rows that meet what is given: columns={sorted(self.values)}; give values that go "
-                "together, or fewer of them"
-            ) from None
+            raise JobError(_no_rows(self.values)) from None
 
     def fixed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The canonical rows with exactly the values asked for; the same object where nothing was."""
@@ -83,6 +84,25 @@ class Conditions:
         held = {name: value.take(first).set_axis(frame.index) for name, value in self.values.items()}
         columns = {name: held.get(name, frame[name]) for name in frame.columns}
         return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+def _no_rows(given: Collection[str]) -> str:
+    """What there is to say where values do not go together."""
+    return (
+        f"the model has no rows that meet what is given: columns={sorted(given)}; give values that go together, or "
+        "fewer of them"
+    )
+
+
+def _held(name: str, value: pd.Series, schema: Schema) -> tuple[str, pd.Series]:
+    """The column that the model holds and its value, where one that it does not hold has the given value."""
+    dependency = schema.equivalents.get(name)
+    if dependency is None:
+        return name, value
+    by_value = {dependent: determinant for determinant, dependent in dependency.mapping.items()}
+    if value[0] not in by_value:
+        raise JobError(f"given={name!r} has a value that is in no listed combination; give another")
+    return dependency.determinant, canonical([by_value[value[0]]], schema.columns[dependency.determinant])
 
 
 def _unknown(name: str, schema: Schema) -> str:

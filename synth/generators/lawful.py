@@ -1,4 +1,4 @@
-"""Rows that keep the declared constraints: formula columns computed, rows that break a constraint drawn again.
+"""Rows that keep the declared constraints: columns computed, rows that break a constraint drawn again.
 
 Rejection leaves the distribution of the accepted rows as it was, given that the constraints hold; where values are
 unique, each row is drawn given the rows before it, so that frequent values are used up first. Constraints are public
@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn, Column
-from synth.constraints import Constraint, Formula, Unique
+from synth.constraints import Constraint, Formula, Unique, dependencies
 from synth.constraints.checking import in_order
 from synth.domain import line
-from synth.domain.lawfulness import broken, compute, key_hashes, repeated
+from synth.domain.lawfulness import broken, compute, determined, key_hashes, repeated
 from synth.errors import ModelError
 from synth.part import Part
 from synth.schema import Schema
@@ -45,7 +45,7 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
             other.
 
     Returns:
-        A canonical table of the learned columns, formula columns included. Where there are constraints,
+        A canonical table of the learned columns, computed ones included. Where there are constraints,
         ``attrs["rejected"]`` is the number of rows drawn and rejected on the way.
 
     Raises:
@@ -86,6 +86,25 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
     )
 
 
+def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The rows with each dependent value that its determinant asks for, where neither is missing.
+
+    A code of several categories does not say which of them a row has: two codes that go together may be given values
+    that do not.
+
+    Args:
+        drawn: all modeled columns, in canonical form.
+        schema: names the constraints; nothing in it is left to measure.
+    """
+    made = {name: drawn[name] for name in drawn.columns}
+    for dependency in dependencies(schema.constraints):
+        if made.keys() >= {dependency.determinant, dependency.dependent}:
+            old = made[dependency.dependent]
+            new, unlisted = determined(made[dependency.determinant], dependency, schema.columns)
+            made[dependency.dependent] = new.astype(old.dtype).where(~(unlisted | old.isna().to_numpy()), old)
+    return pd.DataFrame(made, index=drawn.index, copy=False)
+
+
 def rejections(n_rejected: int) -> str:
     """What there is to say of rejected rows.
 
@@ -103,9 +122,12 @@ def _next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> in
 
 
 def _completed(drawn: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.ndarray]:
-    """The rows with their formula columns, in the schema's order, and which of them are not lawful."""
-    made = {name: drawn[name] for name in schema.modeled}
+    """The rows with their computed columns, in the schema's order, and which of them are not lawful."""
+    made = {name: drawn[name].reset_index(drop=True) for name in schema.modeled}
     unlawful = np.zeros(len(drawn), dtype=bool)
+    for name, dependency in schema.equivalents.items():
+        made[name], unlisted = determined(made[dependency.determinant], dependency, schema.columns)
+        unlawful |= unlisted
     for formula in in_order([constraint for constraint in schema.constraints if isinstance(constraint, Formula)]):
         made[formula.column], outside = compute(pd.DataFrame(made), formula, schema.columns)
         unlawful |= outside

@@ -14,7 +14,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.conditions import Conditions
-from synth.generators.lawful import draw_lawful
+from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.generators.search import CELLS_A_MB
 from synth.marginals import MarkovRandomField, sample
@@ -81,7 +81,7 @@ class MarginalModel:
 
         def draw(n: int) -> pd.DataFrame:
             codes = sample(distribution, n, rng)[:, : len(self.discretizer.attributes)]  # coarse attributes are last
-            return conditions.fixed(self.discretizer.decode(codes, rng))
+            return conditions.fixed(with_dependents(self.discretizer.decode(codes, rng), self.schema))
 
         learned = draw_lawful(draw, wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)

@@ -4,13 +4,16 @@ The histogram is the only look at a column on its own. It gives the codes of the
 and the decoder of values within a code; all of that is post-processing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
+from synth.constraints import dependencies
 from synth.domain.density import expected_counts, posterior_means
-from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
+from synth.domain.discretizer import OTHER, Attribute, Discretizer, categories, regroup
+from synth.domain.lawfulness import determined
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.generators.training_table import TrainingTable
@@ -71,43 +74,82 @@ def measure_columns(
     histograms = [budget.release(counts, event) for counts in counted]
     sizes = np.array([len(noisy) for noisy in histograms])
     total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0
-    attributes, measurements = [], []
-    for index, (attribute, noisy) in enumerate(zip(public.attributes, histograms, strict=True)):
-        merged, totals = _codes(attribute, noisy, event.sigma, merging, total, exact=exact)
-        attributes.append(merged)
-        measurements.append(_measurement(merged, totals, event.sigma))
-        tell((index + 1) / len(public.attributes))
-    return Discretizer(tuple(attributes)), tuple(measurements)
+    attributes: dict[str, Attribute] = {}
+    measurements: dict[str, Measurement] = {}
+    # A column has no more values than one that determines it: it is merged first.
+    for attribute, noisy in sorted(zip(public.attributes, histograms, strict=True), key=lambda each: each[0].n_cells):
+        name = attribute.name
+        alike = _alike(attribute, attributes, schema) if attribute.edges is None else None
+        attributes[name], totals = _codes(attribute, noisy, event.sigma, merging, total, alike, exact=exact)
+        measurements[name] = _measurement(attributes[name], totals, event.sigma)
+        tell(len(attributes) / len(public.attributes))
+    return Discretizer(tuple(attributes[n] for n in public.columns)), tuple(measurements[n] for n in public.columns)
 
 
 def _codes(
-    attribute: Attribute, noisy: np.ndarray, sigma: float, merging: Merging, total: float, *, exact: bool
+    attribute: Attribute,
+    noisy: np.ndarray,
+    sigma: float,
+    merging: Merging,
+    total: float,
+    alike: np.ndarray | None,
+    *,
+    exact: bool,
 ) -> tuple[Attribute, np.ndarray]:
     """The attribute with its cells merged by mass, and the counts of cells that its one-way measurement sums."""
     counts, ends = noisy[:OTHER].astype(np.float64), noisy[OTHER:].astype(np.float64)
-    if attribute.edges is None:
-        merged = _merge_categories(attribute, counts, sigma, merging)
+    if alike is not None:
+        merged = _merge_categories(attribute, counts, sigma, merging, alike)
         return _shaped(merged, noisy) if exact else _with_mass(merged, posterior_means(counts, sigma), ends), noisy
     if exact:
         return _shaped(_merge(attribute, counts, sigma, merging), noisy), noisy
+    assert attribute.edges is not None
     n_values = total - float(ends.sum())
     expected = expected_counts(counts, sigma, attribute.edges, attribute.column, n_values)  # type: ignore[arg-type]
     merged = _with_mass(_merge(attribute, expected, sigma, merging), expected, ends)
     return merged, np.concatenate([_toward(expected, counts, merged, sigma), ends])
 
 
-def _merge_categories(attribute: Attribute, counts: np.ndarray, sigma: float, merging: Merging) -> Attribute:
-    """Categories with rare ones merged: into `other`, or where they have an order, with their neighbors.
+def _merge_categories(
+    attribute: Attribute, counts: np.ndarray, sigma: float, merging: Merging, alike: np.ndarray
+) -> Attribute:
+    """Categories with rare ones merged: with those that determine alike, else into `other`; in an order with neighbors.
 
     Levels in an order are merged as numbers are, by even mass; those of a column that matters most only where noise
     hides them.
     """
     rare = counts < RARE * sigma
     if not getattr(attribute.column, "ordered", False):
-        return regroup(attribute, np.where(rare, -1, np.arange(len(counts))))
+        merged = np.where(alike < 0, -1, len(counts) + alike)
+        return regroup(attribute, np.where(rare, merged, np.arange(len(counts))))
     if attribute.name in merging.kept_apart:
         return regroup(attribute, np.cumsum(~rare | ~np.concatenate([[False], rare[:-1]])))
     return regroup(attribute, even_mass_groups(counts, sigma, merging.n_bins))
+
+
+def _alike(attribute: Attribute, made: Mapping[str, Attribute], schema: Schema) -> np.ndarray:
+    """A number for each category, equal where other columns' codes are determined alike, -1 where they are not told.
+
+    Args:
+        attribute: of the column that determines.
+        made: attributes with their cells merged, by column.
+        schema: names the constraints.
+
+    Returns:
+        Shape (n_cells - 2,).
+    """
+    known = pd.Series(categories(attribute.column), dtype=object)
+    codes = [np.zeros(len(known), dtype=np.int64)]
+    for dependency in dependencies(schema.constraints):
+        if dependency.determinant == attribute.name and dependency.dependent in made:
+            dependent = made[dependency.dependent]
+            values, unlisted = determined(known, dependency, schema.columns)
+            told = dependent.codes(values)
+            codes.append(np.where(unlisted | np.isin(told, dependent.group[OTHER:]), -1, told))
+    if len(codes) == 1:
+        return codes[0] - 1
+    _, numbers = np.unique(np.stack(codes), axis=1, return_inverse=True)
+    return np.where((np.stack(codes) < 0).any(axis=0), -1, numbers.ravel())
 
 
 def _merge(attribute: Attribute, counts: np.ndarray, sigma: float, merging: Merging) -> Attribute:

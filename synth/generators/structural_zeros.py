@@ -35,11 +35,18 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
         discretizer: the codes, as they were released.
     """
     attributes = {attribute.name: attribute for attribute in discretizer.attributes}
+    equivalents = schema.equivalents
     factors = []
     for constraint in schema.constraints:
-        if not isinstance(constraint, Inequality | FixedCombinations) or not attributes.keys() >= {*constraint.columns}:
+        if not isinstance(constraint, Inequality | FixedCombinations):
             continue
-        of = [attributes[name] for name in constraint.columns]
+        names = constraint.columns
+        if isinstance(constraint, FixedCombinations):
+            # What one column determines, and is determined by, rules out nothing more than that one.
+            names = tuple(name for name in names if name not in equivalents)
+        if not attributes.keys() >= {*names}:
+            continue
+        of = [attributes[name] for name in names]
         if math.prod(attribute.size for attribute in of) > MOST_CELLS:
             continue
         open_codes = (
@@ -47,7 +54,7 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
         )
         open_codes &= _possible(of)
         if open_codes.any() and not open_codes.all():
-            factors.append(Factor(constraint.columns, np.where(open_codes, 0.0, -np.inf)))
+            factors.append(Factor(names, np.where(open_codes, 0.0, -np.inf)))
     return tuple(factors)
 
 
@@ -87,10 +94,10 @@ def _places(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
 
 
 def _listed(constraint: FixedCombinations, of: list[Attribute]) -> np.ndarray:
-    """Tuples of codes that hold a listed combination, or in which one is missing."""
+    """Tuples of codes that hold a part of a listed combination, or in which one is missing."""
     open_codes = np.zeros([attribute.size for attribute in of], dtype=bool)
-    values = zip(*constraint.combinations, strict=True)
-    codes = [attribute.codes(canonical(listed, attribute.column)) for attribute, listed in zip(of, values, strict=True)]
+    listed = dict(zip(constraint.columns, zip(*constraint.combinations, strict=True), strict=True))
+    codes = [attribute.codes(canonical(listed[attribute.name], attribute.column)) for attribute in of]
     open_codes[tuple(codes)] = True
     return _with_missing(open_codes)
 

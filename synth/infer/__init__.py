@@ -31,7 +31,7 @@ def infer_schema(
     target: str | None = None,
     entity: str | None = None,
     propose_entity: bool = True,
-    constraints: bool = False,
+    constraints: bool = True,
     missing_values: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
 ) -> Schema:

@@ -22,6 +22,8 @@ MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
 """That share, and the share of combinations that occur, where neither tells the other."""
 MOST_UNSEEN = 1e-3
 """Share of further rows that may hold a combination not seen yet: what was seen once estimates it."""
+MOST_ALONE = 0.01
+"""That share where one column tells the other: a value seen once says nothing of that, and nothing against it."""
 EXPECTED = 5.0
 """Rows with a combination among shuffled columns, for its absence to say something: with fewer, it is chance."""
 FEW_ROWS = 10
@@ -100,7 +102,7 @@ def _pair(
 def _weighed(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, bool], sparse: bool) -> _Pair | None:
     """What the counts are evidence for; none where they are too few, or shuffled columns would show it, too."""
     n = int(counts.sum())
-    if (counts == 1).sum() > MOST_UNSEEN * n:
+    if (counts == 1).sum() > (MOST_ALONE if any(tells) else MOST_UNSEEN) * n:
         return None
     tells = tells[0] and _often(counts), tells[1] and _often(counts.T)
     by_chance = np.outer(counts.sum(axis=1) / n, counts.sum(axis=0) / n)

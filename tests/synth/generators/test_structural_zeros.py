@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,10 +101,21 @@ def open_by_force(schema: Schema, of: list[Attribute]) -> np.ndarray:
             for i, (a, column) in enumerate(zip(of, columns, strict=True))
         }
     )
-    kept = rows[~broken(rows, schema.constraints[0], schema.columns)]
+    constraint = schema.constraints[0]
+    if len(of) < len(constraint.columns):
+        kept = rows[[_in_part(row, rows.columns, constraint) for row in rows.astype(object).itertuples(index=False)]]
+    else:
+        kept = rows[~broken(rows, constraint, schema.columns)]
     made = np.zeros([attribute.size for attribute in of], dtype=bool)
     made[tuple(attribute.codes(kept[attribute.name]) for attribute in of)] = True
     return made
+
+
+def _in_part(row: Sequence[Any], names: Iterable[str], constraint: Any) -> bool:
+    """Whether a row of some of the columns is a part of a listed combination, or holds a missing value."""
+    places = [constraint.columns.index(name) for name in names]
+    parts = {tuple(combination[place] for place in places) for combination in constraint.combinations}
+    return any(pd.isna(value) for value in row) or tuple(row) in parts
 
 
 def found(schema: Schema, discretizer: Discretizer) -> np.ndarray | None:
@@ -111,7 +123,7 @@ def found(schema: Schema, discretizer: Discretizer) -> np.ndarray | None:
     if not factors:
         return None
     (factor,) = factors
-    assert factor.attributes == schema.constraints[0].columns
+    assert factor.attributes == tuple(name for name in schema.constraints[0].columns if name in schema.modeled)
     assert set(np.unique(factor.log_values)) == {-np.inf, 0.0}
     return np.asarray(factor.log_values == 0.0)
 
@@ -119,7 +131,7 @@ def found(schema: Schema, discretizer: Discretizer) -> np.ndarray | None:
 def check(schema: Schema, seed: int) -> None:
     discretizer = merged(Discretizer.by_schema(schema), seed)
     attributes = {attribute.name: attribute for attribute in discretizer.attributes}
-    of = [attributes[name] for name in schema.constraints[0].columns]
+    of = [attributes[name] for name in schema.constraints[0].columns if name in attributes]
     expected, zeros = open_by_force(schema, of), found(schema, discretizer)
     # Rounding gives some grids a cell that no value falls into: what it says is of no account.
     reached = np.ix_(*(np.unique(attribute.codes(values_of(attribute))) for attribute in of))

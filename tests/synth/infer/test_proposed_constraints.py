@@ -107,8 +107,9 @@ def test_the_target_is_never_computed() -> None:
     )
 
 
-def test_nothing_is_proposed_unless_asked_for() -> None:
-    assert infer_schema(sales()).constraints == ()
+def test_nothing_is_proposed_where_that_is_asked_for() -> None:
+    assert infer_schema(sales(), constraints=False).constraints == ()
+    assert infer_schema(sales()).constraints == infer_schema(sales(), constraints=True).constraints != ()
 
 
 @pytest.mark.parametrize("seed", range(5))
