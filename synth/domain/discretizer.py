@@ -8,7 +8,7 @@ marginals are counted on; within a code a value is drawn by the mass of its cell
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import grid, line, plain
 from synth.domain.alias import Aliases, aliases
 from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from synth.domain.copula import Copula
 
 Grid = line.LineColumn
 OTHER, MISSING = -2, -1
@@ -85,9 +88,20 @@ class Attribute:
         """The code of every value, shape (n,), int32."""
         return np.asarray(self.group[self.cells(series)], dtype=np.int32)
 
-    def values(self, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
-        """A value for every code, as a canonical column."""
-        cells = self._cell_aliases.draw(self._possible(codes, rng), rng)
+    def values(self, codes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None) -> pd.Series:
+        """A value for every code, as a canonical column.
+
+        Args:
+            codes: shape (n,).
+            rng: source of the draw.
+            ranks: where each value stands among those with its code, in [0, 1), shape (n,), for possible codes; none
+                draws that, too.
+        """
+        if ranks is not None:
+            return self._values(self._ranked(codes, ranks), rng)
+        return self._values(self._cell_aliases.draw(self.possible(codes, rng), rng), rng)
+
+    def _values(self, cells: np.ndarray, rng: np.random.Generator) -> pd.Series:
         missing = cells == self.n_cells + MISSING
         if self.edges is None:
             return self._categories(cells, missing)
@@ -105,7 +119,17 @@ class Attribute:
         texts = np.array([*known, None], dtype=object)
         return pd.Series(texts[np.where(missing, len(known), cells)], dtype=object)
 
-    def _possible(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+        """The cell of each code below which that share of the code's mass lies, shape (n,)."""
+        order = np.argsort(self.group, kind="stable")
+        below = np.concatenate([[0.0], np.cumsum(self.mass[order])])
+        ends = np.cumsum(np.bincount(self.group))
+        firsts = ends - np.bincount(self.group)
+        low, high = below[firsts][codes], below[ends][codes]
+        places = np.searchsorted(below, low + ranks * (high - low), side="right") - 1
+        return np.asarray(order[np.clip(places, firsts[codes], ends[codes] - 1)])
+
+    def possible(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The codes with impossible ones (noise put mass there) redrawn from the possible ones of the same column."""
         flags = np.zeros(self.size, dtype=bool)
         flags[self.impossible] = True
@@ -222,14 +246,20 @@ class Discretizer:
             codes[:, index] = attribute.codes(frame[attribute.name])
         return codes
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, copula: "Copula | None" = None) -> pd.DataFrame:
         """A canonical table of the learned columns, values drawn within their codes.
 
         Args:
             codes: shape (n, d), as `encode` gives them.
             rng: source of the draw.
+            copula: of values within their codes; none draws each column's alone.
         """
-        made = {a.name: a.values(np.asarray(codes[:, i]), rng) for i, a in enumerate(self.attributes)}
+        columns = [np.asarray(codes[:, i]) for i in range(len(self.attributes))]
+        ranks: dict[int, np.ndarray] = {}
+        if copula is not None:
+            columns = [a.possible(column, rng) for a, column in zip(self.attributes, columns, strict=True)]
+            ranks = copula.ranks(columns, rng)
+        made = {a.name: a.values(columns[i], rng, ranks.get(i)) for i, a in enumerate(self.attributes)}
         return pd.DataFrame(made, index=pd.RangeIndex(len(codes)), copy=False)
 
     def labels(self, column: str) -> list[str]:

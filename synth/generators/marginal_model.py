@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ import pandas as pd
 
 from synth.domain import Discretizer
 from synth.domain.coarsening import MARK, fine
+from synth.domain.copula import FITTED_ROWS, Copula
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.assembling import finish, rows_wanted
@@ -81,10 +83,16 @@ class MarginalModel:
 
         def draw(n: int) -> pd.DataFrame:
             codes = sample(distribution, n, rng)[:, : len(self.discretizer.attributes)]  # coarse attributes are last
-            return conditions.fixed(with_dependents(self.discretizer.decode(codes, rng), self.schema))
+            return conditions.fixed(with_dependents(self.discretizer.decode(codes, rng, self._copula), self.schema))
 
         learned = draw_lawful(draw, wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    @cached_property
+    def _copula(self) -> Copula | None:
+        """Of numbers within their codes, fitted to codes that the distribution gives."""
+        rng = np.random.default_rng(0)
+        return Copula.fitted(self.discretizer, sample(self.distribution, FITTED_ROWS, rng), rng)
 
     def save(self, path: Path) -> None:
         """Write the model as a new folder, whole or not at all.
