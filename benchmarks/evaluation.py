@@ -26,7 +26,10 @@ from benchmarks.peers.evaluated import measured
 
 VALIDITY_AND_FIDELITY = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples")
 PRIVACY = "privacy."
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
+THREADS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS",
+    "LOKY_MAX_CPU_COUNT",
+)  # fmt: skip
 LARGE_ROWS = 1_000_000
 
 

@@ -1,4 +1,7 @@
-"""Peers, each in an environment of its own (`make bench-peers`), run as a child on the same rows and public bins."""
+"""Peers, each in an environment of its own (`make bench-peers`), run as a child on the same rows.
+
+Those of `PEERS` get codes of public bins, those of `TABLE_PEERS` the table as it is read, with its schema.
+"""
 
 import json
 import os
@@ -17,7 +20,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.adult_table import Adult, Codes
+from benchmarks.evaluation import held_to
 from benchmarks.runs import NOT_INSTALLED
+from synth.columns import DateColumn, DatetimeColumn
+from synth.domain import line
+from synth.schema import Schema
+from synth.table import conform
+from synth.table.presenting import shown_column
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".venv-peers"
@@ -30,6 +39,25 @@ REMARKS = {
     "dpmm": "aim over pairs, as it comes; one process",
 }
 """How each was run, beside what is the same for all."""
+
+
+@dataclass(frozen=True)
+class TablePeer:
+    """A peer that learns from a table as it is.
+
+    Attributes:
+        python: of its environment.
+        script: what it runs, with a folder as its argument.
+    """
+
+    python: Path
+    script: Path
+
+
+TABLE_PEERS = {
+    "tabularargn": TablePeer(ENVIRONMENTS / "mostly" / "bin" / "python", HERE / "peers" / "with_tabularargn.py"),
+}
+"""By the names of their fits."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +110,67 @@ def run_peer(name: str, adult: Adult, privacy: tuple[float, float], seed: int, l
         result: dict[str, Any] = json.loads((folder / "result.json").read_text())
         synthetic = codes.decode(pd.read_csv(folder / "synthetic.csv"), np.random.default_rng(seed))
     return PeerRun(synthetic=synthetic, **result)
+
+
+def run_table_peer(
+    name: str, train: pd.DataFrame, schema: Schema, privacy: Mapping[str, float], seed: int, limit_s: float
+) -> PeerRun:
+    """One fit and sample of a peer on a table as it is; whatever goes wrong is a result too.
+
+    Times come and go as ISO 8601 (of UTC where they have a zone), and are given back in the schema's form and bounds.
+
+    Args:
+        name: one of `TABLE_PEERS`.
+        train: the real rows, as they were read.
+        schema: what is public of them; the peer gets the learned columns, and all that it says of them.
+        privacy: epsilon and delta; empty for a fit without a guarantee.
+        seed: of the fit and the sample.
+        limit_s: seconds after which it is stopped.
+
+    Returns:
+        As many synthetic rows as train has, and as facts what the peer's process took.
+    """
+    peer = TABLE_PEERS[name]
+    if not peer.python.exists():
+        return PeerRun(failure=f"{name} is {NOT_INSTALLED}")
+    columns = {learned: schema.columns[learned] for learned in schema.learned}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        _with_iso_times(train, schema).to_csv(folder / "train.csv", index=False)
+        facts = {learned: column.model_dump(mode="json") for learned, column in columns.items()}
+        (folder / "task.json").write_text(json.dumps({"columns": facts, "seed": seed, **privacy}))
+        failure = run_script(peer.python, peer.script, folder, limit_s, held_to(1))
+        if failure is not None:
+            return PeerRun(failure=failure)
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+        times = [learned for learned, column in columns.items() if isinstance(column, DateColumn | DatetimeColumn)]
+        texts = dict.fromkeys(times, str)
+        synthetic = pd.read_csv(folder / "synthetic.csv", keep_default_na=False, na_values=[""], dtype=texts)
+    shown = {learned: _from_iso(synthetic[learned], learned, schema) for learned in times}
+    return PeerRun(synthetic.assign(**shown), versions=result.pop("versions"), facts=result)
+
+
+def _with_iso_times(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The learned columns, with a missing time as an empty cell."""
+    canonical = conform(train, schema, part=True)
+    times = {}
+    for name in schema.learned:
+        column = schema.columns[name]
+        if isinstance(column, DateColumn | DatetimeColumn):
+            stamps, unit = line.instants(canonical[name], column), "D" if isinstance(column, DateColumn) else "us"
+            times[name] = np.where(np.isnat(stamps), None, np.datetime_as_string(stamps, unit=unit))
+    return train[list(schema.learned)].assign(**times)
+
+
+def _from_iso(texts: pd.Series, name: str, schema: Schema) -> pd.Series:
+    """Times in the form of the real ones."""
+    column = schema.columns[name]
+    assert isinstance(column, DateColumn | DatetimeColumn)
+    stamps = texts.fillna("NaT").to_numpy(dtype=str).astype("datetime64[us]")
+    missing = np.isnat(stamps)
+    unit = line.DAY if isinstance(column, DateColumn) else line.MICROSECONDS[column.precision]
+    counts = np.where(missing, 0, stamps.astype(np.int64) // unit)
+    return shown_column(line.values(counts, column, missing), name, column)
 
 
 def run_script(

@@ -4,7 +4,14 @@
 tables as CSV files, and a fit is a generator's name with or without an epsilon. The schema is inferred, then declared
 as it is. Four fifths of the rows are learned from, the rest tested on. Every fit is a process of its own with one
 thread, and is written as soon as it is done; those that the file holds are not done again. Without FOLDER, only the
-tables of results are drawn. CART with 5 rows a leaf, which is what synthpop does, is the fit ``cart``.
+tables of results are drawn.
+
+Peers are fits, too:
+- ``cart``: CART with 5 rows a leaf, which is what synthpop does;
+- ``sdv.gaussian_copula``, ``sdv.ctgan``, ``sdv.tvae``: SDV's three, by the names that jobs have for them;
+- ``tabularargn``: MOSTLY AI's TabularARGN, ten minutes of training at most. With an epsilon (``tabularargn:1``) it is
+  trained by DP-SGD, whose unit is a row. It is there after ``make bench-peers``, runs in an environment of its own, and
+  its seconds and memory are those of its own process.
 """
 
 import argparse
@@ -27,7 +34,9 @@ import pandas as pd
 import synth
 from benchmarks.evaluation import apart
 from benchmarks.looks import looks
+from benchmarks.peer import TABLE_PEERS, PeerRun, run_table_peer
 from benchmarks.peers.evaluated import measured
+from benchmarks.runs import NOT_INSTALLED
 from benchmarks.scoring import Scorer
 from benchmarks.shelf_page import page, pictures
 from benchmarks.spoiled_tables import Sides, cart
@@ -64,7 +73,7 @@ def main(arguments: Sequence[str]) -> None:
         for fit in (*LANDMARKS, *options.fits):
             for seed in range(options.seeds):
                 runs = found.setdefault(fit, {})
-                if str(seed) not in runs:
+                if _is_to_do(runs.get(str(seed))):
                     runs[str(seed)] = _apart(path, fit, seed, options)
                     _keep(content, options.out)
                     print(f"{path.name} {fit} {seed}: {_said(runs[str(seed)])}", file=sys.stderr, flush=True)
@@ -100,12 +109,19 @@ def _name(path: Path) -> str:
     return path.name.partition(".")[0]
 
 
+def _is_to_do(run: Mapping[str, Any] | None) -> bool:
+    """True of a run that is not there, and of a peer that was not installed: by now it may be."""
+    return run is None or run.get("failure", "").endswith(NOT_INSTALLED)
+
+
 def _apart(path: Path, fit: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """One fit in a process of its own; whatever goes wrong is a result, too."""
     asked = [str(path.parent), "--tables", _name(path), "--point", fit, str(seed)]
     asked += ["--target", *options.target] if options.target else []
+    asked += ["--limit-s", str(options.limit_s)]
     try:
-        return apart("benchmarks.shelf", *asked, limit_s=options.limit_s)
+        # A peer is stopped by its own parent: else it would go on when that is killed.
+        return apart("benchmarks.shelf", *asked, limit_s=None if _is_peer(fit) else options.limit_s)
     except subprocess.TimeoutExpired:
         return {"failure": f"stopped after {options.limit_s:.0f} s"}
     except subprocess.CalledProcessError as error:
@@ -134,10 +150,11 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     order = np.random.default_rng(seed).permutation(len(table))
     cut = len(table) * 4 // 5
     train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
-    made: list[pd.DataFrame] = []
-    cost = measured(lambda: made.append(_made(fit, train, test, schema, seed)))
-    names = [name for name in schema.learned if name in made[0].columns]
-    synthetic = _as_read(made[0], table, schema)
+    made, cost = _measured(fit, (train, test), schema, seed, options.limit_s)
+    if made.synthetic is None:
+        return {"failure": made.failure}
+    names = [name for name in schema.learned if name in made.synthetic.columns]
+    synthetic = _as_read(made.synthetic, table, schema)
     scorer = Scorer(train[names], test[names], target)
     fresh = fit == LANDMARKS[0]
     figures: dict[str, Any] = {f"tv{i}": scorer.tv(synthetic[names], i) for i in (1, 2, 3)}
@@ -150,7 +167,31 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
         "metric": "AUC" if scorer.is_class else "R2",
     }
     figures |= {"cpu_s": cost["cpu_s"], "peak_mib": cost["peak_mib"]}
+    figures |= {"versions": made.versions} if made.versions else {}
     return {**figures, **({"pictures": pictures(train[names], synthetic[names])} if seed == 0 else {})}
+
+
+def _is_peer(fit: str) -> bool:
+    return fit.partition(":")[0] in TABLE_PEERS
+
+
+def _measured(
+    fit: str, sides: tuple[pd.DataFrame, pd.DataFrame], schema: Schema, seed: int, limit_s: float
+) -> tuple[PeerRun, Mapping[str, float]]:
+    """Synthetic rows made from train, and their cost, which a peer measures itself."""
+    if _is_peer(fit):
+        name, _, epsilon = fit.partition(":")
+        run = run_table_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, limit_s)
+        return run, run.facts
+    made: list[pd.DataFrame] = []
+    cost = measured(lambda: made.append(_made(fit, *sides, schema, seed)))
+    return PeerRun(made[0]), cost
+
+
+def _privacy(epsilon: str, schema: Schema) -> dict[str, float]:
+    """Epsilon and delta; empty where a fit has none."""
+    assert schema.n_units is not None
+    return {"epsilon": float(epsilon), "delta": min(DELTA, 1 / (10 * schema.n_units))} if epsilon else {}
 
 
 def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, seed: int) -> pd.DataFrame:
@@ -164,9 +205,7 @@ def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, see
         learned = train[list(schema.learned)]
         return cart(LEAF)(Sides(learned, learned.head(0), learned), rng)
     name, _, epsilon = fit.partition(":")
-    assert schema.n_units is not None
-    private = {"epsilon": float(epsilon), "delta": min(DELTA, 1 / (10 * schema.n_units))} if epsilon else {}
-    return synth.fit(train, schema, name, seed=seed, **private).sample(len(train), seed=seed)
+    return synth.fit(train, schema, name, seed=seed, **_privacy(epsilon, schema)).sample(len(train), seed=seed)
 
 
 def _as_read(synthetic: pd.DataFrame, table: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -1,14 +1,15 @@
-"""What a peer that evaluates is given and what it costs; it runs where the project is not.
+"""Tables as they are, for a peer that evaluates or generates, and its cost; it runs where the project is not.
 
-A folder holds ``train.csv``, ``holdout.csv``, ``synthetic.csv`` and the rest in ``task.json``; ``result.json`` comes
-back.
+To evaluate, a folder holds ``train.csv``, ``holdout.csv``, ``synthetic.csv`` and the rest in ``task.json``;
+``result.json`` comes back. To generate, it holds ``train.csv`` and ``task.json`` with the schema's columns;
+``synthetic.csv`` comes back as well.
 """
 
 import json
 import platform
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -37,9 +38,9 @@ def read_three(folder: Path) -> Three:
     return Three(*(read_csv(folder / f"{name}.csv") for name in ("train", "holdout", "synthetic")))
 
 
-def read_csv(path: Path) -> pd.DataFrame:
-    """A table whose empty cells alone are missing."""
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+def read_csv(path: Path, texts: Iterable[str] = ()) -> pd.DataFrame:
+    """A table whose empty cells alone are missing; columns named as texts are not read as numbers."""
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(texts, str))
 
 
 def read_task(folder: Path) -> dict[str, Any]:
