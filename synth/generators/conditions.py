@@ -2,8 +2,8 @@
 
 A value lies in a cell and a cell in a code. The model is conditioned on the code, and the column then holds the value
 itself: within a code the codes of all other columns are independent of the value, so that this is the model's own
-conditional distribution over them, for a bin as for a category merged into `other`. A column that another determines, and
-is determined by, is conditioned on by way of that one. Free of any budget: a released model is all it looks at.
+conditional distribution over them, for a bin as for a category merged into `other`. A column that another determines,
+and is determined by, is conditioned on by way of that one. Free of any budget: a released model is all it looks at.
 """
 
 from collections.abc import Collection, Mapping

@@ -87,10 +87,9 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
 
 
 def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The rows with each dependent value that its determinant asks for, where neither is missing.
+    """The rows with the dependent value that each determinant asks for, where neither is missing.
 
-    A code of several categories does not say which of them a row has: two codes that go together may be given values
-    that do not.
+    Rejection would give the same rule at the price of most rows, where a determinant has many values.
 
     Args:
         drawn: all modeled columns, in canonical form.

@@ -12,7 +12,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import MissingExtra, ModelError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.conditions import Conditions
-from synth.generators.lawful import draw_lawful
+from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.part import Part
 from synth.progress import Progress, quiet
@@ -89,7 +89,8 @@ class NeuralModel:
         progress("sampling", None)
 
         def rows(n: int) -> pd.DataFrame:
-            return conditions.fixed(self.encoding.invert(draw(self.network, n, match), rng))
+            drawn = self.encoding.invert(draw(self.network, n, match), rng)
+            return conditions.fixed(with_dependents(drawn, self.schema))
 
         with seeded(int(rng.integers(2**63)), torch.device("cpu")):
             learned = draw_lawful(rows, wanted, self.schema, part)

@@ -24,7 +24,7 @@ from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, MissingExtra, ModelError, TableError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.base import Generator
-from synth.generators.lawful import draw_lawful
+from synth.generators.lawful import draw_lawful, with_dependents
 from synth.observed import observe
 from synth.part import Part
 from synth.progress import Progress, quiet
@@ -90,7 +90,7 @@ class SdvModel:
         wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)
         progress(f"sampling {self.name}", None)
-        learned = draw_lawful(lambda n: self._draw(n, rng), wanted, self.schema, part)
+        learned = draw_lawful(lambda n: with_dependents(self._draw(n, rng), self.schema), wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)
 
     def _draw(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
