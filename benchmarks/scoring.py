@@ -181,12 +181,12 @@ class _Cells:
     def _line(self, series: pd.Series) -> np.ndarray:
         """Numbers, or days, as float64; NaN for anything else."""
         if self._is_time:
-            return (_times(series) - pd.Timestamp(0)).to_numpy() / np.timedelta64(1, "D")
+            return (_times(series) - pd.Timestamp(0, tz="UTC")).to_numpy() / np.timedelta64(1, "D")
         return pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _times(series: pd.Series) -> pd.Series:
-    return pd.to_datetime(series.astype(str), errors="coerce", format="ISO8601")
+    return pd.to_datetime(series.astype(str), errors="coerce", format="ISO8601", utc=True)
 
 
 class _OneHot:

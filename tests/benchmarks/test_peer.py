@@ -85,7 +85,7 @@ def test_a_time_beyond_the_bounds_goes_to_the_nearest(read: tuple[pd.DataFrame, 
 def test_a_peer_is_measured_in_its_own_process_and_told_its_epsilon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table().drop(columns="zoned").to_csv(tmp_path / "made.csv", index=False)
+    table().to_csv(tmp_path / "made.csv", index=False)
     spending = SHUFFLED.replace("lambda: ", "lambda: sum(range(20_000_000)) and ") + "assert task['epsilon'] == 2.0\n"
     install(monkeypatch, tmp_path / "fake.py", spending)
     options = shelf._options([str(tmp_path), "--point", "fake:2", "0"])
