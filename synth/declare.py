@@ -1,6 +1,6 @@
 """From a proposed schema to a declared one, and what the user thereby asserts to be public."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,7 +18,9 @@ from synth.columns import (
     WeightColumn,
     is_measurable,
     is_measured,
+    measures_spikes,
 )
+from synth.columns.numbers import NumericColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Unique
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema
@@ -37,7 +39,12 @@ _READ_OFF = frozenset({"bounds", "bins", "scale", "steps", "step_shares", "spike
 
 
 def declare_schema(
-    schema: Schema, *, n_units: int | None = None, dataset: str | None = None, measure: Collection[str] = ()
+    schema: Schema,
+    *,
+    n_units: int | None = None,
+    dataset: str | None = None,
+    measure: Collection[str] = (),
+    measure_spikes: Collection[str] = (),
 ) -> Schema:
     """The schema, declared: whoever calls this asserts all that `assertions` lists. A declared one stays declared.
 
@@ -49,6 +56,8 @@ def declare_schema(
             since it may have been read off the table, and a private fit measures them. One that the schema already
             says to measure stays as it is, with the outer limits that somebody gave it. Proposed constraints that
             list values of such a column, or compute it, are dropped with them; all others are asserted.
+        measure_spikes: columns of numbers whose frequent values are no public knowledge. Those that the schema lists
+            are dropped, and a private fit measures them.
 
     Raises:
         SchemaError: free text is kept, `n_units` is no whole number above zero, or a column cannot be measured;
@@ -67,7 +76,8 @@ def declare_schema(
         content["n_units"] = n_units
     if dataset is not None:
         content["dataset"] = dataset
-    content["columns"] = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
+    columns = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
+    content["columns"] = columns | {name: _to_measure_spikes(schema, columns, name) for name in measure_spikes}
     content["constraints"] = _asserted(schema, measure)
     try:
         return Schema.model_validate(content)
@@ -110,13 +120,8 @@ def _values_named(constraint: Constraint) -> tuple[str, ...]:
 
 def _to_measure(schema: Schema, name: str) -> Any:
     """The column without what was read off a table; one that is measured already as it is."""
-    if name not in schema.columns:
-        raise SchemaError(f"measure={name!r} is not a column; {nearest(name, schema.columns)}")
+    _check_kept(schema, name, "measure")
     column = schema.columns[name]
-    if column.drop:
-        raise SchemaError(
-            f"measure={name!r} is dropped, and nothing of it is learned; keep the column, or do not name it"
-        )
     if not is_measurable(column):
         raise SchemaError(f"measure={name!r} is of kind {column.kind}, which has nothing to measure; do not name it")
     if is_measured(column):
@@ -125,6 +130,26 @@ def _to_measure(schema: Schema, name: str) -> Any:
     if isinstance(column, CategoricalColumn):
         content["whole_numbers"] = bool(column.categories) and isinstance(column.categories[0], int)
     return content
+
+
+def _to_measure_spikes(schema: Schema, columns: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The column without the frequent values that were read off a table."""
+    _check_kept(schema, name, "measure_spikes")
+    if not isinstance(schema.columns[name], NumericColumn):
+        raise SchemaError(
+            f"measure_spikes={name!r} is of kind {schema.columns[name].kind}; frequent values are measured of integer, "
+            "real and weight columns"
+        )
+    return {**dict(columns[name]), "spikes": (), "measure_spikes": True}
+
+
+def _check_kept(schema: Schema, name: str, argument: str) -> None:
+    if name not in schema.columns:
+        raise SchemaError(f"{argument}={name!r} is not a column; {nearest(name, schema.columns)}")
+    if schema.columns[name].drop:
+        raise SchemaError(
+            f"{argument}={name!r} is dropped, and nothing of it is learned; keep the column, or do not name it"
+        )
 
 
 def assertions(schema: Schema) -> list[tuple[str, str]]:
@@ -161,6 +186,9 @@ def _of_personal(column: PersonalColumn) -> str:
 
 def _of_values(column: Any) -> str:
     often = "may be missing" if column.missing else "never missing"
+    if measures_spikes(column):
+        known = column.model_copy(update={"measure_spikes": False})
+        return f"{_of_values(known)}; frequent values are not asserted: a private fit measures them under its budget"
     if is_measured(column):
         return _of_measured(column, often)
     if isinstance(column, CategoricalColumn):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from synth.columns import Column, IdentifierColumn, is_measured
+from synth.columns import Column, IdentifierColumn, is_measured, measures_spikes
 from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.validation import Frozen, sentence
@@ -69,7 +69,7 @@ def unconfirmed(proposed: Schema, declared: Schema, known: ReadOff | None) -> li
     """
     if proposed.status == "declared":
         return []
-    found: list[tuple[str | None, str]] = [*_of_columns(declared, known)]
+    found: list[tuple[str | None, str]] = [*_of_columns(proposed, declared, known)]
     found += [(None, text) for text in _of_table(declared, known)]
     kept = set(map(str, declared.constraints))
     found += [
@@ -80,11 +80,13 @@ def unconfirmed(proposed: Schema, declared: Schema, known: ReadOff | None) -> li
     return found
 
 
-def _of_columns(declared: Schema, known: ReadOff | None) -> Iterator[tuple[str, str]]:
+def _of_columns(proposed: Schema, declared: Schema, known: ReadOff | None) -> Iterator[tuple[str, str]]:
     for name, column in declared.columns.items():
         if column.drop or is_measured(column):
             continue
         limits = _limits(column)
+        if HABITS in limits and measures_spikes(column):  # steps stay, and were noted with the spikes beside them
+            limits[HABITS] = [*limits[HABITS][:2], proposed.columns[name].spikes]  # type: ignore[union-attr]
         notes = {} if known is None else known.columns.get(name, {})
         same = [key for key, value in limits.items() if known is None or notes.get(key) == _note(value)]
         for part in ([key for key in same if key != HABITS], [key for key in same if key == HABITS]):

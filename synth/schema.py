@@ -19,6 +19,7 @@ from synth.columns import (
     RealColumn,
     TextColumn,
     is_measured,
+    measures_spikes,
 )
 from synth.constraints import Constraint, Dependency, Formula, Unique, check, equivalents
 from synth.errors import SchemaError, nearest
@@ -217,6 +218,11 @@ class Schema(Frozen):
     def measured(self) -> tuple[str, ...]:
         """Names of the modeled columns whose bounds or categories are not declared but measured, in order."""
         return tuple(name for name in self.modeled if is_measured(self.columns[name]))
+
+    @property
+    def spikes_measured(self) -> tuple[str, ...]:
+        """Names of the modeled numbers whose frequent values are not declared but measured, in order."""
+        return tuple(name for name in self.modeled if measures_spikes(self.columns[name]))
 
     def refuse_text(self) -> None:
         """Refuse free text that is kept.

@@ -166,6 +166,9 @@ def schema_json() -> dict[str, Any]:
             definition["required"].insert(0, "kind")
         if "measure" in definition["properties"]:
             _measure_instead(definition)
+        if "measure_spikes" in definition["properties"]:
+            both = {"measure_spikes": {"const": True}, "spikes": {"minItems": 1}}
+            definition["not"] = {"properties": both, "required": list(both)}
     notes = ReadOff.model_json_schema()
     made["properties"][NOTES] = {key: value for key, value in notes.items() if key != "title"}
     head = {

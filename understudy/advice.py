@@ -153,7 +153,7 @@ def advise(
     shown = list(options.values())
     if chosen.settings:
         shown.append(chosen)
-    facts = Facts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share)
+    facts = Facts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share, chosen.schedule)
     warnings = tuple(warnings_of(facts))
     if policies and holdout_share > 0 and schema.n_units is not None:
         from evaluate.tables import N_TARGETS

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, PersonalColumn, RealColumn, WeightColumn
 from synth.domain.grid import EVEN_CELLS
 from synth.domain.line import step
+from synth.dp.events import StabilityEvent
+from synth.dp.schedule import Schedule
 from synth.generators.one_way import RARE
 from synth.generators.outlook import ASSUMED_CATEGORIES, Outlook, Planned, assumed, outlook
-from synth.generators.overhead import domain_shares
+from synth.generators.overhead import domain_event_name, domain_shares, spikes_event_name
 from synth.schema import Schema
 from understudy.cautions import WEAK_EPSILON
 
@@ -32,6 +34,7 @@ class Facts:
     generator: Planned
     outlook: Outlook
     train_share: float
+    schedule: Schedule
 
     def under(self, schema: Schema) -> Outlook:
         """What to expect under another schema, all else alike."""
@@ -82,10 +85,20 @@ def _of_entity(facts: Facts) -> Iterator[str]:
 
 
 def _of_measured(facts: Facts) -> Iterator[str]:
-    measured = facts.schema.measured
+    schema = facts.schema
+    measured, shares = schema.measured, domain_shares(schema)
+    if schema.spikes_measured:
+        events = [spikes_event_name(name) for name in schema.spikes_measured]
+        planned = map(facts.schedule.event, events)
+        thresholds = [event.threshold for event in planned if isinstance(event, StabilityEvent)]
+        yield (
+            f"{_listed(schema.spikes_measured)}: frequent values are to be measured, which takes "
+            f"{sum(shares[what] for what in events):.0%} of the budget and names those that about {max(thresholds):,} "
+            "rows or more hold; declared as spikes they are free"
+        )
     if not measured:
         return
-    share = sum(domain_shares(facts.schema).values())
+    share = sum(shares[domain_event_name(schema, name)] for name in measured)
     declared = facts.under(assumed(facts.schema))
     yield (
         f"{_listed(measured)}: bounds or categories are to be measured, which takes {share:.0%} of the budget; "

@@ -1,7 +1,7 @@
 """The kinds of columns: what is public about a single one.
 
 The domain of most kinds (bounds, categories) is either declared or, with `measure = true`, left for a private fit to
-measure under its budget.
+measure under its budget. So are the frequent values of numbers, with `measure_spikes = true`.
 """
 
 from typing import Annotated
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from synth.columns.base import INT64, AnyColumn, MeasurableColumn, exactly_up_to
 from synth.columns.categories import BooleanColumn, CategoricalColumn
-from synth.columns.numbers import WIDEST_REAL, IntegerColumn, RealColumn, WeightColumn
+from synth.columns.numbers import WIDEST_REAL, IntegerColumn, NumericColumn, RealColumn, WeightColumn
 from synth.columns.times import NANOSECONDS, DateColumn, DatetimeColumn, read_as, write_as
 from synth.columns.unlearned import IdentifierColumn, Personal, PersonalColumn, TextColumn
 
@@ -34,6 +34,7 @@ __all__ = [
     "exactly_up_to",
     "is_measurable",
     "is_measured",
+    "measures_spikes",
     "read_as",
     "write_as",
 ]
@@ -54,6 +55,11 @@ KINDS: dict[str, type[AnyColumn]] = {
 def is_measured(column: AnyColumn) -> bool:
     """Whether a column's bounds or categories are not declared but to be measured."""
     return isinstance(column, MeasurableColumn) and column.measure
+
+
+def measures_spikes(column: AnyColumn) -> bool:
+    """Whether a column's frequent values are not declared but to be measured."""
+    return isinstance(column, NumericColumn) and column.measure_spikes
 
 
 def is_measurable(column: AnyColumn) -> bool:

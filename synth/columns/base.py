@@ -21,6 +21,15 @@ class AnyColumn(Frozen):
     drop: bool = Field(default=False, description="Leave the column out: it is neither learned nor written.")
     dtype: str | None = Field(default=None, description="pandas dtype of the column in a DataFrame or Parquet file.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _frequent_values_of_numbers(cls, content: Any) -> Any:
+        if isinstance(content, Mapping) and "measure_spikes" in content and "measure_spikes" not in cls.model_fields:
+            raise ValueError(
+                "frequent values are measured of integer, real and weight columns; leave out measure_spikes"
+            )
+        return content
+
 
 class MeasurableColumn(AnyColumn):
     """A column whose domain need not be public: where it is not, a private fit measures it and pays for it."""

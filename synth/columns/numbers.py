@@ -13,8 +13,11 @@ WIDEST_REAL = (-1e15, 1e15)
 """Bounds of a real of which nothing is public: float64 still tells its tenths apart."""
 LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
 """Of a step in units of the column's precision; of steps and of spikes in a column."""
+_EXACT_FLOAT = 2.0**53
+"""Up to this, float64 holds every whole number."""
 _STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
 _SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."
+_MEASURE_SPIKES = "The frequent values are not public: a private fit measures them under its budget."
 
 
 class NumericColumn(MeasurableColumn):
@@ -34,6 +37,7 @@ class NumericColumn(MeasurableColumn):
         default=(), description="Share of the values that are multiples of each step, spikes aside; left out: all."
     )
     spikes: tuple[float, ...] = Field(default=(), max_length=MOST_SPIKES, description=_SPIKES)
+    measure_spikes: bool = Field(default=False, description=_MEASURE_SPIKES)
 
     @field_validator("bins")
     @classmethod
@@ -48,6 +52,12 @@ class NumericColumn(MeasurableColumn):
         if not all(math.isfinite(spike) for spike in spikes) or any(a >= b for a, b in itertools.pairwise(spikes)):
             raise ValueError("spikes must be finite and strictly ascending; name each once")
         return spikes
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.measure_spikes and self.spikes:
+            raise ValueError("spikes to measure are not listed; leave out the list, or measure_spikes = true")
+        return self
 
     @model_validator(mode="after")
     def _written_exactly(self) -> Self:
@@ -81,6 +91,13 @@ class NumericColumn(MeasurableColumn):
     def unit(self) -> float | None:
         """Distance between neighboring values that the column can hold; `None` for a continuous one."""
         raise NotImplementedError
+
+    def tells_apart(self, value: float) -> bool:
+        """Whether a value is one that the column can hold, and that float64 tells from its neighbors."""
+        low, high = self.bounds  # type: ignore[attr-defined]
+        if not low <= value <= high:
+            return False
+        return self.unit is None or (_is_multiple(value, self.unit) and abs(value) / self.unit < _EXACT_FLOAT)
 
 
 def _is_multiple(value: float, unit: float) -> bool:

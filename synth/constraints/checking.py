@@ -16,6 +16,7 @@ from synth.columns import (
     TextColumn,
     WeightColumn,
     is_measured,
+    measures_spikes,
 )
 from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.errors import nearest
@@ -152,6 +153,11 @@ def _check_formula(constraint: Formula, columns: Columns) -> None:
     if is_measured(columns[constraint.column]):
         raise ValueError(
             f"column={constraint.column!r} is computed, and what is computed is not measured; declare its bounds"
+        )
+    if measures_spikes(columns[constraint.column]):
+        raise ValueError(
+            f"column={constraint.column!r} is computed, and what is computed is not measured; leave out "
+            "measure_spikes = true"
         )
 
 

@@ -97,7 +97,7 @@ class Budget:
         return int(self._draw(event, lambda: select(scores, score_sensitivity, event, self._noise)))
 
     def name_stable(self, counts: Mapping[Value, int], event: StabilityEvent) -> list[Value]:
-        """The values that enough units hold, sorted; spends one of the event's histograms.
+        """The values that enough units hold, by noisy count, the largest first; spends one of the event's histograms.
 
         Args:
             counts: *Sensitive*. How many rows hold each value that any holds.

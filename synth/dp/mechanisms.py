@@ -18,7 +18,7 @@ import numpy as np
 
 from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
 
-Value = TypeVar("Value", int, str)
+Value = TypeVar("Value", int, str, float)
 
 
 class Noise(Protocol):
@@ -166,17 +166,21 @@ def select(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, 
 
 
 def name_stable(counts: Mapping[Value, int], event: StabilityEvent, noise: Noise) -> list[Value]:
-    """The values whose noisy count reaches the threshold, sorted, under an event that the budget has charged.
+    """The values whose noisy count reaches the threshold, under an event that the budget has charged.
 
     Args:
         counts: *Sensitive*. How many rows hold each value that any holds.
         event: names noise and threshold.
         noise: draws it.
+
+    Returns:
+        By noisy count, the largest first. That order is a part of what the event pays for.
     """
     # In sorted order: the order in which values were met is the table's own.
     values = sorted(counts)
     noisy = noise.gaussian(np.array([counts[value] for value in values], dtype=np.int64), event.sigma)
-    return [value for value, count in zip(values, noisy.tolist(), strict=True) if count >= event.threshold]
+    named = [(-count, value) for value, count in zip(values, noisy.tolist(), strict=True) if count >= event.threshold]
+    return [value for _, value in sorted(named)]
 
 
 def poisson_sample(n_units: int, sampling_rate: float, uniforms: Callable[[int], np.ndarray]) -> np.ndarray:

@@ -60,6 +60,7 @@ class Work:
         triples: codes of the triples that may be measured, or of a selection.
         n_triples: how many may be measured.
         n_refined: columns that are counted by coarse codes as well as by fine ones.
+        n_counted: exact values that are counted at most, where frequent ones are to be measured.
     """
 
     n_rows: int
@@ -70,6 +71,7 @@ class Work:
     triples: Sequence[tuple[int, ...]]
     n_triples: float = 0.0
     n_refined: int = 0
+    n_counted: int = 0
 
     @property
     def n_columns(self) -> int:
@@ -94,7 +96,8 @@ def cost_of(generator: PrivateGenerator, n_events: int, work: Work) -> Cost:
         work: what there is to do.
     """
     seconds = n_events * CALIBRATION_S + LIBRARIES_S + work.n_rows * work.n_columns * READING_S_A_CELL
-    seconds += work.n_columns * NOISE_S_A_RELEASE + sum(work.cells.values()) * NOISE_S_A_CELL
+    n_noisy = sum(work.cells.values()) + work.n_counted
+    seconds += work.n_columns * NOISE_S_A_RELEASE + n_noisy * NOISE_S_A_CELL
     memory = LIBRARIES_MB + work.n_rows * work.n_columns * TABLE_MB_A_CELL
     more = Cost(_steps_s(TREE_STEPS, work.n_columns, sum(work.sizes.values())), 0.0)
     if isinstance(generator, Aim) and work.n_marginals:

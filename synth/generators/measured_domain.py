@@ -1,17 +1,23 @@
-"""The domain that nobody declared, measured under the budget: bounds and categories of single columns.
+"""The domain that nobody declared, measured under the budget: bounds, categories and frequent values of single columns.
 
-Bounds come from one noisy histogram over magnitudes or the calendar, categories from a stability histogram. What comes
-out is a schema in which nothing is left to measure; it holds noisy values only, and a private fit goes on from there.
+Bounds come from one noisy histogram over magnitudes or the calendar, categories from a stability histogram, and the
+frequent values of a number, within its bounds, from another one. What comes out is a schema in which nothing is left to
+measure; it holds noisy values only, and a private fit goes on from there.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from synth.columns import CategoricalColumn
+import numpy as np
+
+from synth.columns import CategoricalColumn, IntegerColumn
+from synth.columns.numbers import MOST_SPIKES
 from synth.domain import magnitudes
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
-from synth.generators.overhead import domain_event_name
+from synth.generators.overhead import domain_event_name, spikes_event_name
 from synth.generators.training_table import TrainingTable
+from synth.infer.numbers import frequent_values
 from synth.schema import Schema
 from synth.table.kinds import holds_whole_numbers
 
@@ -20,7 +26,7 @@ NOTHING_FOUND = "other"
 
 
 def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
-    """The schema with measured bounds and categories in place of unknown ones.
+    """The schema with measured bounds, categories and frequent values in place of unknown ones.
 
     Args:
         train: *Sensitive*. Every cell read alone, contributions bounded.
@@ -28,7 +34,41 @@ def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Sche
         budget: charged once for each.
     """
     found = {name: _measure(train, schema, name, budget) for name in schema.measured}
-    return schema.model_copy(update={"columns": {**schema.columns, **found}})
+    bounded = schema.model_copy(update={"columns": {**schema.columns, **found}})
+    inside = train.under(bounded)
+    spikes: dict[str, list[float]] = {}
+    for name in bounded.spikes_measured:
+        event = budget.schedule.event(spikes_event_name(name))
+        assert isinstance(event, StabilityEvent)
+        spikes[name] = budget.name_stable(inside.value_counts(name), event)
+    return _with_spikes(bounded, spikes)
+
+
+def observe_spikes(train: TrainingTable, schema: Schema) -> Schema:
+    """The schema with frequent values read off the rows, as `infer` proposes them: for fits that promise nothing.
+
+    Args:
+        train: *Sensitive*. Every row counts.
+        schema: may have columns whose frequent values are to be measured; their bounds are known.
+    """
+    spikes: dict[str, tuple[float, ...]] = {}
+    for name in schema.spikes_measured:
+        counted = sorted(train.value_counts(name).items())
+        distinct, counts = (np.array([pair[at] for pair in counted], dtype=np.float64) for at in (0, 1))
+        spikes[name] = frequent_values(distinct, counts, schema.columns[name])  # type: ignore[arg-type]
+    return _with_spikes(schema, spikes)
+
+
+def _with_spikes(schema: Schema, spikes: Mapping[str, Iterable[float]]) -> Schema:
+    """The schema with these frequent values, the first of them where a column may not have so many."""
+    columns: dict[str, Any] = dict(schema.columns)
+    for name, values in spikes.items():
+        column = columns[name]
+        kind = int if isinstance(column, IntegerColumn) else float
+        # A bound that is off the column's precision is where values beyond it are clamped to, and no value of its own.
+        kept = [kind(value) for value in values if column.tells_apart(value)][:MOST_SPIKES]
+        columns[name] = column.model_copy(update={"spikes": tuple(sorted(kept)), "measure_spikes": False})
+    return schema.model_copy(update={"columns": columns})
 
 
 def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) -> Any:
@@ -38,7 +78,7 @@ def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) ->
         assert isinstance(event, StabilityEvent)
         nothing = 0 if holds_whole_numbers(column) else NOTHING_FOUND
         named = budget.name_stable(train.category_counts(name), event)
-        known = tuple(named) or (nothing,)
+        known = tuple(sorted(named)) or (nothing,)
         return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})
     assert isinstance(event, GaussianEvent)
     assert schema.n_units is not None

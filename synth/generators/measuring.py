@@ -18,7 +18,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.contributions import bound_contributions
-from synth.generators.measured_domain import measure_domain
+from synth.generators.measured_domain import measure_domain, observe_spikes
 from synth.generators.one_way import Merging, measure_columns
 from synth.generators.overhead import SIZES, with_overhead
 from synth.generators.training_table import HeldTable, TrainingTable
@@ -181,14 +181,17 @@ def _as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Pro
     if isinstance(train, pd.DataFrame):
         held = conform(train, schema, part=True)
         seen = observe(schema, held)
-        return HeldTable(held, seen), seen
-    from synth.stored.observed import observed
-    from synth.stored.violations import refuse_violations
+        rows: TrainingTable = HeldTable(held, seen)
+    else:
+        from synth.stored.observed import observed
+        from synth.stored.violations import refuse_violations
 
-    progress("checking the table where it is stored", None)
-    refuse_violations(train, schema)
-    seen = observed(schema, train)
-    return train.whole(seen), seen
+        progress("checking the table where it is stored", None)
+        refuse_violations(train, schema)
+        seen = observed(schema, train)
+        rows = train.whole(seen)
+    seen = observe_spikes(rows, seen)
+    return rows.under(seen), seen
 
 
 def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> Fit:

@@ -24,7 +24,7 @@ from synth.generators.costs import Work, cost_of
 from synth.generators.independent import Independent
 from synth.generators.mst import Mst
 from synth.generators.one_way import COLUMNS
-from synth.generators.overhead import SIZES, domain_event_name
+from synth.generators.overhead import SIZES, domain_shares
 from synth.generators.search import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.schema import Schema
 
@@ -129,7 +129,8 @@ def outlook(
     triples = _allowed(generator, listed)
     n_triples = math.comb(len(sizes), 3) * len(triples) / max(len(listed), 1)
     n_refined = sum(coarse[name] < sizes[name] for name in sizes)
-    work = Work(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples, n_refined)
+    n_counted = n_rows * len(schema.spikes_measured)  # every value of such a column may be another one
+    work = Work(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples, n_refined, n_counted)
     spent = cost_of(generator, len(schedule.events), work)
     return Outlook(
         generator=generator.name,
@@ -151,13 +152,15 @@ def outlook(
 def assumed(schema: Schema) -> Schema:
     """The schema with a domain for every column that is to be measured: so many categories, or the widest bounds.
 
-    Measured bounds give a grid of as many cells as declared ones that are wide.
+    Measured bounds give a grid of as many cells as declared ones that are wide. No value is taken to be frequent.
     """
     texts = tuple(str(number) for number in range(ASSUMED_CATEGORIES))
-    filled = {}
+    filled: dict[str, Any] = {}
     for name in schema.measured:
         listed = {"categories": texts} if isinstance(schema.columns[name], CategoricalColumn) else {}
         filled[name] = schema.columns[name].model_copy(update={"measure": False, **listed})
+    for name in schema.spikes_measured:
+        filled[name] = filled.get(name, schema.columns[name]).model_copy(update={"measure_spikes": False})
     return schema.model_copy(update={"columns": {**schema.columns, **filled}})
 
 
@@ -192,7 +195,7 @@ def _coarse(generator: Planned, schema: Schema, sizes: Mapping[str, int]) -> dic
 
 def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[GaussianEvent]]:
     """The event of the columns, and those of larger marginals."""
-    beside = {SIZES, *(domain_event_name(schema, name) for name in schema.measured)}
+    beside = {SIZES, *domain_shares(schema)}
     events: list[Event] = [event for event in schedule.events if event.what not in beside]
     gaussian = [event for event in events if isinstance(event, GaussianEvent)]
     one_way = next(event for event in gaussian if event.what == COLUMNS)

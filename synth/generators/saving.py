@@ -84,7 +84,7 @@ def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Sch
                 f"this version loads models of format={FORMAT}, not {str(content['format'])[:20]!r}; upgrade understudy"
             )
         schema = build_schema(content.pop("schema"))
-        if schema.measured:
+        if schema.measured or schema.spikes_measured:
             raise ValueError("a model knows the domain of each column")
         stated = content.pop("statement")
         statement = None if stated is None else PrivacyStatement.from_dict(stated)

@@ -25,6 +25,8 @@ from synth.errors import JobError, MissingExtra, ModelError, TableError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.base import Generator
 from synth.generators.lawful import draw_lawful, with_dependents
+from synth.generators.measured_domain import observe_spikes
+from synth.generators.training_table import HeldTable
 from synth.observed import observe
 from synth.part import Part
 from synth.progress import Progress, quiet
@@ -168,6 +170,7 @@ class _Sdv(Generator):
         self.check_held(train)
         rows = conform(train, schema, part=True)
         schema = observe(schema, rows)
+        schema = observe_spikes(HeldTable(rows, schema), schema)
         if len(rows) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         progress(f"fitting {self.name}", None)

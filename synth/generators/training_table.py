@@ -38,6 +38,9 @@ class TrainingTable(Protocol):
     def category_counts(self, name: str) -> dict[Any, int]:
         """How often each present value of a column of categories occurs."""
 
+    def value_counts(self, name: str) -> dict[float, int]:
+        """How often each present value of a number occurs: at the column's precision, within its bounds; one zero."""
+
     def place_counts(self, name: str, column: line.LineColumn, edges: np.ndarray) -> Counted:
         """How many present values of a number or time lie between edges, those beyond in the outermost.
 
@@ -87,6 +90,14 @@ class HeldTable:
         assert isinstance(column, CategoricalColumn)
         plain: type[Any] = int if holds_whole_numbers(column) else str
         return {plain(value): int(n) for value, n in self.rows[name].dropna().value_counts().items()}
+
+    def value_counts(self, name: str) -> dict[float, int]:
+        """How often each present value of a number occurs: at the column's precision, within its bounds; one zero."""
+        column: Any = self.schema.columns[name]
+        places = line.positions(self.rows[name], column)
+        inside = np.clip(places[~np.isnan(places)], *line.bounds(column)) + 0.0
+        distinct, counts = np.unique(inside, return_counts=True)
+        return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
     def place_counts(self, name: str, column: line.LineColumn, edges: np.ndarray) -> Counted:
         """How many present values of a number or time lie between edges, those beyond in the outermost."""

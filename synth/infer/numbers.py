@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
-from synth.columns.numbers import MOST_SPIKES, MOST_STEPS
+from synth.columns.numbers import MOST_SPIKES, MOST_STEPS, NumericColumn
 from synth.domain import line
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
@@ -203,13 +203,12 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
     low, high = float(values.min()), float(values.max())
     if unit is not None and max(-low, high) / unit >= EXACT_FLOAT:
         return {}  # float64 does not tell its values apart
-    if unit != 1.0 or high - low >= FINE_STEPS:
-        distinct, counts = np.unique(values, return_counts=True)
-        if len(distinct) <= FEW_VALUES and counts.min() > 1 and len(values) >= LEAST_STEPPED:
-            return {"spikes": tuple(distinct.tolist())}
+    distinct, counts = np.unique(values, return_counts=True)
+    if (unit != 1.0 or high - low >= FINE_STEPS) and _are_all_there_are(counts):
+        return {"spikes": tuple(distinct.tolist())}
     if unit is not None and (high - low) / unit < FINE_STEPS:
         return {}  # a public grid resolves every value
-    spikes = _spikes_of(values)
+    spikes = _spikes_of(distinct, counts)
     others = values[(values != 0) & ~np.isin(values, spikes)]
     steps = () if unit is None else _steps_of(others, unit)
     often = next((size for size, share in steps if share >= line.NEARLY_ALL), unit)
@@ -219,6 +218,28 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
     if any(share < 1.0 for _, share in steps):
         fields["step_shares"] = tuple(share for _, share in steps)
     return {**fields, "spikes": spikes} if spikes else fields
+
+
+def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericColumn) -> tuple[float, ...]:
+    """The spikes of a column whose precision and steps are known: those that `habits_of` finds where it has no steps.
+
+    Args:
+        distinct: *Sensitive*. Its values, ascending, shape (n_values,).
+        counts: *Sensitive*. How many rows hold each, shape (n_values,).
+        column: gives bounds, precision and steps.
+    """
+    unit, often = column.unit, line.spacing(column)  # type: ignore[arg-type]
+    low, high = column.bounds  # type: ignore[attr-defined]
+    if len(distinct) == 0 or (unit is not None and max(-low, high) / unit >= EXACT_FLOAT):
+        return ()
+    if (unit != 1.0 or high - low >= FINE_STEPS) and _are_all_there_are(counts):
+        return tuple(distinct.tolist())
+    return () if often is not None and (high - low) / often < FINE_STEPS else _spikes_of(distinct, counts)
+
+
+def _are_all_there_are(counts: np.ndarray) -> bool:
+    """Whether a column's values are few, and each is in several rows. Args are those of `frequent_values`."""
+    return len(counts) <= FEW_VALUES and counts.min() > 1 and counts.sum() >= LEAST_STEPPED
 
 
 def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...]:
@@ -265,10 +286,9 @@ def _on_step(values: np.ndarray, step: float) -> np.ndarray:
     return np.abs(times - np.round(times)) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(times)))
 
 
-def _spikes_of(values: np.ndarray) -> tuple[float, ...]:
+def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
     """Values that many rows have, ascending; the most frequent ones where these are too many."""
-    distinct, counts = np.unique(values, return_counts=True)
-    frequent = counts >= max(SPIKE_SHARE * len(values), LEAST_SPIKE)
+    frequent = counts >= max(SPIKE_SHARE * counts.sum(), LEAST_SPIKE)
     if not frequent.any():
         return ()
     chosen = np.argsort(-np.where(frequent, counts, 0), kind="stable")[: min(int(frequent.sum()), MOST_SPIKES)]

@@ -18,6 +18,7 @@ from synth.columns import (
     IntegerColumn,
     PersonalColumn,
     is_measured,
+    measures_spikes,
     read_as,
 )
 from synth.constraints import Constraint, Unique
@@ -225,6 +226,7 @@ _NO_PLACE: Mapping[str, Callable[[Any], bool]] = {
     "the kind weight": lambda column: column.kind == "weight",
     "the kind real without decimals": lambda column: column.kind == "real" and column.decimals == 0,
     "that bounds or categories are to be measured": is_measured,
+    "that frequent values are to be measured": measures_spikes,
     "the tokens of true and false": lambda column: column.kind == "boolean" and column.tokens != ("False", "True"),
     "the time zone": lambda column: getattr(column, "timezone", None) is not None,
     "the precision of times": lambda column: (

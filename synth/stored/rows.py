@@ -1,5 +1,6 @@
 """The rows of a stored table as a fit on marginals reads them."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -81,6 +82,17 @@ class StoredRows:
         found = self.place.fetch(self._counted(values))
         pairs = zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True)
         return {value: n for value, n in pairs if value is not None and (not isinstance(value, str) or is_plain(value))}
+
+    def value_counts(self, name: str) -> dict[float, int]:
+        """How often each present value of a number occurs, within its bounds; every one of them comes here."""
+        column: Any = self.schema.columns[name]
+        values = self.place.apart(self.rows.select(value=self.reader.places(self.rows[name], name, column)))
+        found = self.place.fetch(self._counted(values))
+        counts: Counter[float] = Counter()
+        for value, n in zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True):
+            if value is not None:
+                counts[value + 0.0] += n  # one zero, whatever its sign
+        return dict(counts)
 
     def place_counts(self, name: str, column: line.LineColumn, edges: np.ndarray) -> Counted:
         """How many present values of a number or time lie between edges, those beyond in the outermost."""

@@ -98,6 +98,35 @@ def test_what_cannot_be_measured_is_refused(name: str, rule: str) -> None:
     assert str(caught.value).startswith(rule)
 
 
+def test_frequent_values_to_measure_replace_those_that_were_read_off_the_table() -> None:
+    columns = {"pay": {"kind": "real", "bounds": [0, 9], "decimals": 1, "steps": [0.5], "spikes": [1, 2.5]}}
+    proposed = build_schema({"status": "inferred", "columns": columns})
+    declared = declare_schema(proposed, measure_spikes=["pay"])
+    pay: Any = declared.columns["pay"]
+    assert (pay.spikes, pay.measure_spikes, pay.steps, pay.bounds) == ((), True, (0.5,), (0, 9))
+    assert (declared.measured, declared.spikes_measured) == ((), ("pay",))
+    assert build_schema(tomllib.loads(to_toml(declared))) == declared
+    assert dict(assertions(declared))["pay"] == (
+        "every value is a number with at most 1 decimals from 0.0 to 9.0, never missing, and these limits and the "
+        "steps 0.5 are public knowledge, not read off this table; frequent values are not asserted: a private fit "
+        "measures them under its budget"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("agee", "measure_spikes='agee' is not a column; did you mean 'age'?"),
+        ("flag", "measure_spikes='flag' is of kind boolean; frequent values are measured of integer, real and weight"),
+        ("note", "measure_spikes='note' is dropped"),
+    ],
+)
+def test_frequent_values_that_cannot_be_measured_are_refused(name: str, rule: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        declare_schema(_schema(), measure_spikes=["age", name])
+    assert str(caught.value).startswith(rule)
+
+
 def test_a_faulty_dataset_is_refused() -> None:
     with pytest.raises(SchemaError, match="dataset"):
         declare_schema(_schema(), dataset="a\nb")

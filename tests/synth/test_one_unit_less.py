@@ -47,10 +47,10 @@ POOLS: dict[str, list[Any]] = {
 }
 """Few values each, so that rows are often equal, or nearly."""
 COLUMNS: dict[str, dict[str, Any]] = {
-    "whole": {"kind": "integer", "bounds": [0, 5], "missing": True},
-    "real": {"kind": "real", "bounds": [-1.0, 1.0], "missing": True},
-    "wide": {"kind": "real", "measure": True, "missing": True},
-    "cents": {"kind": "real", "bounds": [-5.0, 5.0], "decimals": 2, "missing": True},
+    "whole": {"kind": "integer", "bounds": [0, 5], "measure_spikes": True, "missing": True},
+    "real": {"kind": "real", "bounds": [-1.0, 1.0], "measure_spikes": True, "missing": True},
+    "wide": {"kind": "real", "measure": True, "measure_spikes": True, "missing": True},
+    "cents": {"kind": "real", "bounds": [-5.0, 5.0], "decimals": 2, "measure_spikes": True, "missing": True},
     "day": {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"], "missing": True},
     "listed": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
     "word": {"kind": "categorical", "measure": True, "missing": True},
@@ -101,7 +101,7 @@ def rows_of(frame: pd.DataFrame) -> Counter[tuple[str, ...]]:
 
 
 def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
-    """Every histogram that a fit could be read off these rows: cells, pairs, places, categories, rows per entity."""
+    """Every histogram that a fit could be read off these rows: cells, pairs, places, categories, values, sizes."""
     found: dict[str, Any] = {}
     known = {name: column for name, column in schema.columns.items() if not getattr(column, "measure", False)}
     narrow = schema.model_copy(update={"columns": known})
@@ -117,6 +117,7 @@ def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
         wide: Any = schema.columns["wide"]
         for name, edges in (("wide", EDGES), ("wide by size", magnitudes.public_edges(wide, 500.0))):
             found[name] = train.place_counts("wide", wide, edges)
+    found |= {f"values of {name}": train.value_counts(name) for name in schema.spikes_measured}
     if schema.entity:
         found["rows per entity"] = train.rows_per_entity()
     return found

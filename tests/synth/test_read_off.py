@@ -99,6 +99,15 @@ def test_what_is_measured_or_dropped_asserts_no_limit(proposal: Path) -> None:
     assert "number" not in told(proposal)
 
 
+@pytest.mark.parametrize("steps", [[], [100]])
+def test_steps_are_told_beside_frequent_values_that_are_measured_and_these_are_not(steps: list[int]) -> None:
+    pay = {"kind": "integer", "bounds": [0, 10**6], "steps": steps, "spikes": [0, 500]}
+    schema = build_schema({"status": "inferred", "columns": {"pay": pay}})
+    for declared, n_told in ((declare_schema(schema), 1), (declare_schema(schema, measure_spikes=["pay"]), len(steps))):
+        found = [text for name, text in unconfirmed(schema, declared, read_off(schema)) if name == "pay"]
+        assert sum("steps and frequent values" in text for text in found) == n_told
+
+
 def test_a_proposed_constraint_is_told_until_its_key_is_taken_out(proposal: Path) -> None:
     low = {"kind": "inequality", "low": "age", "high": "pay", "proposed": "all 300 rows keep it"}
     schema, noted = read_proposal(proposal)

@@ -132,6 +132,18 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
             "a list says by itself",
         ),
         (DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure = true\n", "unknown key 'columns.a.measure'"),
+        (
+            DECLARED + "[columns.a]\nkind = 'integer'\nbounds = [0, 9]\nmeasure_spikes = true\nspikes = [1]\n",
+            "columns.a: spikes to measure are not listed; leave out the list, or measure_spikes = true",
+        ),
+        (
+            DECLARED + "[columns.a]\nkind = 'date'\nmeasure = true\nmeasure_spikes = true\n",
+            "columns.a: frequent values are measured of integer, real and weight columns; leave out measure_spikes",
+        ),
+        (
+            DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure_spikes = true\n",
+            "columns.a: frequent values are measured of integer, real and weight columns; leave out measure_spikes",
+        ),
         (DECLARED + "dataset = ''\n[columns.a]\nkind = 'text'\n", "dataset=''"),
         (DECLARED + "dataset = ' a'\n[columns.a]\nkind = 'text'\n", "spaces at its ends"),
         (DECLARED + 'dataset = "a\\tb"\n[columns.a]\nkind = "text"\n', "do not print"),
@@ -180,7 +192,7 @@ def test_a_text_that_nobody_reads_is_no_public_value(key: str, text: str) -> Non
 def test_a_domain_that_nobody_wrote_is_not_written_either() -> None:
     columns = {
         "age": {"kind": "integer", "measure": True},
-        "wage": {"kind": "real", "measure": True, "bounds": [0, 1e6]},
+        "wage": {"kind": "real", "measure": True, "measure_spikes": True, "bounds": [0, 1e6]},
         "town": {"kind": "categorical", "measure": True},
         "day": {"kind": "datetime", "measure": True, "timezone": "Europe/Paris", "precision": "h"},
     }
@@ -191,6 +203,9 @@ def test_a_domain_that_nobody_wrote_is_not_written_either() -> None:
         set(), {"bounds"}, set(), set()
     ]  # fmt: skip
     assert schema.measured == ("age", "wage", "town", "day")
+    assert schema.spikes_measured == ("wage",)
+    assert build_schema(content) == schema
+    jsonschema.validate(_plain(content), schema_json())
     assert Schema.model_validate(schema.model_dump(mode="json")) == schema
 
 
@@ -258,6 +273,8 @@ def test_the_json_schema_accepts_what_the_reader_accepts() -> None:
         {"columns": {"a": {"kind": "integer", "measure": False}}},
         {"columns": {"a": {"kind": "categorical"}}},
         {"columns": {"a": {"kind": "boolean", "measure": True}}},
+        {"columns": {"a": {"kind": "date", "measure": True, "measure_spikes": True}}},
+        {"columns": {"a": {"kind": "real", "bounds": [0, 1], "measure_spikes": True, "spikes": [0.5]}}},
         {"columns": {"a": {"kind": "categorical", "categories": ["x", 1]}}},
     ],
 )

@@ -102,6 +102,11 @@ def test_two_columns_are_enough_for_a_pair() -> None:
     [
         ({}, 12.0, "epsilon=12 is weak"),
         ({"columns": {"x": {"kind": "categorical", "measure": True}}}, 1.0, "are to be measured, which takes 3%"),
+        (
+            {"columns": {"x": {"kind": "real", "bounds": [0, 1], "measure_spikes": True}}},
+            1.0,
+            "frequent values are to be measured, which takes",
+        ),
         ({"columns": {"x": {"kind": "categorical", "categories": list(range(90))}}}, 1.0, "with 90, noise alone moves"),
         ({"columns": {"x": {"kind": "integer", "bounds": [0, 10**7]}}}, 1.0, "column='x' has wide bounds on a linear"),
         ({"columns": {"x": {"kind": "identifier", "template": "##"}}}, 1.0, "column='x': identifiers are made anew"),

@@ -126,6 +126,15 @@ def test_nothing_that_was_read_off_the_table_is_left_where_all_is_measured(works
     assert not any({"bounds", "categories", "bins", "scale"} & set(column) for column in columns.values())
 
 
+def test_frequent_values_to_be_measured_are_marked_and_not_listed(workspace: Any) -> None:
+    asked = ("--measure-spikes", "age", "--measure-spikes", "income", "--measure", "age")
+    columns = declared(workspace, *asked)["columns"]
+    assert columns["age"] == {"kind": "integer", "measure": True, "measure_spikes": True}
+    assert columns["income"]["measure_spikes"]
+    assert "spikes" not in columns["income"]
+    assert "bounds" in columns["income"]
+
+
 def test_what_is_measured_is_said_not_to_be_asserted(workspace: Any) -> None:
     inferred, out = infer(workspace), workspace.folder / "declared.toml"
     ran = workspace.run("--json", "schema", "declare", inferred, "--out", out, "--measure", "town", "--dataset", "d")

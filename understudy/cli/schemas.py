@@ -175,6 +175,12 @@ def declare(  # noqa: PLR0913 - options of the command line
     measure_all: Annotated[
         bool, typer.Option("--measure-all", help="Measure the bounds or categories of every column that has any.")
     ] = False,
+    measure_spikes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure-spikes", metavar="COLUMN", help="A number whose frequent values are not public; may be repeated."
+        ),
+    ] = None,
     force: Force = False,
 ) -> int:
     """Declare a schema public, and show, column by column, what you thereby assert.
@@ -190,7 +196,9 @@ def declare(  # noqa: PLR0913 - options of the command line
     check_new_file(out, force=force)
     schema, noted = read_proposal(inferred)
     names = [*(measure or ()), *(measurable(schema) if measure_all else ())]
-    declared = declare_schema(schema, n_units=n_units, dataset=dataset, measure=names)
+    declared = declare_schema(
+        schema, n_units=n_units, dataset=dataset, measure=names, measure_spikes=measure_spikes or ()
+    )
     asserted = assertions(declared)
     taken_over = unconfirmed(schema, declared, noted)
     write_schema(declared, out)

@@ -23,11 +23,11 @@ from synth.dp.events import StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 from synth.generators.measuring import start
-from synth.generators.overhead import domain_event_name
+from synth.generators.overhead import domain_event_name, domain_shares, spikes_event_name
 from synth.progress import quiet
 from synth.schema import Schema
 
-RELEASES, DOMAIN = "exact numbers behind every draw", "measured bounds and categories"
+RELEASES, DOMAIN = "exact numbers behind every draw", "measured bounds, categories and frequent values"
 CERTAIN = 40.0
 """The least epsilon that is proved where no epsilon would do."""
 _SEED = 0
@@ -63,20 +63,20 @@ def audit_releases(generator: PrivateGenerator, schedule: Schedule, stand_in: St
 
 
 def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule) -> tuple[AuditCheck, set[str]] | None:
-    """The check of bounds and categories that a schema leaves to be measured, and their events; `None` where none are.
+    """The check of what a schema leaves to be measured of its columns, and their events; `None` where nothing is.
 
     Args:
         generator: with its epsilon and delta.
         schema: names the columns, the unit, k and n_units.
         claimed: what is claimed, under this schema or another.
     """
-    if not schema.measured:
+    if not domain_shares(schema):
         return None
     worlds = Worlds.stand_in(schema, seed=_SEED)
     schedule = schedule_like(generator, worlds.schema, claimed)
     found: list[Schema] = []
-    events = {domain_event_name(worlds.schema, name) for name in worlds.schema.measured}
-    planned = [event for event in schedule.events if event.what in events]
+    events = set(domain_shares(worlds.schema))
+    n_columns = len({*schema.measured, *schema.spikes_measured})
 
     def rehearsed(present: bool, follows: Script | None = None, below: int = 1) -> Script:
         def measure(budget: Any) -> None:
@@ -84,33 +84,41 @@ def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule)
 
         return rehearse(measure, schedule, follows, below=below)
 
-    def shows(name: str, below: int = 1) -> bool:
+    def shows(what: str, below: int = 1) -> bool:
         rehearsed(True, without, below)
-        return found[-1].columns[name] != found[0].columns[name]
+        return what in _changed(found[0], found[-1], worlds.schema)
 
     without = rehearsed(present=False)
     with_unit = rehearsed(present=True, follows=without)
     faults = faults_between(with_unit, without)
-    columns = [name for name in schema.measured if found[1].columns[name] != found[0].columns[name]]
+    changed = _changed(found[0], found[1], worlds.schema)
     check = AuditCheck(
         DOMAIN,
-        f"{len(with_unit.draws):,} draws for {len(planned):,} column{'s' if len(planned) > 1 else ''} of made-up rows, "
+        f"{len(with_unit.draws):,} draws for {n_columns:,} column{'s' if n_columns > 1 else ''} of made-up rows, "
         "with a unit of values of its own and without",
         "any unit that moves a histogram by more than is stated, any domain that shows it although the same numbers "
         "were published, and any value of one unit that is named below its threshold",
     )
-    if columns:
-        event = schedule.event(domain_event_name(worlds.schema, columns[0]))
+    if changed:
+        event = schedule.event(changed[0])
         assert event is not None
         said = f"{event.what}: a unit shows in the domain where the same numbers are published"
         bound = _certain(claimed)
         if isinstance(event, StabilityEvent):
-            bound = _of_threshold(schedule, event, lambda below: shows(columns[0], below), claimed)
+            bound = _of_threshold(schedule, event, lambda below: shows(changed[0], below), claimed)
         return replace(check, fault=said, bound=bound), events
     if faults:
         what, (said, left) = min(faults.items(), key=lambda fault: fault[1][1])
         check = replace(check, fault=said, bound=_of_less(schedule, what, left, claimed))
     return check, events
+
+
+def _changed(one: Schema, other: Schema, schema: Schema) -> list[str]:
+    """The events of a schema by whose numbers two measured ones differ: bounds and categories, then frequent values."""
+    pairs = {name: (dict(one.columns[name]), dict(other.columns[name])) for name in schema.modeled}
+    spikes = {name: [column.pop("spikes", ()) for column in pair] for name, pair in pairs.items()}
+    changed = [domain_event_name(schema, name) for name in schema.measured if pairs[name][0] != pairs[name][1]]
+    return changed + [spikes_event_name(name) for name in schema.spikes_measured if spikes[name][0] != spikes[name][1]]
 
 
 def _of_less(schedule: Schedule, what: str, left: float, claimed: Schedule) -> float:

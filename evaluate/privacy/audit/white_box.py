@@ -21,7 +21,7 @@ the program does is checked, too, event by event, where a fault shows at any eps
 
 - the size of the noise that all those fits drew (`conclusions`),
 - the exact numbers behind every draw, with one canary and without (`releases`),
-- measured bounds and categories, on made-up rows of the schema itself (`releases`),
+- measured bounds, categories and frequent values, on made-up rows of the schema itself (`releases`),
 - choices, again and again by the scores of two tables (`choices`),
 - the split, with one unit really gone (`sides`).
 

@@ -88,7 +88,7 @@ def check_total(account: Account, curves: Sequence[RdpCurve], what: str, names: 
     if after.curve.delta > share:
         before, behind = account.curve.delta, after.curve.delta
         rise = f"the deltas of mechanisms from {before:.3g} to {behind:.3g}, where {share:.3g} is the most"
-        remedy = "set a smaller delta for it, or declare the categories that it would measure"
+        remedy = "set a smaller delta for it, or declare the categories and frequent values that it would measure"
     raise LedgerError(
         f"the total of dataset={account.dataset!r} with unit={account.unit!r} is epsilon={total.epsilon:g} at "
         f"delta={total.delta:.3g}, of which {held.left_epsilon:.6g} is left, and {what} would bring {rise}; "

@@ -15,8 +15,9 @@ import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent, ZCDpEvent
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
+from scipy import stats
 
-from synth.dp.events import GaussianEvent, SelectionEvent
+from synth.dp.events import GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
@@ -37,10 +38,17 @@ def several_rows_each(schema: Schema) -> Schema:
     return build_schema(content)
 
 
-@pytest.fixture(scope="module", params=["rows", "entities"])
+def with_frequent_values(schema: Schema) -> Schema:
+    """The same columns, with the frequent values of two of them to be measured."""
+    spiked = {name: schema.columns[name].model_copy(update={"measure_spikes": True}) for name in ("gain", "weight")}
+    return schema.model_copy(update={"columns": {**schema.columns, **spiked}})
+
+
+@pytest.fixture(scope="module", params=["rows", "entities", "frequent values", "frequent values of entities"])
 def unit_schema(request: pytest.FixtureRequest, schema: Schema) -> Schema:
     wide = schema.model_copy(update={"n_units": 100_000})
-    return wide if request.param == "rows" else several_rows_each(wide)
+    asked = with_frequent_values(wide) if "frequent" in request.param else wide
+    return several_rows_each(asked) if "entities" in request.param else asked
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -56,12 +64,23 @@ def rho_on_paper(schedule: Schedule) -> float:
     """Bun & Steinke 2016: count k^2 / (2 sigma^2); Cesar & Rogers 2021: count e^2 / 8."""
     costs = []
     for event in schedule.events:
-        if isinstance(event, GaussianEvent):
+        if isinstance(event, GaussianEvent | StabilityEvent):
             costs.append(event.count * event.sensitivity**2 / (2 * event.sigma**2))
         else:
             assert isinstance(event, SelectionEvent), "an event that this sum does not know"
             costs.append(event.count * event.epsilon**2 / 8)
     return sum(costs)
+
+
+def named_alone(schedule: Schedule) -> float:
+    """The chance that a value is named which one unit alone holds: with c of its k rows in each, k / c times a tail."""
+    total = 0.0
+    for event in schedule.events:
+        if isinstance(event, StabilityEvent):
+            k = event.sensitivity
+            tails = [k / c * stats.norm.sf((event.threshold - c - 0.5) / event.sigma) for c in range(1, k + 1)]
+            total += event.count * max(tails)
+    return total
 
 
 def choice_loss(epsilon: float) -> pld.PrivacyLossDistribution:
@@ -77,27 +96,27 @@ def epsilon_by_losses(schedule: Schedule) -> float:
     """PLD of continuous Gaussian noise, which the discrete one equals at these sizes, and of the choices."""
     parts = []
     for event in schedule.events:
-        if isinstance(event, GaussianEvent):
+        if isinstance(event, GaussianEvent | StabilityEvent):
             one = pld.from_gaussian_mechanism(event.sigma, event.sensitivity, value_discretization_interval=GRID)
         else:
             assert isinstance(event, SelectionEvent)
             one = choice_loss(event.epsilon)
         parts.append(one.self_compose(event.count))
     whole = reduce(lambda many, one: many.compose(one), parts)
-    return float(whole.get_epsilon_for_delta(schedule.delta))
+    return float(whole.get_epsilon_for_delta(schedule.delta - named_alone(schedule)))
 
 
 def epsilon_by_moments(schedule: Schedule) -> float:
     """RDP of Gaussian noise, and of the choices as zCDP."""
     accountant = RdpAccountant()
     for event in schedule.events:
-        if isinstance(event, GaussianEvent):
+        if isinstance(event, GaussianEvent | StabilityEvent):
             each = GaussianDpEvent(event.sigma / event.sensitivity)
             accountant.compose(SelfComposedDpEvent(each, event.count))
         else:
             assert isinstance(event, SelectionEvent)
             accountant.compose(ZCDpEvent(event.epsilon**2 / 8), event.count)
-    return float(accountant.get_epsilon(schedule.delta))
+    return float(accountant.get_epsilon(schedule.delta - named_alone(schedule)))
 
 
 def test_rho_is_what_the_sum_on_paper_says(schedule: Schedule) -> None:
@@ -106,6 +125,20 @@ def test_rho_is_what_the_sum_on_paper_says(schedule: Schedule) -> None:
 
 def test_epsilon_is_what_dp_accounting_says_of_the_same_events(schedule: Schedule) -> None:
     assert schedule.epsilon == pytest.approx(epsilon_by_losses(schedule), rel=1e-3)
+
+
+def test_the_frequent_values_of_each_column_are_an_event_of_their_own(unit_schema: Schema, schedule: Schedule) -> None:
+    named = [event for event in schedule.events if isinstance(event, StabilityEvent)]
+    assert [event.what for event in named] == [f"frequent values of column {n!r}" for n in unit_schema.spikes_measured]
+    # .03 of rho a column up to 5,000 units of one row each, and 2% of delta for both.
+    n_units = 100_000 / unit_schema.max_rows_per_unit
+    for event in named:
+        assert event.rho == pytest.approx(0.03 * (5_000 / n_units) ** (2 / 3) * rho_on_paper(schedule))
+        assert event.sensitivity == unit_schema.max_rows_per_unit
+    stated, by_hand = sum(event.delta for event in named), named_alone(schedule)
+    # Of large noise a bound of the tail is stated, a few percent above it.
+    assert by_hand <= stated <= 1.06 * by_hand
+    assert stated <= 0.02 * DELTA
 
 
 def test_the_whole_budget_is_planned_and_no_more(schedule: Schedule) -> None:

@@ -48,10 +48,10 @@ FITS = [
     for entities in (False, True)
 ]
 COLUMNS: dict[str, Any] = {
-    "x": {"kind": "integer", "bounds": [0, 8], "missing": True},
+    "x": {"kind": "integer", "bounds": [0, 8], "measure_spikes": True, "missing": True},
     "y": {"kind": "boolean"},
     "z": {"kind": "categorical", "categories": ["a", "b", "c"]},
-    "length": {"kind": "real", "measure": True},
+    "length": {"kind": "real", "measure": True, "measure_spikes": True},
     "day": {"kind": "date", "measure": True},
     "job": {"kind": "categorical", "measure": True},
 }
@@ -247,6 +247,13 @@ def _exact_coarse_bounds(train: TrainingTable, schema: Schema, budget: Budget) -
     return _measure(train, schema, _Exact(budget))  # type: ignore[arg-type]
 
 
+def _exact_spikes(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
+    known = _measure(train, schema, budget)
+    spikes = tuple(sorted(int(value) for value, n_rows in train.value_counts("x").items() if n_rows > 1))
+    x = known.columns["x"].model_copy(update={"spikes": spikes})
+    return known.model_copy(update={"columns": {**known.columns, "x": x}})
+
+
 def _exact_expected_batch(self: PrivateRows) -> float:
     return self.event.sampling_rate * max(len(self.units()), 1)
 
@@ -256,6 +263,7 @@ MUTANTS: Sequence[tuple[str, Plant, str]] = (
     ("as many rows as the table has, unless told", (measuring.Fit, "entity_shares", _rows_of_the_table), "independent"),
     ("the number of rows in the statement", (measuring.Fit, "statement", _noted_in_the_statement), "independent"),
     ("coarse bounds without noise", (measuring, "measure_domain", _exact_coarse_bounds), "independent"),
+    ("frequent values without noise", (measuring, "measure_domain", _exact_spikes), "independent"),
     ("an exact expected batch", (PrivateRows, "expected_batch", property(_exact_expected_batch)), "tvae"),
 )
 

@@ -133,6 +133,17 @@ def test_a_column_to_measure_takes_of_the_budget_and_has_an_assumed_domain() -> 
     assert declared.columns["ill"] < found.columns["ill"]
 
 
+def test_frequent_values_to_measure_take_of_the_budget_and_of_the_time_alone() -> None:
+    asked = {"income": {"kind": "real", "bounds": [0, 1000], "decimals": 2, "measure_spikes": True}}
+    schema = schema_of(columns=asked)
+    found, declared = outlook(Mst(epsilon=1.0), schema), outlook(Mst(epsilon=1.0), schema_of())
+    assert found.assumed == ()
+    assert found.sizes == declared.sizes == outlook(Mst(epsilon=1.0), assumed(schema)).sizes
+    assert found.n_marginals == declared.n_marginals
+    assert declared.columns["ill"] < found.columns["ill"] < 1.1 * declared.columns["ill"]
+    assert found.seconds > declared.seconds
+
+
 @pytest.mark.parametrize("kind", ["integer", "real", "date", "datetime", "weight"])
 def test_every_kind_that_can_be_measured_has_an_outlook(kind: str) -> None:
     assert outlook(Mst(epsilon=1.0), schema_of(columns={"age": {"kind": kind, "measure": True}})).sizes["age"] > 2

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from synth.columns.numbers import NumericColumn
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise
@@ -30,6 +31,17 @@ def test_every_cell_is_read_as_in_memory(put: Any, kinds: Schema) -> None:
         attributes, held.cell_counts(attributes), stored.cell_counts(attributes), strict=True
     ):
         np.testing.assert_array_equal(here, there, err_msg=attribute.name)
+
+
+def test_every_exact_value_of_a_number_is_counted_as_in_memory(put: Any, kinds: Schema) -> None:
+    both = put(every_kind())
+    held, stored = HeldTable(conform(both.held, kinds, outside="clamp"), kinds), both.stored.training(kinds)
+    numbers = [name for name in kinds.modeled if isinstance(kinds.columns[name], NumericColumn)]
+    assert len(numbers) > 2
+    for name in numbers:
+        counts = held.value_counts(name)
+        assert sum(counts.values()) > 0
+        assert stored.value_counts(name) == counts, name
 
 
 def test_cells_that_are_worked_out_there_are_the_same(put: Any, kinds: Schema, monkeypatch: Any) -> None:
@@ -88,7 +100,7 @@ def test_a_model_is_the_same_where_noise_is_none(put: Any, generator: Any) -> No
 
 def test_a_measured_domain_is_the_same(put: Any) -> None:
     columns = {
-        "whole": {"kind": "integer", "measure": True},
+        "whole": {"kind": "integer", "measure": True, "measure_spikes": True},
         "seen": {"kind": "datetime", "measure": True, "missing": True, "precision": "min"},
         "word": {"kind": "categorical", "measure": True, "missing": True},
         "level": {"kind": "categorical", "measure": True, "whole_numbers": True},

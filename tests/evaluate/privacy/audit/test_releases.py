@@ -33,6 +33,7 @@ _choose, _noisy_max, _release, _named = (
     mechanisms.name_stable,
 )
 _score, _places, _sizes = Mst._score, HeldTable.place_counts, HeldTable.rows_per_entity
+_values = HeldTable.value_counts
 
 
 def schema_of(k: int = 1, *, measured: bool = False) -> Schema:
@@ -40,7 +41,8 @@ def schema_of(k: int = 1, *, measured: bool = False) -> Schema:
     if measured:
         columns |= {
             "size": {"kind": "real", "measure": True},
-            "visits": {"kind": "integer", "measure": True},
+            "visits": {"kind": "integer", "measure": True, "measure_spikes": True},
+            "paid": {"kind": "real", "bounds": [0, 9], "decimals": 2, "measure_spikes": True},
             "born": {"kind": "date", "measure": True},
             "town": {"kind": "categorical", "measure": True},
         }
@@ -160,7 +162,7 @@ def test_a_domain_that_is_measured_soundly_has_no_fault() -> None:
     for k in (1, 3):
         found, _ = domain(k)
         assert (found.what, found.fault, found.bound) == (DOMAIN, None, 0.0)
-        assert "4 columns" in found.looked_at
+        assert "6 draws for 5 columns" in found.looked_at
     made, schema = generator("independent"), schema_of()
     assert audit_domain(made, schema, planned(made, schema)) is None
 
@@ -185,6 +187,10 @@ def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
     return found.model_copy(update={"columns": {**found.columns, "size": exact}})
 
 
+def _values_counted_twice(self: HeldTable, name: str) -> Any:
+    return {value: 2 * n for value, n in _values(self, name).items()}
+
+
 def _counted_twice(self: HeldTable, *given: Any) -> Any:
     return 2 * _places(self, *given)
 
@@ -195,6 +201,7 @@ MEASURED: dict[str, tuple[Any, str, Any, int]] = {
     "values named whatever their count": (budget, "name_stable", _exact_values, 1),
     "k rows forgotten": (overhead, "domain_events", _of_one_row, 3),
     "exact bounds": (measuring, "measure_domain", _exact_bounds, 1),
+    "values counted twice": (HeldTable, "value_counts", _values_counted_twice, 1),
     "rows counted twice": (HeldTable, "place_counts", _counted_twice, 1),
     "no noise": (budget, "release", _without_noise, 1),
 }
