@@ -21,7 +21,7 @@ from synth.columns import (
     is_measured,
     measures_spikes,
 )
-from synth.constraints import Constraint, Dependency, Formula, Unique, check, equivalents
+from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
 from synth.texts import is_plain, require_plain
 from synth.validation import Frozen, sentence
@@ -211,8 +211,14 @@ class Schema(Frozen):
     @property
     def equivalents(self) -> Mapping[str, Dependency]:
         """For each column that another one determines and is determined by, that dependency: it is computed."""
-        first = [name for name in (self.target, *self.sensitive) if name is not None]
+        compared = [name for each in self.constraints if isinstance(each, Inequality) for name in each.columns]
+        first = [name for name in (self.target, *self.sensitive, *compared) if name is not None]
         return equivalents(self.constraints, self.columns, first, self.constant_in_entity)
+
+    @property
+    def dependencies(self) -> list[Dependency]:
+        """Modeled columns that determine other modeled ones, each after those that determine it."""
+        return dependencies(self.constraints, self.equivalents)
 
     @property
     def measured(self) -> tuple[str, ...]:

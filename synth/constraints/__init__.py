@@ -5,7 +5,7 @@ left out for what it holds.
 """
 
 from synth.constraints.checking import check
-from synth.constraints.dependencies import Dependency, dependencies, equivalents
+from synth.constraints.dependencies import Dependency, combinations_of_held, dependencies, equivalents
 from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Inequality",
     "Unique",
     "check",
+    "combinations_of_held",
     "dependencies",
     "equivalents",
 ]

@@ -21,61 +21,125 @@ class Dependency:
     dependent: str
     mapping: Mapping[Value, Value]
 
-
-def dependencies(constraints: Sequence[Constraint]) -> Iterator[Dependency]:
-    """Every functional dependency that the constraints state, in their order."""
-    for constraint in constraints:
-        if isinstance(constraint, FixedCombinations):
-            for (determinant, dependent), values in constraint.determined.items():
-                yield Dependency(determinant, dependent, values)
+    @property
+    def inverse(self) -> Mapping[Value, Value]:
+        """The value of the determinant by that of the dependent, where the two determine each other."""
+        return {dependent: determinant for determinant, dependent in self.mapping.items()}
 
 
 def equivalents(
     constraints: Sequence[Constraint], columns: Mapping[str, Column], first: Sequence[str], constant: Sequence[str]
 ) -> dict[str, Dependency]:
-    """Columns that another determines and is determined by, so that a model need not hold them.
+    """Columns that another determines and is determined by, over any number of lists: a model need not hold them.
 
     A column that may be missing, or that a formula computes, is held. Each determinant is held itself.
 
     Args:
         constraints: checked against the columns.
         columns: all of the schema's.
-        first: columns that are rather held than computed.
+        first: columns that are rather held than computed, the most important one first.
         constant: columns that hold one value in all rows of an entity; others do not determine these, or the reverse.
 
     Returns:
         For each column that is not held, what determines it.
     """
     computed = {constraint.column for constraint in constraints if isinstance(constraint, Formula)}
-    found: dict[str, Dependency] = {}
-    held: set[str] = set()
+    links: dict[str, list[Dependency]] = {}
+    for each in _listed(constraints):
+        names = {each.determinant, each.dependent}
+        is_open = names.isdisjoint(computed) and not any(columns[name].missing for name in names)
+        if is_open and len(names & set(constant)) != 1 and len(set(each.mapping.values())) == len(each.mapping):
+            links.setdefault(each.determinant, []).append(each)
+    dependents: dict[str, Dependency] = {}
+    for held in sorted(links, key=lambda name: _rank(name, columns[name], first)):
+        if held not in dependents:
+            dependents |= _reached(held, links)
+    return dependents
+
+
+def dependencies(constraints: Sequence[Constraint], computed: Mapping[str, Dependency]) -> list[Dependency]:
+    """Dependencies between columns that a model holds, each after those that its determinant depends on.
+
+    Of two columns that determine each other, the first that is listed determines.
+
+    Args:
+        constraints: checked against the columns.
+        computed: what `equivalents` gives: a computed column is replaced by the one that determines it.
+    """
+    waiting: dict[tuple[str, str], Dependency] = {}
+    for each in _listed(constraints):
+        one = _held(each, computed)
+        if one.determinant != one.dependent and (one.dependent, one.determinant) not in waiting:
+            waiting.setdefault((one.determinant, one.dependent), one)
+    placed = []
+    while waiting:
+        unknown = {dependent for _, dependent in waiting}
+        names = next((names for names in waiting if names[0] not in unknown), next(iter(waiting)))
+        placed.append(waiting.pop(names))
+    return placed
+
+
+def combinations_of_held(
+    constraint: FixedCombinations, computed: Mapping[str, Dependency]
+) -> tuple[tuple[str, ...], set[tuple[Value, ...]]]:
+    """The columns that a model holds of a constraint, and what of its combinations can be; computed ones are replaced.
+
+    Args:
+        constraint: lists combinations.
+        computed: what `equivalents` gives.
+    """
+    replaced = [computed[name].determinant if name in computed else name for name in constraint.columns]
+    names = tuple(dict.fromkeys(replaced))
+    inverse = {name: computed[name].inverse for name in constraint.columns if name in computed}
+    kept = set()
+    for combination in constraint.combinations:
+        row: dict[str, set[Value | None]] = {name: set() for name in names}
+        for name, held, value in zip(constraint.columns, replaced, combination, strict=True):
+            row[held].add(inverse[name].get(value) if name in inverse else value)
+        values = [next(iter(known)) for known in row.values() if len(known) == 1]
+        if len(values) == len(names) and None not in values:
+            kept.add(tuple(value for value in values if value is not None))
+    return names, kept
+
+
+def _listed(constraints: Sequence[Constraint]) -> Iterator[Dependency]:
+    """Every dependency that a constraint states, in their order."""
     for constraint in constraints:
-        if not isinstance(constraint, FixedCombinations):
-            continue
-        for dependency in _by_rank(constraint, columns, first, held):
-            names = {dependency.determinant, dependency.dependent}
-            if (
-                dependency.dependent not in held
-                and names.isdisjoint(computed | found.keys())
-                and not any(columns[name].missing for name in names)
-                and len(names & set(constant)) != 1
-            ):
-                found[dependency.dependent] = dependency
-                held.add(dependency.determinant)
-    return found
+        if isinstance(constraint, FixedCombinations):
+            for (determinant, dependent), mapping in constraint.determined.items():
+                yield Dependency(determinant, dependent, mapping)
 
 
-def _by_rank(
-    constraint: FixedCombinations, columns: Mapping[str, Column], first: Sequence[str], held: set[str]
-) -> list[Dependency]:
-    """The dependencies that hold both ways, those with the better determinant first."""
+def _rank(name: str, column: Column, first: Sequence[str]) -> tuple[int, bool, bool]:
+    """Lowest for the column that is best held: one that matters, else one with an order, else one with levels."""
+    has_order = isinstance(column, CategoricalColumn) and column.ordered
+    has_levels = isinstance(column, CategoricalColumn | BooleanColumn)
+    return first.index(name) if name in first else len(first), not has_order, not has_levels
 
-    def rank(name: str) -> tuple[bool, bool, bool, bool]:
-        column = columns[name]
-        has_order = isinstance(column, CategoricalColumn) and column.ordered
-        has_levels = isinstance(column, CategoricalColumn | BooleanColumn)
-        return name not in held, name not in first, not has_order, not has_levels
 
-    determined = constraint.determined
-    both_ways = [names for names in determined if names[::-1] in determined]
-    return [Dependency(*names, determined[names]) for names in sorted(both_ways, key=lambda names: rank(names[0]))]
+def _reached(held: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, Dependency]:
+    """What a column determines along links that hold both ways."""
+    ends: dict[str, Dependency] = {}
+    waiting = list(links[held])
+    while waiting:
+        each = waiting.pop(0)
+        if each.dependent != held and each.dependent not in ends:
+            ends[each.dependent] = each
+            waiting += [_composed(each, further) for further in links[each.dependent]]
+    return ends
+
+
+def _held(each: Dependency, computed: Mapping[str, Dependency]) -> Dependency:
+    """The dependency between the columns that are held in place of these two."""
+    if each.determinant in computed:
+        each = _composed(computed[each.determinant], each)
+    if each.dependent in computed:
+        back = computed[each.dependent]
+        each = _composed(each, Dependency(back.dependent, back.determinant, back.inverse))
+    return each
+
+
+def _composed(first: Dependency, second: Dependency) -> Dependency:
+    """The first's determinant determines the second's dependent, wherever both say so."""
+    mapping = {value: second.mapping[middle] for value, middle in first.mapping.items() if middle in second.mapping}
+    return Dependency(first.determinant, second.dependent, mapping)

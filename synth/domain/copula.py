@@ -1,8 +1,9 @@
 """A Gaussian copula within codes: numbers that go together keep their rank correlation where codes say no more.
 
 Codes of two related numbers rise together, and so do the values within them. Each number has a normal score, whose
-interval its code gives; scores are correlated as codes are. They are drawn by Gibbs sampling, in their intervals, and
-their order within a code orders the values there. Codes stay as they are, and so does each column's distribution.
+interval its code gives; scores are correlated as codes are. They are drawn by Gibbs sampling, in their intervals, and a
+score says where in its code a value lies. Codes stay as they are, and each column's distribution does but for the error
+of the fit.
 
 It is fitted to codes that a model drew, and reads nothing else: free of any budget.
 
@@ -21,7 +22,7 @@ from synth.domain.discretizer import OTHER, Attribute, Discretizer
 Columns = Mapping[int, np.ndarray] | Sequence[np.ndarray]
 FITTED_ROWS = 5_000
 """Rows of codes that serve to fit one: the error of a correlation is .014."""
-FIT_SWEEPS, DRAW_SWEEPS = 25, 4
+FIT_SWEEPS, DRAW_SWEEPS = 25, 3
 """Sweeps of Gibbs sampling over all columns: twice as many raise a rank correlation within codes by .02 at most."""
 RIDGE = 1e-3
 """Share of independence in the correlation, which keeps its inverse sound."""
@@ -31,6 +32,10 @@ DIGITS = 6
 """Of the weights: no order of summation shows in a drawn table."""
 SMALLEST = 1e-300
 """Probability at least, whose normal quantile is finite."""
+N_QUANTILES, LEAST_ROWS = 16, 64
+"""Quantiles of the scores within a code, and fitted rows with a code, from which on its scores have quantiles."""
+BLOCK = 50_000
+"""Rows that are drawn at a time: what they need in memory does not grow with a table."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,15 @@ class Copula:
             `missing`.
         weights: of each column's scores for the mean of another's, zero for itself, shape (d, d).
         deviations: of each score given all others, shape (d,).
+        quantiles: for each column and code the places of scores within the code's interval, by normal probability, at
+            even shares of the rows, shape (n_codes, N_QUANTILES + 1).
     """
 
     places: tuple[int, ...]
     limits: tuple[np.ndarray, ...]
     weights: np.ndarray
     deviations: np.ndarray
+    quantiles: tuple[np.ndarray, ...]
 
     @classmethod
     def fitted(cls, discretizer: Discretizer, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
@@ -60,42 +68,80 @@ class Copula:
             rng: source of the scores.
         """
         lines = [(place, each) for place, each in enumerate(discretizer.attributes) if each.edges is not None]
-        places = tuple(place for place, _ in lines)
-        if len(places) < 2 or len(codes) < 2:
+        if len(lines) < 2 or len(codes) < 2:
             return None
         columns = {place: attribute.possible(codes[:, place], rng) for place, attribute in lines}
         limits = tuple(_limits(attribute, columns[place]) for place, attribute in lines)
-        copula = cls(places, limits, np.zeros((len(places), len(places))), np.ones(len(places)))
-        intervals = copula._intervals(columns)
+        even = tuple(np.tile(np.linspace(0, 1, N_QUANTILES + 1), (len(ends) + 1, 1)) for ends in limits)
+        n_columns = len(lines)
+        copula = cls(tuple(columns), limits, np.zeros((n_columns, n_columns)), np.ones(n_columns), even)
+        intervals = copula._intervals(columns, slice(None))
         scores = _within(*intervals, np.zeros(1), 1.0, rng)
         for _ in range(FIT_SWEEPS):
-            copula = cls(places, limits, *_given_others(scores))
+            copula = cls(copula.places, limits, *_given_others(scores), even)
             copula._sweep(scores, intervals, rng)
-        return copula if copula.weights.any() else None
+        return copula._of_related(columns, scores, intervals)
 
-    def ranks(self, columns: Columns, rng: np.random.Generator) -> dict[int, np.ndarray]:
-        """Where each value stands among those with its code, in [0, 1), by place; evenly spread within each code.
+    def ranks(
+        self, columns: Columns, rng: np.random.Generator, given: Mapping[int, float] | None = None
+    ) -> dict[int, np.ndarray]:
+        """The share of its code's mass below each value, by place, shape (n,) each.
 
         Args:
             columns: codes by place, shape (n,) each.
             rng: source of the draw.
+            given: that share where all rows hold one value, by place.
         """
-        intervals = self._intervals(columns)
-        scores = _within(*intervals, np.zeros(1), 1.0, rng)
-        for _ in range(DRAW_SWEEPS):
-            self._sweep(scores, intervals, rng)
-        return {place: _ranks(columns[place], scores[:, index], rng) for index, place in enumerate(self.places)}
+        n_rows = len(columns[self.places[0]])
+        ranks = {place: np.empty(n_rows) for place in self.places}
+        for start in range(0, n_rows, BLOCK):
+            rows = slice(start, start + BLOCK)
+            intervals = self._intervals(columns, rows)
+            for index, place in enumerate(self.places):
+                if given and place in given:
+                    self._fix(index, columns[place][rows], given[place], intervals)
+            scores = _within(*intervals, np.zeros(1), 1.0, rng)
+            for _ in range(DRAW_SWEEPS):
+                self._sweep(scores, intervals, rng)
+            for index, place in enumerate(self.places):
+                ranks[place][rows] = self._ranks(index, columns[place][rows], scores[:, index])
+        return ranks
 
-    def _intervals(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+    def _of_related(
+        self, columns: Columns, scores: np.ndarray, intervals: tuple[np.ndarray, np.ndarray]
+    ) -> Self | None:
+        """The copula of those columns that say something of another, with the quantiles of their scores."""
+        kept = np.flatnonzero(self.weights.any(axis=0) | self.weights.any(axis=1))
+        if len(kept) == 0:
+            return None
+        quantiles = []
+        for index in kept:
+            codes, even = columns[self.places[index]], self.quantiles[index]
+            places = _place(intervals[0][:, index], intervals[1][:, index], scores[:, index])
+            often = [code for code in range(len(even)) if (codes == code).sum() >= LEAST_ROWS]
+            found = even.copy()
+            for code in often:
+                found[code, 1:-1] = np.quantile(places[codes == code], even[code, 1:-1])
+            quantiles.append(found)
+        return type(self)(
+            tuple(self.places[index] for index in kept),
+            tuple(self.limits[index] for index in kept),
+            self.weights[np.ix_(kept, kept)],
+            self.deviations[kept],
+            tuple(quantiles),
+        )
+
+    def _intervals(self, columns: Columns, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest score of every value; both unlimited where it is missing; shape (n, d) both."""
-        shape = len(columns[self.places[0]]), len(self.places)
+        shape = len(columns[self.places[0]][rows]), len(self.places)
         low, high = np.empty(shape, order="F"), np.empty(shape, order="F")
         for index, (place, limits) in enumerate(zip(self.places, self.limits, strict=True)):
             ends = np.concatenate([[-np.inf], limits, [np.inf]])
-            held = columns[place] <= len(limits)
-            known = np.where(held, columns[place], 0)
-            low[:, index] = np.where(held, ends[known], -np.inf)
-            high[:, index] = np.where(held, ends[known + 1], np.inf)
+            codes = columns[place][rows]
+            is_known = codes <= len(limits)
+            known = np.where(is_known, codes, 0)
+            low[:, index] = np.where(is_known, ends[known], -np.inf)
+            high[:, index] = np.where(is_known, ends[known + 1], np.inf)
         return low, high
 
     def _sweep(self, scores: np.ndarray, intervals: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> None:
@@ -106,6 +152,29 @@ class Copula:
             means = sum((weights[other] * scores[:, other] for other in near), start=np.zeros(len(scores)))
             low, high = intervals[0][:, index], intervals[1][:, index]
             scores[:, index] = _within(low, high, means, float(self.deviations[index]), rng)
+
+    def _ranks(self, index: int, codes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The share of rows with the same code whose score is lower, shape (n,); 0 where a value is missing."""
+        limits, quantiles = self.limits[index], self.quantiles[index]
+        is_known = codes <= len(limits)
+        known = np.where(is_known, codes, 0)
+        ends = np.concatenate([[-np.inf], limits, [np.inf]])
+        places = _place(ends[known], ends[known + 1], scores)
+        below = sum((places >= quantiles[known, i] for i in range(1, N_QUANTILES)), start=np.zeros(len(codes), int))
+        least, most = quantiles[known, below], quantiles[known, below + 1]
+        inside = np.clip((places - least) / np.maximum(most - least, 1e-12), 0.0, 1.0)
+        return np.where(is_known, np.minimum((below + inside) / N_QUANTILES, 1 - 1e-12), 0.0)
+
+    def _fix(self, index: int, codes: np.ndarray, rank: float, intervals: tuple[np.ndarray, np.ndarray]) -> None:
+        """Narrow the intervals of one column, in place, to the score of a rank."""
+        is_known = codes <= len(self.limits[index])
+        even = np.linspace(0, 1, N_QUANTILES + 1)
+        places = np.array([np.interp(rank, even, quantiles) for quantiles in self.quantiles[index]])
+        low, high = (ends[:, index] for ends in intervals)
+        least, most = ndtr(low), ndtr(high)
+        scores = ndtri(np.clip(least + places[np.where(is_known, codes, 0)] * (most - least), 1e-12, 1 - 1e-12))
+        for ends in (low, high):
+            ends[is_known] = scores[is_known]
 
 
 def _limits(attribute: Attribute, codes: np.ndarray) -> np.ndarray:
@@ -131,18 +200,16 @@ def _within(
 ) -> np.ndarray:
     """Normal values of means and a deviation, each within its interval; shape (n,) or (n, d) as the intervals."""
     low, high = (low.T - means).T / deviation, (high.T - means).T / deviation
-    upper = low > 0  # there the other tail has the digits
-    least, most = ndtr(np.where(upper, -high, low)), ndtr(np.where(upper, -low, high))
+    is_upper = low > 0  # there the other tail has the digits
+    least, most = ndtr(np.where(is_upper, -high, low)), ndtr(np.where(is_upper, -low, high))
     drawn = ndtri(np.maximum(least + rng.random(low.shape) * (most - least), SMALLEST))
-    inside = np.clip(np.where(upper, -drawn, drawn), low, high)
+    inside = np.clip(np.where(is_upper, -drawn, drawn), low, high)
     return np.asarray((inside.T * deviation + means).T)
 
 
-def _ranks(codes: np.ndarray, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The place of each score among those of its code, spread evenly over [0, 1); shape (n,)."""
-    order = np.lexsort((scores, codes))
-    held = np.bincount(codes)
-    firsts = np.cumsum(held) - held
-    ranks = np.empty(len(codes))
-    ranks[order] = np.arange(len(codes)) - firsts[codes[order]]
-    return np.asarray((ranks + rng.random(len(codes))) / held[codes])
+def _place(low: np.ndarray, high: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The share of a normal interval's probability below each score, shape (n,)."""
+    is_upper = low > 0
+    least, most = ndtr(np.where(is_upper, -high, low)), ndtr(np.where(is_upper, -low, high))
+    below = (ndtr(np.where(is_upper, -scores, scores)) - least) / np.maximum(most - least, SMALLEST)
+    return np.asarray(np.clip(np.where(is_upper, 1 - below, below), 0.0, 1.0))

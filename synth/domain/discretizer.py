@@ -94,8 +94,7 @@ class Attribute:
         Args:
             codes: shape (n,).
             rng: source of the draw.
-            ranks: where each value stands among those with its code, in [0, 1), shape (n,), for possible codes; none
-                draws that, too.
+            ranks: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
         if ranks is not None:
             return self._values(self._ranked(codes, ranks), rng)
@@ -119,15 +118,31 @@ class Attribute:
         texts = np.array([*known, None], dtype=object)
         return pd.Series(texts[np.where(missing, len(known), cells)], dtype=object)
 
+    def rank(self, value: pd.Series) -> float | None:
+        """The share of its code's mass below a number or time, the only value; `None` where it is missing."""
+        cell = int(self.cells(value)[0])
+        if cell == self.n_cells + MISSING:
+            return None
+        order, below, firsts, ends = self._below
+        code = self.group[cell]
+        place = int(np.flatnonzero(order == cell)[0])
+        low, high = below[firsts[code]], below[ends[code]]
+        return float(((below[place] + below[place + 1]) / 2 - low) / (high - low)) if high > low else 0.5
+
     def _ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
-        order = np.argsort(self.group, kind="stable")
-        below = np.concatenate([[0.0], np.cumsum(self.mass[order])])
-        ends = np.cumsum(np.bincount(self.group))
-        firsts = ends - np.bincount(self.group)
+        order, below, firsts, ends = self._below
         low, high = below[firsts][codes], below[ends][codes]
         places = np.searchsorted(below, low + ranks * (high - low), side="right") - 1
         return np.asarray(order[np.clip(places, firsts[codes], ends[codes] - 1)])
+
+    @cached_property
+    def _below(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Cells by code, the mass below each, shape (n_cells + 1,), and where each code's cells begin and end."""
+        order = np.argsort(self.group, kind="stable")
+        sizes = np.bincount(self.group)
+        ends = np.cumsum(sizes)
+        return order, np.concatenate([[0.0], np.cumsum(self._drawn_mass[order])]), ends - sizes, ends
 
     def possible(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The codes with impossible ones (noise put mass there) redrawn from the possible ones of the same column."""
@@ -145,13 +160,18 @@ class Attribute:
     @cached_property
     def _cell_aliases(self) -> Aliases:
         """How cells are drawn within codes."""
+        return aliases(self.group, self._drawn_mass)
+
+    @cached_property
+    def _drawn_mass(self) -> np.ndarray:
+        """The mass of each cell, `other` of none where it holds categories, shape (n_cells,)."""
         mass = self.mass.copy()
         if self.size - 2 not in self.impossible:
             mass[OTHER] = 0.0
             held = self.group == self.size - 2
             if not mass[held].any():
                 mass[:OTHER][held[:OTHER]] = 1.0
-        return aliases(self.group, mass)
+        return mass
 
     def labels(self) -> list[str]:
         """One text per code, for showing."""
@@ -246,21 +266,34 @@ class Discretizer:
             codes[:, index] = attribute.codes(frame[attribute.name])
         return codes
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, copula: "Copula | None" = None) -> pd.DataFrame:
+    def decode(
+        self,
+        codes: np.ndarray,
+        rng: np.random.Generator,
+        copula: "Copula | None" = None,
+        given: Mapping[str, pd.Series] | None = None,
+    ) -> pd.DataFrame:
         """A canonical table of the learned columns, values drawn within their codes.
 
         Args:
             codes: shape (n, d), as `encode` gives them.
             rng: source of the draw.
-            copula: of values within their codes; none draws each column's alone.
+            copula: of values within their codes; left out, each column's are drawn alone.
+            given: the one value that all rows will have in a column, which others go along with.
         """
         columns = [np.asarray(codes[:, i]) for i in range(len(self.attributes))]
         ranks: dict[int, np.ndarray] = {}
         if copula is not None:
             columns = [a.possible(column, rng) for a, column in zip(self.attributes, columns, strict=True)]
-            ranks = copula.ranks(columns, rng)
+            ranks = copula.ranks(columns, rng, self._ranks(given or {}))
         made = {a.name: a.values(columns[i], rng, ranks.get(i)) for i, a in enumerate(self.attributes)}
         return pd.DataFrame(made, index=pd.RangeIndex(len(codes)), copy=False)
+
+    def _ranks(self, given: Mapping[str, pd.Series]) -> dict[int, float]:
+        """The ranks within their codes of given numbers and times, by place."""
+        lines = [(i, a) for i, a in enumerate(self.attributes) if a.edges is not None and a.name in given]
+        ranks = {place: attribute.rank(given[attribute.name]) for place, attribute in lines}
+        return {place: rank for place, rank in ranks.items() if rank is not None}
 
     def labels(self, column: str) -> list[str]:
         """One text per code of a column, for showing."""

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn, Column
-from synth.constraints import Constraint, Formula, Unique, dependencies
+from synth.constraints import Constraint, Formula, Unique
 from synth.constraints.checking import in_order
 from synth.domain import line
 from synth.domain.lawfulness import broken, compute, determined, key_hashes, repeated
@@ -96,8 +96,9 @@ def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         schema: names the constraints; nothing in it is left to measure.
     """
     made = {name: drawn[name] for name in drawn.columns}
-    for dependency in dependencies(schema.constraints):
-        if made.keys() >= {dependency.determinant, dependency.dependent}:
+    computed = {constraint.column for constraint in schema.constraints if isinstance(constraint, Formula)}
+    for dependency in schema.dependencies:
+        if computed.isdisjoint((dependency.determinant, dependency.dependent)):
             old = made[dependency.dependent]
             new, unlisted = determined(made[dependency.determinant], dependency, schema.columns)
             made[dependency.dependent] = new.astype(old.dtype).where(~(unlisted | old.isna().to_numpy()), old)

@@ -83,7 +83,8 @@ class MarginalModel:
 
         def draw(n: int) -> pd.DataFrame:
             codes = sample(distribution, n, rng)[:, : len(self.discretizer.attributes)]  # coarse attributes are last
-            return conditions.fixed(with_dependents(self.discretizer.decode(codes, rng, self._copula), self.schema))
+            drawn = conditions.fixed(self.discretizer.decode(codes, rng, self._copula, conditions.values))
+            return conditions.fixed(with_dependents(drawn, self.schema))
 
         learned = draw_lawful(draw, wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)

@@ -89,7 +89,7 @@ class NeuralModel:
         progress("sampling", None)
 
         def rows(n: int) -> pd.DataFrame:
-            drawn = self.encoding.invert(draw(self.network, n, match), rng)
+            drawn = conditions.fixed(self.encoding.invert(draw(self.network, n, match), rng))
             return conditions.fixed(with_dependents(drawn, self.schema))
 
         with seeded(int(rng.integers(2**63)), torch.device("cpu")):

@@ -4,13 +4,12 @@ The histogram is the only look at a column on its own. It gives the codes of the
 and the decoder of values within a code; all of that is post-processing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from synth.constraints import dependencies
 from synth.domain.density import expected_counts, posterior_means
 from synth.domain.discretizer import OTHER, Attribute, Discretizer, categories, regroup
 from synth.domain.lawfulness import determined
@@ -76,9 +75,9 @@ def measure_columns(
     total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0
     attributes: dict[str, Attribute] = {}
     measurements: dict[str, Measurement] = {}
-    # A column has no more values than one that determines it: it is merged first.
-    for attribute, noisy in sorted(zip(public.attributes, histograms, strict=True), key=lambda each: each[0].n_cells):
-        name = attribute.name
+    released = dict(zip(public.columns, zip(public.attributes, histograms, strict=True), strict=True))
+    for name in _dependents_first(public.columns, schema):
+        attribute, noisy = released[name]
         alike = _alike(attribute, attributes, schema) if attribute.edges is None else None
         attributes[name], totals = _codes(attribute, noisy, event.sigma, merging, total, alike, exact=exact)
         measurements[name] = _measurement(attributes[name], totals, event.sigma)
@@ -127,6 +126,12 @@ def _merge_categories(
     return regroup(attribute, even_mass_groups(counts, sigma, merging.n_bins))
 
 
+def _dependents_first(names: Sequence[str], schema: Schema) -> list[str]:
+    """The columns, each after those that it determines."""
+    placed = dict.fromkeys(each.dependent for each in reversed(schema.dependencies) if each.dependent in names)
+    return list(placed | dict.fromkeys(names))
+
+
 def _alike(attribute: Attribute, made: Mapping[str, Attribute], schema: Schema) -> np.ndarray:
     """A number for each category, equal where other columns' codes are determined alike, -1 where they are not told.
 
@@ -140,7 +145,7 @@ def _alike(attribute: Attribute, made: Mapping[str, Attribute], schema: Schema) 
     """
     known = pd.Series(categories(attribute.column), dtype=object)
     codes = [np.zeros(len(known), dtype=np.int64)]
-    for dependency in dependencies(schema.constraints):
+    for dependency in schema.dependencies:
         if dependency.determinant == attribute.name and dependency.dependent in made:
             dependent = made[dependency.dependent]
             values, unlisted = determined(known, dependency, schema.columns)

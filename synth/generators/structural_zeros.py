@@ -9,11 +9,13 @@ no zeros; rejection alone serves them.
 """
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from synth.constraints import FixedCombinations, Inequality
+from synth.constraints import FixedCombinations, Inequality, combinations_of_held
+from synth.constraints.kinds import Value
 from synth.domain import Discretizer, line
 from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.domain.lawfulness import canonical, compares_days, on_one_line
@@ -40,18 +42,15 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
     for constraint in schema.constraints:
         if not isinstance(constraint, Inequality | FixedCombinations):
             continue
-        names = constraint.columns
+        names, listed = constraint.columns, set[tuple[Value, ...]]()
         if isinstance(constraint, FixedCombinations):
-            # What one column determines, and is determined by, rules out nothing more than that one.
-            names = tuple(name for name in names if name not in equivalents)
+            names, listed = combinations_of_held(constraint, equivalents)
         if not attributes.keys() >= {*names}:
             continue
         of = [attributes[name] for name in names]
         if math.prod(attribute.size for attribute in of) > MOST_CELLS:
             continue
-        open_codes = (
-            _ordered(constraint, of[0], of[1]) if isinstance(constraint, Inequality) else _listed(constraint, of)
-        )
+        open_codes = _ordered(constraint, of[0], of[1]) if isinstance(constraint, Inequality) else _listed(listed, of)
         open_codes &= _possible(of)
         if open_codes.any() and not open_codes.all():
             factors.append(Factor(names, np.where(open_codes, 0.0, -np.inf)))
@@ -93,12 +92,12 @@ def _places(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
     return on_one_line(line.positions(values, column), column, by_day=by_day)
 
 
-def _listed(constraint: FixedCombinations, of: list[Attribute]) -> np.ndarray:
-    """Tuples of codes that hold a part of a listed combination, or in which one is missing."""
+def _listed(combinations: Collection[tuple[Value, ...]], of: list[Attribute]) -> np.ndarray:
+    """Tuples of codes that hold one of the combinations, or in which one is missing."""
     open_codes = np.zeros([attribute.size for attribute in of], dtype=bool)
-    listed = dict(zip(constraint.columns, zip(*constraint.combinations, strict=True), strict=True))
-    codes = [attribute.codes(canonical(listed[attribute.name], attribute.column)) for attribute in of]
-    open_codes[tuple(codes)] = True
+    if combinations:
+        values = zip(*combinations, strict=True)
+        open_codes[tuple(a.codes(canonical(listed, a.column)) for a, listed in zip(of, values, strict=True))] = True
     return _with_missing(open_codes)
 
 
