@@ -56,7 +56,7 @@ def columns_of(synthetic: pd.DataFrame, declared: Schema | None) -> tuple[Public
     from synth.infer import infer_schema
 
     try:
-        schema = infer_schema(synthetic) if declared is None else declared
+        schema = infer_schema(synthetic, constraints=False) if declared is None else declared
         rows = conform(synthetic, schema, outside="clamp", part=True)
     except (SchemaError, TableError):  # a table from elsewhere may hold anything
         return ()

@@ -1,9 +1,9 @@
 """Rows on condition: values that somebody wants in some columns, and the distribution of all others given them.
 
 A value lies in a cell and a cell in a code. The model is conditioned on the code, and the column then holds the value
-itself: within a code the codes of all other columns are independent of the value, so that this is the model's own
-conditional distribution over them, for a bin as for a category merged into `other`. A column that another determines,
-and is determined by, is conditioned on by way of that one. Free of any budget: a released model is all it looks at.
+itself. Within a code, codes of all other columns are independent of the value, and so this is the model's own
+conditional distribution over them. That holds for a bin, and for a category merged with others. Where two columns
+determine each other, the one that is modeled is conditioned on. Free of any budget: a released model is all it reads.
 """
 
 from collections.abc import Collection, Mapping
@@ -36,10 +36,12 @@ class Conditions:
     Attributes:
         values: for each column a canonical column of one row.
         evidence: for each column a weight of one for the code its value falls into, zero for the others.
+        asked: the columns that somebody named, one that is computed by its own name.
     """
 
     values: Mapping[str, pd.Series]
     evidence: Mapping[str, np.ndarray]
+    asked: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None, discretizer: Discretizer, schema: Schema) -> Self:
@@ -59,11 +61,11 @@ class Conditions:
         for name, value in (given or {}).items():
             if name not in attributes and name not in schema.equivalents:
                 raise JobError(_unknown(name, schema))
-            held, told = _held(name, _read(name, value, schema), schema)
-            if held in values and not values[held].equals(told):
+            column, wanted = _modeled(name, _read(name, value, schema), schema)
+            if column in values and not values[column].equals(wanted):
                 raise JobError(_no_rows(given or {}))
-            values[held], evidence[held] = told, _evidence(attributes[held], told)
-        return cls(values, evidence)
+            values[column], evidence[column] = wanted, _evidence(attributes[column], wanted)
+        return cls(values, evidence, tuple(given or ()))
 
     def applied(self, distribution: MarkovRandomField) -> MarkovRandomField:
         """The distribution over codes, given the conditions.
@@ -74,7 +76,7 @@ class Conditions:
         try:
             return condition(distribution, self.evidence)
         except ModelError:
-            raise JobError(_no_rows(self.values)) from None
+            raise JobError(_no_rows(self.asked)) from None
 
     def fixed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The canonical rows with exactly the values asked for; the same object where nothing was."""
@@ -87,19 +89,19 @@ class Conditions:
 
 
 def _no_rows(given: Collection[str]) -> str:
-    """What there is to say where values do not go together."""
+    """The sentence for values that do not go together."""
     return (
         f"the model has no rows that meet what is given: columns={sorted(given)}; give values that go together, or "
         "fewer of them"
     )
 
 
-def _held(name: str, value: pd.Series, schema: Schema) -> tuple[str, pd.Series]:
-    """The column that the model holds and its value, where one that it does not hold has the given value."""
+def _modeled(name: str, value: pd.Series, schema: Schema) -> tuple[str, pd.Series]:
+    """The modeled column and its value, where a column that may be computed from it has the given value."""
     dependency = schema.equivalents.get(name)
     if dependency is None:
         return name, value
-    by_value = {dependent: determinant for determinant, dependent in dependency.mapping.items()}
+    by_value = dependency.inverse
     if value[0] not in by_value:
         raise JobError(f"given={name!r} has a value that is in no listed combination; give another")
     return dependency.determinant, canonical([by_value[value[0]]], schema.columns[dependency.determinant])

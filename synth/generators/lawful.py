@@ -1,8 +1,9 @@
 """Rows that keep the declared constraints: columns computed, rows that break a constraint drawn again.
 
-Rejection leaves the distribution of the accepted rows as it was, given that the constraints hold; where values are
-unique, each row is drawn given the rows before it, so that frequent values are used up first. Constraints are public
-facts, so that it is post-processing of what was drawn.
+Rejection leaves the distribution of the accepted rows as it was, given that the constraints hold. Where values are
+unique, each row is drawn given the rows before it, so that frequent values are used up first. A value that another
+column determines is set instead: its own distribution is then that of the other column, as the model has it.
+Constraints are public facts, so that all of this is post-processing.
 """
 
 import math
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.columns import BooleanColumn, CategoricalColumn, Column
+from synth.columns import BooleanColumn, CategoricalColumn
 from synth.constraints import Constraint, Formula, Unique
 from synth.constraints.checking import in_order
 from synth.domain import line
@@ -89,7 +90,8 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
 def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The rows with the dependent value that each determinant asks for, where neither is missing.
 
-    Rejection would give the same rule at the price of most rows, where a determinant has many values.
+    Rejection would cost most rows where a determinant has many values. It would weigh them by how well both columns
+    agree; setting takes the determinant's side.
 
     Args:
         drawn: all modeled columns, in canonical form.
@@ -190,7 +192,7 @@ def _repeats(accepted: list[pd.DataFrame], rows: pd.DataFrame, unique: Unique, s
 def _check_room(n_rows: int, schema: Schema) -> None:
     """Refuse more rows than there are values for; a row where one is missing needs none."""
     for unique in _uniques(schema):
-        room = math.prod(_room(schema.columns[name]) for name in unique.columns)
+        room = math.prod(_room(name, schema) for name in unique.columns)
         if n_rows > room:
             raise ModelError(
                 f"{unique}, and by the schema there are {room:,.0f} values for rows={n_rows}; ask for fewer rows, or "
@@ -198,8 +200,11 @@ def _check_room(n_rows: int, schema: Schema) -> None:
             )
 
 
-def _room(column: Column) -> float:
+def _room(name: str, schema: Schema) -> float:
     """How many values a column can hold; infinite where it may be missing, or has no precision."""
+    column = schema.columns[name]
+    if name in schema.equivalents:
+        return len(schema.equivalents[name].mapping)
     if column.missing:
         return math.inf
     if isinstance(column, CategoricalColumn | BooleanColumn):

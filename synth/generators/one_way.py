@@ -22,7 +22,7 @@ from synth.schema import Schema
 COLUMNS = "one-way histograms of the columns"
 """What a statement calls them."""
 RARE = 3.0
-"""A category whose noisy count is below this many standard deviations of its noise is merged into `other`."""
+"""A category whose noisy count is below this many standard deviations of its noise is merged with others."""
 SINGLE = 1.0
 """Standard deviation that counts without noise are denoised as if they had: single rows give a code no shape."""
 PULL = 0.5

@@ -3,9 +3,10 @@
 Held at zero in the model, they spare it the mass that noise would put there, and sampling the rows that would be
 rejected. They come from public things alone: the constraints, and codes that were released.
 
-Only what codes can tell is held here: a code covers several cells, and a pair of codes stays open where any values
-within it keep the constraint. Formulas, constraints on formula columns, and tables of more than `MOST_CELLS` cells have
-no zeros; rejection alone serves them.
+Codes tell no more: a code covers several cells, and a pair of codes stays open where any values within it keep the
+constraint. Formulas, constraints on formula columns, inequalities on other computed columns, and tables of more than
+`MOST_CELLS` cells have no zeros; rejection alone serves them. Combinations of computed columns are those of the columns
+that determine these.
 """
 
 import math

@@ -30,7 +30,7 @@ def filled(
         TableError: the table has other columns, or does not fit.
     """
     _check_names(content, data)
-    proposed = infer_schema(data)
+    proposed = infer_schema(data, constraints=False)
     seen = proposed.columns
     made = {}
     for name, said in content.items():
@@ -115,5 +115,5 @@ def _key(name: str, made: dict[str, Any], data: pd.DataFrame) -> dict[str, Any]:
     present = data.loc[data[name].notna() & (data[name] != ""), [name]]
     if present.empty:
         return made
-    seen: Any = infer_schema(present, entity=name).columns[name]
+    seen: Any = infer_schema(present, entity=name, constraints=False).columns[name]
     return {**made, "template": seen.template, "bounds": seen.bounds, "drop": False}
