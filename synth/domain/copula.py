@@ -11,7 +11,7 @@ Source: Hoff 2007 (semiparametric Gaussian copula, with intervals for what is on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -20,8 +20,8 @@ from scipy.special import ndtr, ndtri
 from synth.domain.discretizer import OTHER, Attribute, Discretizer
 
 Columns = Mapping[int, np.ndarray] | Sequence[np.ndarray]
-FITTED_ROWS = 5_000
-"""Rows of codes that serve to fit one: the error of a correlation is .014."""
+FITTED_ROWS, CORRELATED_ROWS = 20_000, 5_000
+"""Rows of codes that serve to fit one, and those of its correlation: its error is .014."""
 FIT_SWEEPS, DRAW_SWEEPS = 25, 3
 """Sweeps of Gibbs sampling over all columns: twice as many raise a rank correlation within codes by .02 at most."""
 RIDGE = 1e-3
@@ -75,12 +75,13 @@ class Copula:
         even = tuple(np.tile(np.linspace(0, 1, N_QUANTILES + 1), (len(ends) + 1, 1)) for ends in limits)
         n_columns = len(lines)
         copula = cls(tuple(columns), limits, np.zeros((n_columns, n_columns)), np.ones(n_columns), even)
-        intervals = copula._intervals(columns, slice(None))
+        intervals = copula._intervals(columns, slice(CORRELATED_ROWS))
         scores = _within(*intervals, np.zeros(1), 1.0, rng)
         for _ in range(FIT_SWEEPS):
             copula = cls(copula.places, limits, *_given_others(scores), even)
             copula._sweep(scores, intervals, rng)
-        return copula._of_related(columns, scores, intervals)
+        related = copula._of_related()
+        return None if related is None else related._with_quantiles(columns, rng)
 
     def ranks(
         self, columns: Columns, rng: np.random.Generator, given: Mapping[int, float] | None = None
@@ -100,36 +101,44 @@ class Copula:
             for index, place in enumerate(self.places):
                 if given and place in given:
                     self._fix(index, columns[place][rows], given[place], intervals)
-            scores = _within(*intervals, np.zeros(1), 1.0, rng)
-            for _ in range(DRAW_SWEEPS):
-                self._sweep(scores, intervals, rng)
+            scores = self._scores(intervals, rng)
             for index, place in enumerate(self.places):
                 ranks[place][rows] = self._ranks(index, columns[place][rows], scores[:, index])
         return ranks
 
-    def _of_related(
-        self, columns: Columns, scores: np.ndarray, intervals: tuple[np.ndarray, np.ndarray]
-    ) -> Self | None:
-        """The copula of those columns that say something of another, with the quantiles of their scores."""
+    def _of_related(self) -> Self | None:
+        """The copula of those columns alone that say something of another."""
         kept = np.flatnonzero(self.weights.any(axis=0) | self.weights.any(axis=1))
         if len(kept) == 0:
             return None
-        quantiles = []
-        for index in kept:
-            codes, even = columns[self.places[index]], self.quantiles[index]
-            places = _place(intervals[0][:, index], intervals[1][:, index], scores[:, index])
-            often = [code for code in range(len(even)) if (codes == code).sum() >= LEAST_ROWS]
-            found = even.copy()
-            for code in often:
-                found[code, 1:-1] = np.quantile(places[codes == code], even[code, 1:-1])
-            quantiles.append(found)
         return type(self)(
             tuple(self.places[index] for index in kept),
             tuple(self.limits[index] for index in kept),
             self.weights[np.ix_(kept, kept)],
             self.deviations[kept],
-            tuple(quantiles),
+            tuple(self.quantiles[index] for index in kept),
         )
+
+    def _with_quantiles(self, columns: Columns, rng: np.random.Generator) -> Self:
+        """The copula with the quantiles of scores that it draws for codes; even ones where a code is rare."""
+        intervals = self._intervals(columns, slice(None))
+        scores = self._scores(intervals, rng)
+        quantiles = [even.copy() for even in self.quantiles]
+        for index, known in enumerate(quantiles):
+            codes = columns[self.places[index]]
+            places = _place(intervals[0][:, index], intervals[1][:, index], scores[:, index])
+            for code in range(len(known)):
+                same = places[codes == code]
+                if len(same) >= LEAST_ROWS:
+                    known[code, 1:-1] = np.quantile(same, known[code, 1:-1])
+        return replace(self, quantiles=tuple(quantiles))
+
+    def _scores(self, intervals: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Scores within their intervals, correlated, shape (n, d)."""
+        scores = _within(*intervals, np.zeros(1), 1.0, rng)
+        for _ in range(DRAW_SWEEPS):
+            self._sweep(scores, intervals, rng)
+        return scores
 
     def _intervals(self, columns: Columns, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest score of every value; both unlimited where it is missing; shape (n, d) both."""
