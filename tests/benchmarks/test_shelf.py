@@ -82,3 +82,11 @@ def test_every_fit_is_measured_kept_and_drawn(tmp_path: Path, capsys: pytest.Cap
     assert page.read_text().count("<svg") == sum(len(runs["0"].get("pictures", ())) for runs in fits.values()) >= 9
     shelf.main(["--out", str(out)])
     assert capsys.readouterr().out == drawn
+
+
+def test_the_docs_show_the_table_that_the_results_give(capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parents[2]
+    shelf.main(["--out", str(root / "benchmarks/shelf.json")])
+    drawn = capsys.readouterr().out.strip()
+    assert drawn.count("\n") > 10
+    assert drawn in (root / "docs/schema.md").read_text(encoding="utf-8")
