@@ -53,15 +53,13 @@ __all__ = [
 ]
 
 
-def fit(
-    real: "pd.DataFrame", schema: "Schema", name: str = "independent", *, seed: int = 0, **parameters: Any
-) -> "Model":
+def fit(real: "pd.DataFrame", schema: "Schema", name: str = "auto", *, seed: int = 0, **parameters: Any) -> "Model":
     """A fitted generator.
 
     Args:
         real: *Sensitive*. Rows to learn from; `synth.split_table` keeps a holdout apart first.
         schema: what is public about them; declared, where `epsilon` is given.
-        name: of a generator (`synth.generators.registry.names()`).
+        name: of a generator (`synth.generators.registry.names()`); `auto` is the one that public facts speak for.
         seed: for everything but the noise of a private fit.
         parameters: of the generator, such as `epsilon=1.0`.
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from evaluate.policy import Policy
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
+from synth.generators.auto import Auto
 from synth.generators.base import Generator
 from synth.generators.outlook import Outlook, Planned, outlook
 from synth.generators.registry import generator
@@ -22,6 +23,7 @@ from understudy.advice_reasons import (
     against_aim,
     against_mst,
     for_aim,
+    for_classes,
     for_mst,
     limited,
     size,
@@ -30,11 +32,13 @@ from understudy.advice_warnings import Facts, warnings_of
 from understudy.job import SplitSpec
 
 MOST_SECONDS, LONGEST_SECONDS = 1800.0, 6 * 3600.0
-"""A search by aim that takes longer is not recommended; a tree, which has no quicker stand-in, has more time."""
+"""A fit by aim or of latent classes that takes longer is not recommended; a tree has more time."""
 MOST_MB = 4096.0
 """Nor is a fit that takes so much more memory than columns on their own."""
 SMALLER_MODELS: tuple[Mapping[str, Any], ...] = ({"degree": 2}, {"degree": 2, "max_model_mb": 1.0})
 """What is tried where aim takes too much: pairs only, then a smaller model of them."""
+FEWER_CLASSES = ({"n_classes": 300}, {"n_classes": 100})
+"""What is tried where latent classes take too much: fewer of them."""
 COARSER = ({"n_bins": 16}, {"n_bins": 8})
 """What is tried where the pairs of a tree drown in noise: fewer codes."""
 HOLDOUT_SHARE = SplitSpec().holdout_share
@@ -178,6 +182,12 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
     alone, tree, rounds = options["independent"], options["mst"], options["aim"]
     if tree.outlook.tree is None:
         return alone, ["one column is to be learned, so that there are no pairs to measure"]
+    if Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta).chosen(schema).name == "latent_class":
+        classes = options["latent_class"]
+        fewer = _variants(classes, schema, FEWER_CLASSES)
+        fit = _first(option for option in fewer if _affordable(option, alone, MOST_SECONDS))
+        if fit is not None:
+            return fit, [*for_classes(fit), *limited(classes, fit)]
     smaller = _variants(rounds, schema, SMALLER_MODELS) if rounds.joins else ()
     fitting = _first(option for option in smaller if _affordable(option, alone, MOST_SECONDS))
     if fitting is not None:

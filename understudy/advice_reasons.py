@@ -38,13 +38,24 @@ def for_aim(option: Choice) -> list[str]:
     ]
 
 
+def for_classes(option: Choice) -> list[str]:
+    """Why latent classes."""
+    n_columns, outlook = len(option.outlook.sizes), option.outlook
+    n_pairs = n_columns * (n_columns - 1) // 2
+    return [
+        f"latent_class measures all {n_pairs} pairs of {n_columns} columns at once, and "
+        f"{outlook.n_marginals - n_pairs} marginals beside them: no tree has to leave a pair out",
+        _noise_sentence(outlook),
+    ]
+
+
 def limited(before: Choice, after: Choice) -> list[str]:
     """Why smaller than it comes; nothing where it is not."""
     if before is after:
         return []
     return [
-        f"as it comes, aim would take about {_cost(before.outlook)}; with {settings_of(after)} it takes about "
-        f"{_cost(after.outlook)}"
+        f"as it comes, {before.outlook.generator} would take about {_cost(before.outlook)}; with {settings_of(after)} "
+        f"it takes about {_cost(after.outlook)}"
     ]
 
 

@@ -90,11 +90,11 @@ def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
 def _generator(job: Job, point: Point, schema: Schema) -> Generator:
     parameters: dict[str, Any] = point.spec.parameters
     try:
-        chosen = generator(point.spec.generator or point.family, **parameters)
-        chosen.check(schema)
+        asked = generator(point.spec.generator or point.family, **parameters)
+        asked.check(schema)
     except JobError as error:
         raise JobError(f"generators.{point.family}{_at(job, point)}: {error}") from None
-    return chosen
+    return asked.chosen(schema)
 
 
 def _at(job: Job, point: Point) -> str:

@@ -1,4 +1,4 @@
-"""Coarse codes: a second attribute beside a number or time of many codes, which merges its codes into a few.
+"""Coarse codes: a second attribute beside a column of many codes, which merges its codes into a few.
 
 Two numbers of many codes have a marginal of so many cells that noise fills it. Counted by coarse codes, the marginal is
 small; where the fine codes tell more than noise hides, they are measured as well. A distribution over both keeps them
@@ -59,6 +59,31 @@ class Coarsening:
                 groups[attribute.name] = _even(masses[attribute.name][:OTHER], n_groups)
         return cls(groups)
 
+    @classmethod
+    def of_all(
+        cls, discretizer: Discretizer, masses: Mapping[str, np.ndarray], n_groups: Mapping[str, int], n_categories: int
+    ) -> "Coarsening":
+        """Groups for every column with more codes than it may have, so that each pair of columns has few cells.
+
+        Args:
+            discretizer: the codes, as they were released.
+            masses: released counts of the codes of each column, shape (size,).
+            n_groups: coarse codes of each column with an order, `other` and `missing` aside; its groups have even mass.
+            n_categories: of a column without one: those of least mass are one group.
+        """
+        groups = {}
+        for attribute in discretizer.attributes:
+            held = masses[attribute.name][:OTHER]
+            ordered = attribute.edges is not None or getattr(attribute.column, "ordered", False)
+            most = n_groups[attribute.name] if ordered else n_categories
+            if len(held) > most:
+                groups[attribute.name] = _even(held, most) if ordered else _frequent(held, most)
+        return cls(groups)
+
+    def coarsest(self, name: str) -> str:
+        """The attribute of a column that has the fewest codes."""
+        return name + MARK if name in self.groups else name
+
     def domain(self, of_codes: Mapping[str, int]) -> dict[str, int]:
         """The domain with coarse attributes after all others."""
         return {**of_codes, **{name + MARK: int(group[-1]) + 1 for name, group in self.groups.items()}}
@@ -67,6 +92,13 @@ class Coarsening:
         """For each column its two attributes, and the pairs of codes that go together, boolean."""
         for name, group in self.groups.items():
             yield (name, name + MARK), group[:, np.newaxis] == np.arange(group[-1] + 1)
+
+
+def _frequent(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
+    """A group for each of the codes of largest mass and one for the rest, `other` and `missing` apart."""
+    ranks = np.empty(len(masses), dtype=np.int64)
+    ranks[np.argsort(-masses, kind="stable")] = np.arange(len(masses))
+    return np.concatenate([np.minimum(ranks, n_groups - 1), [n_groups, n_groups + 1]])
 
 
 def _even(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
@@ -115,5 +147,7 @@ class CoarseCounts:
         for axis, name in enumerate(clique):
             if name.endswith(MARK):
                 group = self.coarsening.groups[fine(name)]
-                counts = np.add.reduceat(counts, np.flatnonzero(np.diff(group, prepend=-1)), axis=axis)
+                order = np.argsort(group, kind="stable")
+                starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+                counts = np.add.reduceat(counts.take(order, axis=axis), starts, axis=axis)
         return counts

@@ -6,7 +6,7 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022 (2201.12677), Algorithms 2 and 3.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,13 +18,13 @@ from synth.domain.coarsening import CoarseCounts, Coarsening
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan, approximate_rho, resolve_delta
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
-from synth.errors import JobError, nearest
 from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
 from synth.generators.one_way import COLUMNS, Merging
 from synth.generators.search import CELLS_A_MB, Search
 from synth.generators.structural_zeros import structural_zeros
+from synth.generators.workloads import Weight, check_workload, column_weights
 from synth.marginals import Factor, MarkovRandomField, Measurement, Workload
 from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
@@ -43,9 +43,6 @@ standard deviations of the noise of a release that costs everything."""
 NARROW_ROUNDS, MOST_PAIRS = 1.25, 40_000
 """What `ROUNDS` is for all attributes of a wide table together, and pairs of columns that all other rounds look at."""
 LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
-
-Weight = Annotated[float, Field(strict=True, gt=0, le=1000)]
-"""How much marginals with a column matter; 1 is that of a column which nobody names."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +116,7 @@ class Aim(PrivateGenerator):
             JobError: the workload names what is no modeled column of the schema.
         """
         super().check(schema)
-        for name in self.workload:
-            if name not in schema.modeled:
-                raise JobError(
-                    "a workload weighs single columns that the generator models: "
-                    f"column={name!r} is {_not_modeled(name, schema)}"
-                )
+        check_workload(self.workload, schema)
 
     def plan(self, schema: Schema) -> Plan:
         """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
@@ -179,12 +171,7 @@ class Aim(PrivateGenerator):
 
     def marginal_weights(self, schema: Schema) -> Workload:
         """The workload with the weight of each column: that of `workload`, times 1 + `focus` by its role; public."""
-        roles = {schema.target, *schema.sensitive}
-        weights = {
-            name: self.workload.get(name, 1.0) * (1.0 + (self.focus if name in roles else 0.0))
-            for name in schema.modeled
-        }
-        return Workload(weights, self.degree)
+        return Workload(column_weights(self.workload, self.focus, schema), self.degree)
 
     def fit(
         self,
@@ -254,12 +241,3 @@ class Aim(PrivateGenerator):
                 done += 1
                 progress("measuring marginals", done / n_rounds)
         return model, measurements
-
-
-def _not_modeled(name: str, schema: Schema) -> str:
-    """The reason why a name is no modeled column, and the remedy."""
-    if name in schema.equivalents:
-        return f"computed from {schema.equivalents[name].determinant!r}; weigh that one"
-    if name in schema.columns:
-        return "dropped, computed or made anew; take it out of the workload"
-    return f"not in the schema; {nearest(name, schema.modeled)}"

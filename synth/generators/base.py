@@ -100,6 +100,14 @@ class Generator(BaseModel):
                 "a generator needs a column to learn, and the schema keeps none but those made anew; keep one"
             )
 
+    def chosen(self, schema: Schema) -> "Generator":
+        """The generator that fits tables of a schema: itself, unless it stands for one that public facts choose.
+
+        Args:
+            schema: declared, where epsilon is set.
+        """
+        return self
+
     def check_held(self, train: object) -> None:
         """Refuse a table that is not held in memory.
 
@@ -109,7 +117,7 @@ class Generator(BaseModel):
         if not isinstance(train, pd.DataFrame):
             raise JobError(
                 f"generator={self.name!r} is fitted on rows in memory, and this table stays where it is stored; take a "
-                "sample of its rows and read that with `synth.read_table`, or choose mst, aim, ctgan or tvae"
+                "sample of its rows and read that with `synth.read_table`, or choose auto, ctgan or tvae"
             )
 
     def check_saving(self) -> None:
@@ -165,6 +173,10 @@ class PrivateGenerator(Generator):
         super().check(schema)
         if self.epsilon is not None:
             resolve_delta(self.delta, schema)
+
+    def chosen(self, schema: Schema) -> "PrivateGenerator":
+        """The generator that fits tables of a schema; it has the same epsilon and delta."""
+        return self
 
     def plan(self, schema: Schema) -> Plan:
         """The generator's own events at a total cost rho, with its stated shares; what every fit reads is added."""

@@ -6,7 +6,7 @@ conditional distribution over them. That holds for a bin, and for a category mer
 determine each other, the one that is modeled is conditioned on. Free of any budget: a released model is all it reads.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from synth.domain import Discretizer
 from synth.domain.discretizer import Attribute
 from synth.domain.lawfulness import canonical
 from synth.errors import JobError, ModelError, nearest
-from synth.marginals import MarkovRandomField
+from synth.marginals import Factor, LatentClasses, MarkovRandomField
 from synth.marginals.conditioning import condition
 from synth.schema import Schema
 from synth.table.given import look
@@ -67,14 +67,23 @@ class Conditions:
             values[column], evidence[column] = wanted, _evidence(attributes[column], wanted)
         return cls(values, evidence, tuple(given or ()))
 
-    def applied(self, distribution: MarkovRandomField) -> MarkovRandomField:
+    def applied(
+        self, distribution: MarkovRandomField | LatentClasses, zeros: Iterable[Factor] = ()
+    ) -> MarkovRandomField | LatentClasses:
         """The distribution over codes, given the conditions.
+
+        Args:
+            distribution: over codes.
+            zeros: structural ones, which the distribution need not hold itself.
 
         Raises:
             JobError: the model gives such rows no mass at all; nothing was drawn.
         """
+        evidence = _ruled_out(self.evidence, zeros)
         try:
-            return condition(distribution, self.evidence)
+            if isinstance(distribution, LatentClasses):
+                return distribution.given(evidence)
+            return condition(distribution, evidence)
         except ModelError:
             raise JobError(_no_rows(self.asked)) from None
 
@@ -151,3 +160,21 @@ def _evidence(attribute: Attribute, value: pd.Series) -> np.ndarray:
     weights[attribute.codes(value)] = 1.0
     weights[attribute.impossible] = 0.0
     return weights
+
+
+def _ruled_out(evidence: Mapping[str, np.ndarray], zeros: Iterable[Factor]) -> dict[str, np.ndarray]:
+    """The evidence, and what structural zeros make of it where they leave one column open, or none.
+
+    No row that keeps the constraints is lost. A distribution that does not hold the zeros itself needs fewer rejections
+    so, and shows before any is drawn that values do not go together.
+    """
+    ruled = dict(evidence)
+    for zero in zeros:
+        *known, last = sorted(zero.attributes, key=lambda name: name not in evidence)
+        if evidence.keys() >= {*known}:
+            order = [zero.attributes.index(name) for name in (*known, last)]
+            is_open = np.isfinite(zero.log_values).transpose(order).astype(np.float64)
+            for name in known:
+                is_open = np.tensordot(evidence[name], is_open, axes=1)
+            ruled[last] = ruled.get(last, 1.0) * (is_open > 0)
+    return ruled

@@ -12,6 +12,8 @@ import numpy as np
 
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
+from synth.generators.class_search import MOST_TRIPLES
+from synth.generators.latent_class import N_BATCHES, N_STEPS, LatentClass
 from synth.generators.mst import Mst
 from synth.generators.search import CELLS_A_MB, ITERATIONS, LEAST_DRAWS, MOST_CANDIDATES
 
@@ -37,6 +39,10 @@ STEP_S_A_CLIQUE, STEP_S_A_CELL = 24e-6, 14e-9
 """One step of the estimation: for each measurement, and for each cell of the model."""
 TREE_STEPS, LAST_STEPS = 60, 250
 """Steps until the estimation of a tree comes to rest, and the last one of a larger model."""
+CLASS_S_A_CODE, CLASS_S_A_CELL = 14e-9, 60e-12
+"""One step of a mixture, for each class: for each code, and for each pair of coarse ones."""
+CLASS_COPIES = 12
+"""Tables of the size of a mixture that a step holds at once."""
 FILLED = 0.5
 """Share of its limit that a model's size reaches as a rule."""
 JOINED_PAIRS = 1.5
@@ -61,6 +67,7 @@ class Work:
         n_triples: how many may be measured.
         n_refined: columns that are counted by coarse codes as well as by fine ones.
         n_counted: exact values that are counted at most, where frequent ones are to be measured.
+        n_coarse: codes of all columns by which larger marginals count them.
     """
 
     n_rows: int
@@ -72,6 +79,7 @@ class Work:
     n_triples: float = 0.0
     n_refined: int = 0
     n_counted: int = 0
+    n_coarse: int = 0
 
     @property
     def n_columns(self) -> int:
@@ -91,7 +99,7 @@ def cost_of(generator: PrivateGenerator, n_events: int, work: Work) -> Cost:
     """What a fit costs.
 
     Args:
-        generator: an `Aim` and an `Mst` choose marginals; any other leaves columns on their own.
+        generator: an `Aim`, an `Mst` and a `LatentClass` measure marginals; any other leaves columns on their own.
         n_events: lines of its books.
         work: what there is to do.
     """
@@ -104,6 +112,8 @@ def cost_of(generator: PrivateGenerator, n_events: int, work: Work) -> Cost:
         more = _of_aim(generator, work)
     elif isinstance(generator, Mst) and work.n_marginals:
         more = _of_mst(generator, work)
+    elif isinstance(generator, LatentClass) and work.n_marginals:
+        more = _of_classes(generator, work)
     return Cost(seconds + more.seconds, memory + more.memory_mb)
 
 
@@ -137,6 +147,18 @@ def _of_aim(generator: Aim, work: Work) -> Cost:
     seconds += _noise_s(rounds, rounds * cells) + _steps_s(LAST_STEPS, d + rounds, model_cells)
     counted = candidates * cells
     return Cost(seconds, MODEL_COPIES * generator.max_model_mb + counted / CELLS_A_MB)
+
+
+def _of_classes(generator: LatentClass, work: Work) -> Cost:
+    """All pairs measured, candidates scored before each batch, and a mixture fitted by a fixed number of steps."""
+    n_codes, k = sum(work.sizes.values()), generator.n_classes
+    seconds = N_STEPS * k * (n_codes * CLASS_S_A_CODE + work.n_coarse**2 * CLASS_S_A_CELL)
+    candidates, cells = len(work.pairs) + min(work.n_triples, MOST_TRIPLES), _mean_cells([*work.pairs, *work.triples])
+    seconds += candidates * (COUNTING_S_A_ROW * work.n_rows + CLIQUE_S_A_CELL * cells)
+    seconds += N_BATCHES * candidates * (CLIQUE_S + k * cells * CLASS_S_A_CELL)
+    seconds += _noise_s(work.n_marginals, len(work.pairs) * _mean_cells(work.pairs))
+    floats = CLASS_COPIES * n_codes * k + 3 * work.n_coarse**2 + candidates * cells
+    return Cost(seconds, floats * 4e-6)
 
 
 def _model_cells(generator: Aim, work: Work, cells: float) -> float:

@@ -1,4 +1,4 @@
-"""The model behind `independent`, `mst` and `aim`: a distribution over codes, and how codes become rows."""
+"""The model of all generators on marginals: a distribution over codes, and how codes become rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,9 @@ from synth.generators.conditions import Conditions
 from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.generators.search import CELLS_A_MB
-from synth.marginals import MarkovRandomField, sample
+from synth.generators.structural_zeros import structural_zeros
+from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
+from synth.marginals.latent_classes import CLASS_SHARES
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -48,7 +50,7 @@ class MarginalModel:
     statement: PrivacyStatement | None
     default_rows: int
     discretizer: Discretizer
-    distribution: MarkovRandomField
+    distribution: MarkovRandomField | LatentClasses
     entity_shares: tuple[float, ...] | None = None
     parameters: Mapping[str, Any] | None = None
 
@@ -77,12 +79,13 @@ class MarginalModel:
         """
         wanted = rows_wanted(n_rows, self.default_rows)
         conditions = Conditions.of(given, self.discretizer, self.schema)
-        distribution = conditions.applied(self.distribution)
+        zeros = structural_zeros(self.schema, self.discretizer) if conditions.evidence else ()
+        distribution = conditions.applied(self.distribution, zeros)
         rng = np.random.default_rng(seed)
         progress("sampling", None)
 
         def draw(n: int) -> pd.DataFrame:
-            codes = sample(distribution, n, rng)[:, : len(self.discretizer.attributes)]  # coarse attributes are last
+            codes = _sampled(distribution, n, rng)[:, : len(self.discretizer.attributes)]  # coarse attributes are last
             drawn = conditions.fixed(self.discretizer.decode(codes, rng, self._copula, conditions.values))
             return conditions.fixed(with_dependents(drawn, self.schema))
 
@@ -93,7 +96,7 @@ class MarginalModel:
     def _copula(self) -> Copula | None:
         """Of numbers within their codes, fitted to codes that the distribution gives."""
         rng = np.random.default_rng(0)
-        return Copula.fitted(self.discretizer, sample(self.distribution, FITTED_ROWS, rng), rng)
+        return Copula.fitted(self.discretizer, _sampled(self.distribution, FITTED_ROWS, rng), rng)
 
     def save(self, path: Path) -> None:
         """Write the model as a new folder, whole or not at all.
@@ -128,15 +131,13 @@ class MarginalModel:
         try:
             parameters = content.get("parameters")
             discretizer = Discretizer.from_plain(content["discretizer"], schema)
-            distribution = MarkovRandomField.from_arrays(content["distribution"], arrays)
+            distribution = _distribution(content["distribution"], arrays, parameters)
             sizes = discretizer.sizes
             coarse = {name: size for name, size in distribution.domain.items() if name not in sizes}
             if list(distribution.domain.items()) != [*sizes.items(), *coarse.items()] or any(
                 not name.endswith(MARK) or size > sizes.get(fine(name), 0) for name, size in coarse.items()
             ):
                 raise ValueError("the distribution is not over the codes of the discretizer")
-            if distribution.tree.n_cells > _most_cells(parameters, distribution):
-                raise ValueError("the cliques make a larger model than any fit does")
             return cls(
                 name=content["generator"],
                 schema=schema,
@@ -151,6 +152,25 @@ class MarginalModel:
             if isinstance(error, ModelError):
                 raise
             raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def _sampled(distribution: MarkovRandomField | LatentClasses, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of codes, shape (n_rows, n_attributes)."""
+    if isinstance(distribution, LatentClasses):
+        return sample_classes(distribution, n_rows, rng)
+    return sample(distribution, n_rows, rng)
+
+
+def _distribution(
+    description: Mapping[str, Any], arrays: Mapping[str, np.ndarray], parameters: Mapping[str, Any] | None
+) -> MarkovRandomField | LatentClasses:
+    """The distribution that was taken apart, as its arrays tell its kind."""
+    if CLASS_SHARES in arrays:
+        return LatentClasses.from_arrays(description, arrays)
+    field = MarkovRandomField.from_arrays(description, arrays)
+    if field.tree.n_cells > _most_cells(parameters, field):
+        raise ValueError("the cliques make a larger model than any fit does")
+    return field
 
 
 def _most_cells(parameters: Mapping[str, Any] | None, distribution: MarkovRandomField) -> float:

@@ -22,13 +22,14 @@ from synth.errors import BudgetError
 from synth.generators.aim import Aim
 from synth.generators.costs import Work, cost_of
 from synth.generators.independent import Independent
+from synth.generators.latent_class import MOST_CATEGORIES, LatentClass
 from synth.generators.mst import Mst
 from synth.generators.one_way import COLUMNS
 from synth.generators.overhead import SIZES, domain_shares
 from synth.generators.search import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.schema import Schema
 
-Planned = Independent | Mst | Aim
+Planned = Independent | Mst | Aim | LatentClass
 """The generators whose outlook is known before a fit."""
 ASSUMED_CATEGORIES = 20
 """Categories that a column whose list is not declared is taken to have."""
@@ -129,8 +130,9 @@ def outlook(
     triples = _allowed(generator, listed)
     n_triples = math.comb(len(sizes), 3) * len(triples) / max(len(listed), 1)
     n_refined = sum(coarse[name] < sizes[name] for name in sizes)
+    n_coarse = sum(coarse.values())
     n_counted = n_rows * len(schema.spikes_measured)  # every value of such a column may be another one
-    work = Work(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples, n_refined, n_counted)
+    work = Work(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples, n_refined, n_counted, n_coarse)
     spent = cost_of(generator, len(schedule.events), work)
     return Outlook(
         generator=generator.name,
@@ -183,13 +185,25 @@ def _domain(generator: Planned, schema: Schema) -> tuple[dict[str, int], dict[st
 
 
 def _coarse(generator: Planned, schema: Schema, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Codes by which larger marginals count each column: coarse ones of numbers and times where `Aim` has them."""
+    """Codes by which larger marginals count each column: coarse ones where the generator has them."""
+    if isinstance(generator, LatentClass):
+        return _coarsest(generator, schema, sizes)
     n_coarse = generator.coarse_codes if isinstance(generator, Aim) else 0
     coarse = dict(sizes)
     for name, size in sizes.items():
         is_line = not isinstance(schema.columns[name], CategoricalColumn | BooleanColumn)
         if n_coarse and is_line and has_coarse_codes(size - BEYOND_CODES, n_coarse):
             coarse[name] = n_coarse + BEYOND_CODES
+    return coarse
+
+
+def _coarsest(generator: LatentClass, schema: Schema, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Codes by which all pairs count each column."""
+    n_groups, coarse = generator.n_groups(schema), {}
+    for name, size in sizes.items():
+        column = schema.columns[name]
+        ordered = not isinstance(column, CategoricalColumn | BooleanColumn) or getattr(column, "ordered", False)
+        coarse[name] = min(size, BEYOND_CODES + (n_groups[name] if ordered else MOST_CATEGORIES))
     return coarse
 
 
@@ -208,6 +222,8 @@ def _median_sigma(events: Sequence[GaussianEvent]) -> float:
 
 
 def _degree(generator: Planned) -> int:
+    if isinstance(generator, LatentClass):
+        return 3 if generator.rounds != 0 else 2
     return generator.degree if isinstance(generator, Aim) else 2
 
 
@@ -215,6 +231,8 @@ def _allowed(generator: Planned, marginals: Sequence[tuple[int, ...]]) -> list[t
     """Those that a generator's limits on cells let it measure."""
     if isinstance(generator, Independent):
         return []
+    if isinstance(generator, LatentClass):
+        return [codes for codes in marginals if len(codes) == 2 or math.prod(codes) <= generator.max_cells]
     limit = min(generator.max_cells, generator.max_model_mb * CELLS_A_MB)
     return [codes for codes in marginals if math.prod(codes) <= limit]
 

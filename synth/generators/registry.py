@@ -12,9 +12,11 @@ from synth.generators.saving import load_content
 from synth.validation import sentence
 
 _CLASSES = {
+    "auto": "synth.generators.auto:Auto",
     "independent": "synth.generators.independent:Independent",
     "mst": "synth.generators.mst:Mst",
     "aim": "synth.generators.aim:Aim",
+    "latent_class": "synth.generators.latent_class:LatentClass",
     "ctgan": "synth.generators.ctgan:Ctgan",
     "tvae": "synth.generators.tvae:Tvae",
     "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",

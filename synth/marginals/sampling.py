@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.marginals.factor import Array, Clique
+from synth.marginals.latent_classes import LatentClasses
 from synth.marginals.model import MarkovRandomField
 
 Codes = NDArray[np.int32]
@@ -51,6 +52,34 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator, *, e
             table = conditional.transpose([clique.index(name) for name in separator + fresh])
             order = rng.permutation(n_rows) if ranks is None else ranks[index]
             _fill(columns, separator, fresh, table, order, rng)
+    return codes
+
+
+def sample_classes(model: LatentClasses, n_rows: int, rng: np.random.Generator) -> Codes:
+    """Rows drawn from a latent class model, with no more randomness than rounding needs.
+
+    Classes share out the rows, and the rows of a class its codes, attribute by attribute, as `sample` has the rows of a
+    group share out what a clique adds.
+
+    Args:
+        model: the distribution.
+        n_rows: number of rows; its own, not the model's total.
+        rng: drawn from.
+
+    Returns:
+        Codes, ``(n_rows, len(model.domain))``, columns in the domain's order (stored column by column).
+
+    Raises:
+        ValueError: a negative number of rows.
+    """
+    if n_rows < 0:
+        raise ValueError(f"a number of rows is not negative: n_rows={n_rows}")
+    codes: Codes = np.zeros((n_rows, len(model.domain)), dtype=np.int32, order="F")
+    ranks = _even_ranks(n_rows, len(model.domain) + 1, rng) if n_rows <= EVEN_ROWS else None
+    orders = ranks or [rng.permutation(n_rows) for _ in range(len(model.domain) + 1)]
+    classes = _share_out(model.shares[np.newaxis], np.zeros(n_rows, dtype=np.intp), orders[0], rng)
+    for index, table in enumerate(model.tables):
+        codes[:, index] = _share_out(table.T, classes, orders[index + 1], rng)
     return codes
 
 

@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 
 from synth.generators.aim import Aim
+from synth.generators.auto import Auto
 from synth.generators.outlook import outlook
 from synth.schema import Schema, build_schema
 from synth.table import read_table
@@ -37,11 +38,21 @@ def warned(advice: Advice, start: str) -> bool:
     return any(start in sentence for sentence in advice.warnings)
 
 
-def test_a_large_table_at_a_fair_epsilon_gets_aim() -> None:
-    advice = advise(schema_of(10, 50_000), 1.0)
-    assert recommended(advice) == "aim"
-    assert advice.job_lines == ("[generators.aim]", "epsilon = 1.0")
+@pytest.mark.parametrize(("n_columns", "name"), [(8, "aim"), (10, "latent_class")])
+def test_a_large_table_at_a_fair_epsilon_gets_the_generator_that_auto_chooses(n_columns: int, name: str) -> None:
+    advice = advise(schema_of(n_columns, 50_000), 1.0)
+    assert recommended(advice) == name == Auto(epsilon=1.0).chosen(advice.schema).name
+    assert advice.job_lines == (f"[generators.{name}]", "epsilon = 1.0")
     assert advice.warnings == ()
+
+
+def test_latent_classes_are_fewer_where_they_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = schema_of(10, 50_000)
+    plain = advise(schema, 1.0).chosen.outlook.seconds
+    monkeypatch.setattr("understudy.advice.MOST_SECONDS", plain * 0.9)
+    advice = advise(schema, 1.0)
+    assert advice.chosen.settings == {"n_classes": 300}
+    assert any("as it comes, latent_class would take" in reason for reason in advice.reasons)
 
 
 def test_fewer_rounds_than_a_tree_has_pairs_get_mst() -> None:
@@ -74,7 +85,6 @@ def test_a_wide_table_gets_a_fit_that_ends_in_time() -> None:
     schema = schema_of(250, 3_000_000)
     advice = advise(schema, 1.0)
     assert outlook(Aim(epsilon=1.0), schema).seconds > MOST_SECONDS
-    assert recommended(advice) == "mst" or advice.chosen.settings
     assert advice.chosen.outlook.seconds <= MOST_SECONDS
 
 
@@ -155,7 +165,7 @@ def test_its_lines_are_a_job_that_runs_and_meets_what_was_expected(workspace: "W
 
 def test_json_has_every_option_with_its_outlook(workspace: "Workspace") -> None:
     said = run(workspace, "--epsilon", 1, "--json").json
-    assert [option["generator"] for option in said["options"]][:3] == ["independent", "mst", "aim"]
+    assert [option["generator"] for option in said["options"]][:4] == ["independent", "mst", "aim", "latent_class"]
     assert all(0 <= option["column"] <= 1 and option["seconds"] > 0 for option in said["options"])
 
 
@@ -212,9 +222,9 @@ def test_a_holdout_that_a_job_has_to_be_told_of_is_among_its_lines() -> None:
     lines = advise(schema_of(10, 50_000), 1.0, holdout_share=0.3).job_lines
     content = tomllib.loads("\n".join(lines))
     assert content["split"] == {"holdout_share": 0.3}
-    assert set(content["generators"]) == {"aim"}
+    assert set(content["generators"]) == {"latent_class"}
     for share in (0.0, 0.2):
-        assert advise(schema_of(10, 50_000), 1.0, holdout_share=share).job_lines[0] == "[generators.aim]"
+        assert advise(schema_of(10, 50_000), 1.0, holdout_share=share).job_lines[0] == "[generators.latent_class]"
 
 
 def test_delta_is_a_number_or_auto(workspace: "Workspace") -> None:

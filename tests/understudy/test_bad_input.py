@@ -151,21 +151,24 @@ def test_shares_that_do_not_add_up_are_refused(workspace: Any, shares: Any) -> N
     run_refused(workspace, "shares")
 
 
-@pytest.mark.parametrize("weight", [0, -1.0, 1001, math.inf, math.nan, "3", {"age": 1.0}])
-def test_a_weight_that_is_none_is_refused(workspace: Any, weight: Any) -> None:
-    workspace.write_job(generators={"wide": {"generator": "aim", "workload": {"age": weight}}})
-    run_refused(workspace, "generators.wide: generator='aim': workload.age=")
+@pytest.mark.parametrize(
+    ("name", "weight"),
+    [*(("aim", weight) for weight in (0, -1.0, 1001, math.inf, math.nan, "3", {"age": 1.0})), ("latent_class", 0)],
+)
+def test_a_weight_that_is_none_is_refused(workspace: Any, name: str, weight: Any) -> None:
+    workspace.write_job(generators={"wide": {"generator": name, "workload": {"age": weight}}})
+    run_refused(workspace, f"generators.wide: generator={name!r}: workload.age=")
 
 
-@pytest.mark.parametrize("epsilon", [1.0, [0.5, "none"]])
+@pytest.mark.parametrize(("name", "epsilon"), [("aim", 1.0), ("aim", [0.5, "none"]), ("latent_class", 1.0)])
 def test_a_weight_of_an_unknown_column_is_refused_before_a_table_or_a_ledger_is_looked_for(
-    workspace: Any, epsilon: Any
+    workspace: Any, name: str, epsilon: Any
 ) -> None:
     (workspace.folder / "table.csv").unlink()
-    aim = {"epsilon": epsilon, "workload": {"agee": 3.0}}
-    workspace.write_job(generators={"aim": aim}, ledger={"url": "nowhere.db"})
+    weighed = {"epsilon": epsilon, "workload": {"agee": 3.0}}
+    workspace.write_job(generators={name: weighed}, ledger={"url": "nowhere.db"})
     line = run_refused(workspace, "column='agee' is not in the schema; did you mean 'age'?")
-    assert line.startswith("Error: generators.aim")
+    assert line.startswith(f"Error: generators.{name}")
 
 
 def test_a_weight_of_an_unknown_column_is_refused_by_fit(workspace: Any) -> None:

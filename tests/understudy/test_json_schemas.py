@@ -144,6 +144,7 @@ def refused_by_the_reader(kind: str, content: dict[str, Any]) -> bool:
         ("job", {**JOB, "waivers": ["w.toml"]}, False),
         ("job", {**JOB, "generators": {}}, False),
         ("job", {**JOB, "generators": {"aim": {"epsilon": 1.0, "workload": {"age": 3.0}}}}, True),
+        ("job", {**JOB, "generators": {"latent_class": {"epsilon": 1.0, "workload": {"age": 3.0}}}}, True),
     ],
 )
 def test_reader_and_json_schema_agree(kind: str, content: dict[str, Any], valid: bool) -> None:

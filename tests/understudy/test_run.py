@@ -307,19 +307,20 @@ def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
     assert (first == second) == keyed
 
 
-def test_a_job_weighs_columns_and_the_model_says_so(workspace: Any) -> None:
+@pytest.mark.parametrize("name", ["aim", "latent_class"])
+def test_a_job_weighs_columns_and_the_model_says_so(workspace: Any, name: str) -> None:
     weights = {"income": 3.0, "age": 0.5}
     workspace.write_job(
-        generators={"aim": {"epsilon": 1.0, "rounds": 1, "workload": weights}},
-        release="aim", evaluation={"measures": ["validity"], "audit": True, "time_limit_s": 1.0},
+        generators={name: {"epsilon": 1.0, "rounds": 1, "workload": weights}},
+        release=name, evaluation={"measures": ["validity"], "audit": True, "time_limit_s": 1.0},
     )  # fmt: skip
     ran = run(workspace)
     assert ran.exit_code in (0, 1, 3), ran.stderr
     out = workspace.folder / "out"
-    parameters = load_model(out / "models" / "aim").parameters
+    parameters = load_model(out / "models" / name).parameters
     assert parameters["workload"] == weights
     (candidate,) = evaluation_from((out / "evaluation.json").read_text()).candidates
     assert candidate.generator["workload"] == weights
     assert candidate.audit is not None
-    for card in (out / "cards" / "aim.yaml", out / "public" / "model-card.yaml"):
+    for card in (out / "cards" / f"{name}.yaml", out / "public" / "model-card.yaml"):
         assert yaml.safe_load(card.read_text())["made"]["parameters"]["workload"] == weights

@@ -123,9 +123,10 @@ def fit(  # noqa: PLR0913 - options of the command line
     from understudy.real_table import find_table
 
     console = console_of(ctx)
-    chosen = generator(name, **parameters_of(parameters or [], epsilon, delta))
+    asked = generator(name, **parameters_of(parameters or [], epsilon, delta))
     place = find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)
     known = read_schema(schema)
+    chosen = asked.chosen(known)
     call = call_of(
         "fit", generator=name, parameters=chosen.model_dump_json(), schema=known.model_dump_json(), seed=seed,
         clamp=clamp, ledger=ledger_place(ledger), **place.state,

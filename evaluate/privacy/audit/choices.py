@@ -37,6 +37,8 @@ N_CHOICES = 250
 N_CODES = 3
 RANGE, MOST_ROWS = 3.0, 2_000
 """Units are as many as should move log chances by this, and their rows no more than so many."""
+DEEP = 2
+"""Depth of a table whose triples of columns lead."""
 _SEED = 20_241
 
 
@@ -47,18 +49,21 @@ class ChoiceTable:
     Attributes:
         schema: declared, with the unit, k and number of units of the one that is asked about.
         n_units: that are there or not.
+        depth: how many times as many other rows as it takes: what triples of columns lose by more cells, rows outweigh.
     """
 
     schema: Schema
     n_units: int
+    depth: int = 1
 
     @classmethod
-    def like(cls, schema: Schema, epsilon: float) -> "ChoiceTable":
+    def like(cls, schema: Schema, epsilon: float, depth: int = 1) -> "ChoiceTable":
         """A table for choices of this epsilon under a schema's unit.
 
         Args:
             schema: declared; nothing but its unit, k and number of units is taken from it.
             epsilon: of one choice.
+            depth: of its rows.
         """
         columns = {
             f"column {i + 1}": {"kind": "integer", "bounds": [0, N_CODES - 1], "bins": list(range(N_CODES + 1))}
@@ -71,14 +76,14 @@ class ChoiceTable:
             content |= {"entity": UNIT, "max_rows_per_unit": k, "columns": {**unit, **columns}}
         most = max(MOST_ROWS // schema.max_rows_per_unit, 2)
         n_units = min(max(math.ceil(RANGE / epsilon), 2), most)
-        return cls(build_schema(content), n_units + n_units % 2)
+        return cls(build_schema(content), n_units + n_units % 2, depth)
 
     def table(self, present: bool) -> pd.DataFrame:
         """The table with the units, or without."""
         k = self.schema.max_rows_per_unit
         n, codes = self.n_units * k, range(N_CODES)
         tied = np.array([(a, a, b, b) for a, b in product(codes, codes)])
-        rows = np.tile(tied, (max(n, 10), 1))
+        rows = np.tile(tied, (self.depth * max(n, 10), 1))
         # Without the units the second pair leads by as much as the units move the two: they meet halfway.
         apart = np.array([(a, (a + 1 + i) % N_CODES) for a, i in product(codes, range(N_CODES - 1))])
         rows[: n // 2, :2] = np.resize(apart, (n // 2, 2))
@@ -136,11 +141,12 @@ def audit_choices(
     """
     if not any(isinstance(event, SelectionEvent) for event in schedule.events):
         return None
-    # Pairs are what the table's units move; a marginal of more columns would only be weighed against them.
+    # Pairs are what the table's units move; a marginal of more columns would only be weighed against them. Where these
+    # cannot be left out, rows are so many that they lead: units move those that hold one of the pairs as far.
     degree = {"degree": 2} if "degree" in type(generator).model_fields else {}
     chooser = generator.model_copy(update=degree)
     first = next(event for event in schedule.events if isinstance(event, SelectionEvent))
-    arena = ChoiceTable.like(schema, first.epsilon)
+    arena = ChoiceTable.like(schema, first.epsilon, 1 if degree else DEEP)
     plan = schedule_like(chooser, arena.schema, schedule)
 
     def scored(present: bool, follows: Script | None = None) -> Script:

@@ -36,6 +36,7 @@ run".
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,6 +56,7 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 from synth.generators.overhead import with_overhead
+from synth.generators.workloads import column_weights
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -71,8 +73,10 @@ fitted 60 to 160 times. The strength that a result states is that of the fits th
 these are, unless somebody asks for one."""
 MOST_STEPS = 2_000
 """Of a training run; of a longer one these are held against as many."""
-SHORTCUTS: Mapping[str, Any] = {"n_iterations": 1, "n_draws": 1_000, "workload": {}}
-"""Parameters that no noise depends on: a fit may be worse in an audit. A stand-in has no columns to be weighed."""
+SHORTCUTS: Mapping[str, Any] = {"n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "workload": {}}
+"""Parameters that no noise depends on: a fit may be worse in an audit. Made-up tables have no columns to be weighed.
+
+One class holds no pair of columns, so that units move the scores of choices as far as units can."""
 WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
 WIDEST = 64
 """Of a network's layers in an audit: any network of as many layers is clipped and noised alike."""
@@ -151,22 +155,26 @@ def audit(
     """
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
+    generator = generator.chosen(schema)
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     stand_in = StandIn.like(schema)
-    schedule = audited.schedule(stand_in.schema)
+    weighed = audited.model_copy(update=_weights(generator, schema, stand_in))
+    schedule = weighed.schedule(stand_in.schema)
     assert schedule is not None
     limit_s = math.inf if time_limit_s is None else time_limit_s
     attacked, of_choices, of_size = (
         1 - share * (1 - confidence) for share in (1 - CHOICES_SHARE - 2 * SCALE_SHARE, CHOICES_SHARE, SCALE_SHARE)
     )
     progress(f"audit {generator.name}", 0.0)
-    checks, covered = _checks(audited, schema, schedule, stand_in, of_choices)
-    subject = _Subject(audited, schedule, stand_in, attacked, n_fits or _n_fits(schedule), limit_s, progress)
+    releases, seen = audit_releases(weighed, schedule, stand_in)
+    checks, measured = _checks(audited, schema, schedule, stand_in, of_choices)
+    checks, covered = (releases, *checks), seen | measured
+    subject = _Subject(weighed, schedule, stand_in, attacked, n_fits or _n_fits(schedule), limit_s, progress)
     found, of_noise = _attacked(subject, schema, np.random.default_rng(seed), of_size)
     if subject.steps is not None:
         covered.add(subject.steps.what)
     # Names need no calibration, which costs more than the checks do.
-    named = [event.what for event in with_overhead(audited.plan(schema), schema, schedule.delta)(1.0)]
+    named = [event.what for event in with_overhead(generator.plan(schema), schema, schedule.delta)(1.0)]
     return replace(
         found,
         confidence=confidence,
@@ -203,12 +211,11 @@ def _attacked(
 def _checks(
     generator: PrivateGenerator, schema: Schema, schedule: Schedule, stand_in: StandIn, confidence: float
 ) -> tuple[tuple[AuditCheck, ...], set[str]]:
-    """The checks of single mechanisms, and the events that they cover."""
-    releases, covered = audit_releases(generator, schedule, stand_in)
+    """The checks of mechanisms on tables of their own, and the events that they cover beside the releases of a fit."""
     choices = audit_choices(generator, stand_in.schema, schedule, confidence)
     domain, measured = audit_domain(generator, schema, schedule) or (None, set())
-    found = (releases, choices, domain, audit_split(schema, schedule))
-    return tuple(check for check in found if check is not None), covered | measured
+    found = (choices, domain, audit_split(schema, schedule))
+    return tuple(check for check in found if check is not None), measured
 
 
 def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
@@ -219,6 +226,22 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
         widths = getattr(generator, name) or (WIDEST, WIDEST)
         short[name] = tuple(min(width, WIDEST) for width in widths)
     return short
+
+
+def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:
+    """A workload by which the stand-in's columns weigh what those of the schema do, as far as it has columns for that.
+
+    Where noise depends on weights, a fit draws it once for each weight of a pair: two columns of each weight make all
+    of these, if there are two.
+    """
+    if "workload" not in type(generator).model_fields:
+        return {}
+    workload, focus = getattr(generator, "workload"), getattr(generator, "focus")  # noqa: B009
+    held = Counter(column_weights(workload, focus, schema).values()).most_common()
+    names = stand_in.schema.modeled
+    weights = [weight for turn in (1, 2) for weight, n_columns in held if n_columns >= turn]
+    weights += [held[0][0]] * len(names)
+    return {"workload": dict(zip(names, weights, strict=False))}
 
 
 def _of_network(

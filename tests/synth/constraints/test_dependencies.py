@@ -186,7 +186,10 @@ def test_what_holds_for_an_entity_does_not_determine_what_does_not() -> None:
     assert "rank" not in build_schema({**content, "constant_in_entity": ["level", "rank"]}).modeled
 
 
-@pytest.mark.parametrize(("name", "epsilon"), [("independent", 1.0), ("mst", 1.0), ("mst", None), ("aim", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [("independent", 1.0), ("mst", 1.0), ("mst", None), ("aim", 1.0), ("latent_class", 1.0), ("latent_class", None)],
+)
 def test_dependencies_hold_and_hardly_a_row_is_rejected(
     name: str, epsilon: float | None, table: pd.DataFrame, schema: Schema
 ) -> None:

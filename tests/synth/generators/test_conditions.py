@@ -18,6 +18,7 @@ from synth.marginals import Factor, MarkovRandomField
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
 
+QUICK: dict[str, dict[str, Any]] = {"latent_class": {"n_classes": 50, "rounds": 1}}
 JOBS = ["clerk", "farmer", "nurse", "poet"]
 CONTENT: dict[str, Any] = {
     "status": "declared",
@@ -51,9 +52,9 @@ def table(small: Schema) -> pd.DataFrame:
     return conform(pd.DataFrame({"id": names, "age": age, "job": job, "net": age * 2}), small)
 
 
-@pytest.fixture(scope="module")
-def model(table: pd.DataFrame, small: Schema) -> MarginalModel:
-    fitted = registry.generator("mst").fit(table, small, seed=0)
+@pytest.fixture(scope="module", params=["mst", "latent_class"])
+def model(request: pytest.FixtureRequest, table: pd.DataFrame, small: Schema) -> MarginalModel:
+    fitted = registry.generator(request.param, **QUICK.get(request.param, {})).fit(table, small, seed=0)
     assert isinstance(fitted, MarginalModel)
     return fitted
 
@@ -176,7 +177,8 @@ def test_conditions_without_mass_under_the_model_are_refused(small, model) -> No
         unlawful.applied(distribution)
 
 
-def test_a_condition_against_the_constraints_is_refused(table: pd.DataFrame) -> None:
+@pytest.mark.parametrize("name", ["independent", "mst", "latent_class"])
+def test_a_condition_against_the_constraints_is_refused(name: str) -> None:
     columns = {
         "low": {"kind": "integer", "bounds": [0, 9]},
         "high": {"kind": "integer", "bounds": [0, 9]},
@@ -184,7 +186,8 @@ def test_a_condition_against_the_constraints_is_refused(table: pd.DataFrame) -> 
     constraint = {"kind": "inequality", "low": "low", "high": "high"}
     schema = build_schema({"status": "declared", "columns": columns, "constraints": [constraint]})
     ends = np.sort(np.random.default_rng(0).integers(0, 10, (500, 2)), axis=1)
-    fitted = registry.generator("mst").fit(pd.DataFrame(ends, columns=["low", "high"]), schema)
+    frame = pd.DataFrame(ends, columns=["low", "high"])
+    fitted = registry.generator(name, **QUICK.get(name, {})).fit(frame, schema)
     assert (fitted.sample(100, seed=0, given={"high": 4})["low"] <= 4).all()
     with pytest.raises(JobError, match="no rows that meet what is given"):
         fitted.sample(5, seed=0, given={"low": 7, "high": 4})

@@ -45,7 +45,13 @@ def table() -> pd.DataFrame:
     )
 
 
-@pytest.fixture(scope="module", params=[("mst", {}), ("mst", {"epsilon": 1.0}), ("sdv.gaussian_copula", {})], ids=str)
+FITS: list[tuple[str, dict[str, Any]]] = [
+    ("mst", {}), ("mst", {"epsilon": 1.0}), ("latent_class", {"epsilon": 1.0, "n_classes": 50}),
+    ("sdv.gaussian_copula", {}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=FITS, ids=str)
 def firm(request: pytest.FixtureRequest, table: pd.DataFrame) -> Model:
     """A fit under a schema that holds columns constant."""
     name, parameters = request.param

@@ -42,7 +42,11 @@ CONTENT: dict[str, Any] = {
     },
     "constraints": CONSTRAINTS,
 }
-FITS = [("independent", None), ("independent", 1.0), ("mst", None), ("mst", 1.0), ("sdv.gaussian_copula", None)]
+FITS = [
+    ("independent", None), ("independent", 1.0), ("mst", None), ("mst", 1.0), ("latent_class", None),
+    ("latent_class", 1.0), ("sdv.gaussian_copula", None),
+]  # fmt: skip
+QUICK: dict[str, dict[str, Any]] = {"latent_class": {"n_classes": 50, "rounds": 4}}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +88,9 @@ def model(request: pytest.FixtureRequest, table: pd.DataFrame, schema: Schema) -
     name, epsilon = request.param
     if name.startswith("sdv") and importlib.util.find_spec("sdv") is None:
         pytest.skip("the extra sdv is not installed")
-    return registry.generator(name, **({} if epsilon is None else {"epsilon": epsilon})).fit(table, schema, seed=0)
+    return registry.generator(name, **QUICK.get(name, {}), **({} if epsilon is None else {"epsilon": epsilon})).fit(
+        table, schema, seed=0
+    )
 
 
 def test_every_constraint_holds_in_every_row_and_nothing_else_is_lost(

@@ -51,7 +51,7 @@ def measured(frame: pd.DataFrame, schema: Schema, *, exact: bool = True, epsilon
     return found.columns["x"]
 
 
-@pytest.mark.parametrize("name", ["independent", "mst", "aim"])
+@pytest.mark.parametrize("name", ["independent", "mst", "aim", "latent_class"])
 def test_a_heavy_value_is_named_and_drawn_as_often_as_it_is_there(name: str) -> None:
     shares = []
     for schema in (schema_of(), schema_of({"kind": "integer", "bounds": [0, 10**6]})):

@@ -17,12 +17,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from synth.domain.coarsening import Coarsening
 from synth.dp.budget import Budget
 from synth.dp.events import Event, StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.generators import measuring, registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.latent_class import LatentClass
 from synth.generators.training_rows import PrivateRows
 from synth.generators.training_table import TrainingTable
 from synth.schema import Schema, build_schema
@@ -32,6 +34,8 @@ N_UNITS, K = 90, 3
 SMALL: dict[str, dict[str, Any]] = {
     "mst": {"n_iterations": 5},
     "aim": {"n_iterations": 5, "rounds": 3, "n_draws": 300},
+    # With less for single columns noise would leave no codes to merge.
+    "latent_class": {"rounds": 3, "n_classes": 20, "coarse_codes": 2, "columns_share": 0.99},
     "ctgan": {"steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6},
     "ctgan with a network for a critic": {
         "steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6, "critic": "network", "critic_widths": (8,),
@@ -215,6 +219,7 @@ def test_what_a_private_fit_on_a_stored_table_leaves_is_the_same_function(
 
 
 _shares, _statement, _measure = measuring.Fit.entity_shares, measuring.Fit.statement, measuring.measure_domain
+_estimated, _of_all = LatentClass._estimated, Coarsening.of_all
 
 
 def _rows_of_the_table(self: measuring.Fit) -> tuple[tuple[float, ...] | None, int]:
@@ -258,12 +263,21 @@ def _exact_expected_batch(self: PrivateRows) -> float:
     return self.event.sampling_rate * max(len(self.units()), 1)
 
 
+def _exact_groups(self: LatentClass, fit: measuring.Fit, discretizer: Any, *more: Any) -> Any:
+    table = fit.train.coded(discretizer)
+    exact = {name: table.counts((name,)) for name in discretizer.sizes}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Coarsening, "of_all", lambda known, masses, *limits: _of_all(known, exact, *limits))
+        return _estimated(self, fit, discretizer, *more)
+
+
 Plant = tuple[Any, str, Any]
 MUTANTS: Sequence[tuple[str, Plant, str]] = (
     ("as many rows as the table has, unless told", (measuring.Fit, "entity_shares", _rows_of_the_table), "independent"),
     ("the number of rows in the statement", (measuring.Fit, "statement", _noted_in_the_statement), "independent"),
     ("coarse bounds without noise", (measuring, "measure_domain", _exact_coarse_bounds), "independent"),
     ("frequent values without noise", (measuring, "measure_domain", _exact_spikes), "independent"),
+    ("coarse codes of exact counts", (LatentClass, "_estimated", _exact_groups), "latent_class"),
     ("an exact expected batch", (PrivateRows, "expected_batch", property(_exact_expected_batch)), "tvae"),
 )
 

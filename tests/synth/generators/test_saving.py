@@ -30,8 +30,11 @@ SCHEMA: dict[str, Any] = {
         "ill": {"kind": "boolean"},
     },
 }  # fmt: skip
-PARAMETERS = {"aim": {"rounds": 3, "n_draws": 500}, "ctgan": {"steps": 3}, "tvae": {"steps": 3}}
-NAMES = ["independent", "mst", "aim"]
+PARAMETERS = {
+    "aim": {"rounds": 3, "n_draws": 500}, "latent_class": {"rounds": 3, "n_classes": 20},
+    "ctgan": {"steps": 3}, "tvae": {"steps": 3},
+}  # fmt: skip
+NAMES = ["independent", "mst", "aim", "latent_class"]
 NEURAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("ctgan", "tvae")]
 
 
@@ -150,6 +153,31 @@ def test_a_description_that_contradicts_itself_is_refused(
     content, arrays = contents(saved("mst"))
     CONTRADICTIONS[case](content)
     assert refusal(written(tmp_path / "m", content, arrays)) is not None
+
+
+CLASS_CONTRADICTIONS: dict[str, Callable[[Any, dict[str, np.ndarray]], object]] = {
+    "a total of none": lambda c, _: c["distribution"].update(total=0.0),
+    "an attribute twice": lambda c, _: c["distribution"]["domain"].append(c["distribution"]["domain"][0]),
+    "an attribute that nobody decodes": lambda c, _: c["distribution"]["domain"].append(["more", 0]),
+    "codes of another column": lambda c, _: c["distribution"]["domain"][0].__setitem__(1, 10**12),
+    "shares below zero": lambda _, arrays: np.negative(arrays["class_tables"], out=arrays["class_tables"]),
+    "shares of no sum": lambda _, arrays: np.multiply(arrays["class_shares"], 2, out=arrays["class_shares"]),
+    "a class too few": lambda _, arrays: arrays.update(class_tables=arrays["class_tables"][:, 1:]),
+    "shares of three axes": lambda _, arrays: arrays.update(class_shares=arrays["class_shares"][:, None, None]),
+    "a table with no axis": lambda _, arrays: arrays.update(class_tables=np.float64(1.0)),
+    "no table": lambda _, arrays: arrays.pop("class_tables"),
+    "an array too many": lambda _, arrays: arrays.update(more=np.zeros(3)),
+    "shares that are truth values": lambda _, arrays: arrays.update(class_shares=np.zeros(3, dtype=bool)),
+}
+
+
+@pytest.mark.parametrize("case", CLASS_CONTRADICTIONS)
+def test_classes_that_contradict_themselves_are_refused(
+    saved: Callable[[str], Path], case: str, tmp_path: Path
+) -> None:
+    content, arrays = contents(saved("latent_class"))
+    CLASS_CONTRADICTIONS[case](content, arrays)
+    assert "fit it again" in str(refusal(written(tmp_path / "m", content, arrays)))
 
 
 @pytest.mark.parametrize(

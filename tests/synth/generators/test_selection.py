@@ -22,8 +22,10 @@ from synth.generators import measuring, registry
 from synth.generators.base import PrivateGenerator
 from synth.schema import Schema, build_schema
 
-CHOOSING = ("mst", "aim")
+CHOOSING = ("mst", "aim", "latent_class")
 """Generators that make private choices."""
+SMALL = {"n_iterations": 1, "n_classes": 5}
+"""Parameters that make a fit quick; how far one unit moves what is asked rests on none of them."""
 K = 3
 N_UNITS = 60
 ROUNDING = 1e-6
@@ -78,7 +80,7 @@ def specified(name: str, entities: bool) -> tuple[PrivateGenerator, Schema, Sche
     of_entities = {"entity": "who", "max_rows_per_unit": K, "columns": {**who, **COLUMNS}}
     schema = build_schema({**content, **(of_entities if entities else {})})
     fields = registry.generator_class(name).model_fields
-    generator = registry.generator(name, epsilon=2.0, **({"n_iterations": 1} if "n_iterations" in fields else {}))
+    generator = registry.generator(name, epsilon=2.0, **{key: SMALL[key] for key in SMALL if key in fields})
     assert isinstance(generator, PrivateGenerator)
     schedule = generator.schedule(schema)
     assert schedule is not None

@@ -14,6 +14,7 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise
 from synth.generators.aim import Aim
 from synth.generators.independent import Independent
+from synth.generators.latent_class import LatentClass
 from synth.generators.mst import Mst
 from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
@@ -83,7 +84,11 @@ def test_both_sides_of_a_split_are_the_same_rows(put: Any, kinds: Schema) -> Non
         )
 
 
-@pytest.mark.parametrize("generator", [Independent(epsilon=1.0), Mst(epsilon=1.0), Aim(epsilon=1.0, rounds=3)])
+@pytest.mark.parametrize(
+    "generator",
+    [Independent(epsilon=1.0), Mst(epsilon=1.0), Aim(epsilon=1.0, rounds=3), LatentClass(epsilon=1.0, n_classes=40)],
+    ids=lambda generator: generator.name,
+)
 def test_a_model_is_the_same_where_noise_is_none(put: Any, generator: Any) -> None:
     names = ("whole", "word", "level", "seen")
     schema = build_schema({"status": "declared", "n_units": N_ROWS, "columns": {name: COLUMNS[name] for name in names}})

@@ -19,6 +19,7 @@ from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import measured_domain, measuring, overhead, registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.class_search import ClassSearch
 from synth.generators.mst import Mst
 from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
@@ -33,7 +34,7 @@ _choose, _noisy_max, _release, _named = (
     mechanisms.name_stable,
 )
 _score, _places, _sizes = Mst._score, HeldTable.place_counts, HeldTable.rows_per_entity
-_values = HeldTable.value_counts
+_values, _class_scores = HeldTable.value_counts, ClassSearch.scores
 
 
 def schema_of(k: int = 1, *, measured: bool = False) -> Schema:
@@ -54,7 +55,10 @@ def schema_of(k: int = 1, *, measured: bool = False) -> Schema:
 
 
 def generator(name: str, epsilon: float = 1.0) -> PrivateGenerator:
-    cheap = {"independent": {}, "mst": {"n_iterations": 1}, "aim": {"n_iterations": 1, "n_draws": 1_000}}[name]
+    cheap = {
+        "independent": {}, "mst": {"n_iterations": 1}, "aim": {"n_iterations": 1, "n_draws": 1_000},
+        "latent_class": {"n_classes": 1},
+    }[name]  # fmt: skip
     made = registry.generator(name, epsilon=epsilon, delta=1e-6, **cheap)
     assert isinstance(made, PrivateGenerator)
     return made
@@ -96,8 +100,11 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "k"),
     [
-        ("independent", 3), ("mst", 1),
-        *(pytest.param(*case, marks=SLOW) for case in (("independent", 1), ("mst", 3), ("aim", 1), ("aim", 3))),
+        ("independent", 3), ("mst", 1), ("latent_class", 3),
+        *(
+            pytest.param(*case, marks=SLOW)
+            for case in (("independent", 1), ("mst", 3), ("aim", 1), ("aim", 3), ("latent_class", 1))
+        ),
     ],
 )  # fmt: skip
 def test_every_event_of_a_sound_fit_is_seen_and_none_is_at_fault(name: str, k: int) -> None:
@@ -131,6 +138,10 @@ def _scores_twice(self: Mst, *given: Any) -> Any:
     return candidates, 2 * scores
 
 
+def _class_scores_twice(self: ClassSearch, *given: Any) -> Any:
+    return 2 * _class_scores(self, *given)
+
+
 def _row_numbers(self: HeldTable) -> np.ndarray:
     return np.asarray(_sizes(self) * 2)
 
@@ -142,6 +153,7 @@ RELEASED: dict[str, tuple[Any, str, Any, str, int]] = {
     "half the sensitivity of scores": (budget, "select", _half_the_scores, "mst", 1),
     "choices without noise": (budget, "select", _argmax, "mst", 1),
     "scores that move twice as far": (Mst, "_score", _scores_twice, "mst", 1),
+    "scores of marginals that move twice as far": (ClassSearch, "scores", _class_scores_twice, "latent_class", 1),
     "rows of an entity without a bound": (measuring, "bound_contributions", lambda rows, _: rows, "independent", 3),
     "rows per entity counted twice": (HeldTable, "rows_per_entity", _row_numbers, "independent", 3),
 }
@@ -217,8 +229,12 @@ def test_a_fault_in_a_measured_domain_shows(fault: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("name", "k"), [("mst", 1), *(pytest.param(*case, marks=SLOW) for case in (("mst", 3), ("aim", 1)))]
-)
+    ("name", "k"),
+    [
+        ("mst", 1), ("latent_class", 1),
+        *(pytest.param(*case, marks=SLOW) for case in (("mst", 3), ("aim", 1), ("latent_class", 3))),
+    ],
+)  # fmt: skip
 def test_sound_choices_have_no_fault_and_the_power_to_show_half_the_noise(name: str, k: int) -> None:
     found = choices(name, k)
     assert (found.fault, found.bound) == (None, 0.0)

@@ -141,18 +141,20 @@ def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
 
 
 @pytest.mark.slow
-def test_rounds_that_follow_from_earlier_ones_are_audited_alike() -> None:
-    found = audit(generator("aim"), schema_of(), n_fits=60, time_limit_s=None)
+@pytest.mark.parametrize("name", ["aim", "latent_class"])
+def test_rounds_that_follow_from_earlier_ones_are_audited_alike(name: str) -> None:
+    found = audit(generator(name), schema_of(), n_fits=60, time_limit_s=None)
     assert found.verdict == NO_FAULT
     # Guessing gives 0.5; both rates are about 0.37, and their mean has a standard error of 0.018.
     assert (found.false_positives[0] + found.false_negatives[0]) / 2 < 0.46
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["aim", "latent_class"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_the_noise_of_rounds_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_in_the_noise_of_rounds_is_found(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*FAULTS[fault])
-    assert audit(generator("aim"), schema_of(), n_fits=80, time_limit_s=None).verdict == EXCEEDS
+    assert audit(generator(name), schema_of(), n_fits=80, time_limit_s=None).verdict == EXCEEDS
 
 
 @pytest.mark.slow
@@ -317,6 +319,21 @@ def test_the_table_is_the_same_for_every_schema_and_holds_nothing_of_it() -> Non
     one, other = (StandIn.like(schema_of()).table(present) for _ in range(2))
     assert one.equals(other)
     assert list(one.columns) == [f"column {i}" for i in range(1, 6)]
+
+
+def test_pairs_of_every_weight_are_audited_where_their_noise_follows_from_it() -> None:
+    columns = {name: {"kind": "boolean"} for name in "abcd"}
+    schema = build_schema({"status": "declared", "n_units": 1_000, "target": "a", "columns": columns})
+    weighed = registry.generator("latent_class", epsilon=1.0, rounds=3, workload={"b": 16.0})
+    assert isinstance(weighed, PrivateGenerator)
+    found, stated = audit(weighed, schema, n_fits=2), weighed.schedule(schema)
+    assert stated is not None
+    assert found.covered == tuple(event.what for event in stated.events)
+    assert [what for what in found.covered if "weight" in what] == [
+        f"pairs of columns of weight {weight}" for weight in (1, 4, 16, 64)
+    ]
+    assert found.not_covered == OUTSIDE
+    assert not any(check.fault for check in found.checks)
 
 
 def test_weights_of_columns_that_the_stand_in_lacks_stop_no_audit() -> None:

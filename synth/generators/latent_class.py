@@ -1,0 +1,300 @@
+"""Latent classes: all pairs measured at once, then what the model is furthest from, and a mixture of products fitted.
+
+A junction tree holds a target in few cliques, so that most columns reach it through others. A mixture has no tree: each
+pair of columns is in it, and only the number of classes and the noise limit what they carry.
+
+Source: Si & Reiter 2013 (latent classes for synthetic tables); the choices are those of AIM, McKenna et al. 2022
+(2201.12677).
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+from threadpoolctl import threadpool_limits
+
+from synth.domain import Discretizer
+from synth.domain.coarsening import MARK, CoarseCounts, Coarsening
+from synth.dp.budget import Budget
+from synth.dp.calibration import Plan, approximate_rho, resolve_delta
+from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
+from synth.generators.base import PrivateGenerator
+from synth.generators.class_search import ClassSearch
+from synth.generators.marginal_model import MarginalModel
+from synth.generators.measuring import Fit, start
+from synth.generators.one_way import COLUMNS, Merging
+from synth.generators.structural_zeros import structural_zeros
+from synth.generators.workloads import Weight, check_workload, column_weights
+from synth.marginals import Clique, Factor, LatentClasses, Measurement
+from synth.marginals.class_estimation import ClassEstimation, CoarseCodes
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
+EXACT_SIGNAL = 10_000.0
+"""Rows in standard deviations of a pair's noise, as a fit without noise takes them."""
+GROUPS, GROUPS_POWER, FEWEST_GROUPS, MOST_GROUPS = 0.57, 0.4, 4, 24
+"""Coarse codes of a number are so many times this power of the signal, between these limits."""
+FINER = 3
+"""How many times as many coarse codes a number has that weighs more than others."""
+MOST_CATEGORIES = 100
+"""Categories of a column that pairs tell apart; the rarest are one code there."""
+MOST_CODES = 2000
+"""Codes that all pairs are counted by together: categories are fewer where these are more, down to `FEWEST_GROUPS`."""
+ROUNDS_SIGNAL, ROUNDS_POWER, LEAST_ROUNDS_A_COLUMN, MOST_ROUNDS_A_COLUMN = 300.0, 0.6, 1, 4
+"""Marginals that are chosen, for each column: one at this signal, and more by this power of it, between the limits."""
+MOST_POWERS = 24
+"""Powers of two by which the weights of two pairs differ at most: accountants hold no noise of any size."""
+N_BATCHES = 3
+"""Marginals are chosen in so many batches; after each the model is fitted anew."""
+FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
+"""Steps of the estimation before the first choice, after each batch, and after the last one."""
+N_STEPS = FIRST_STEPS + N_BATCHES * BATCH_STEPS + LAST_STEPS
+"""Of the estimation, in all."""
+ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
+"""Certainty of a structural zero, in units of the noise of its pair, and of a cell that is none, in rows."""
+
+
+class LatentClass(PrivateGenerator):
+    """A mixture of products fitted to all pairs of columns, and to the pairs and triples that it fits worst.
+
+    Every pair is released at once, by coarse codes, at noise that public weights set. Then pairs by fine codes and
+    triples by coarse ones are chosen by the exponential mechanism, where the model is furthest from the table.
+    """
+
+    name: ClassVar[str] = "latent_class"
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    coarse_codes: int | None = Field(
+        default=None, ge=2, le=100, description="Coarse codes of a number, where pairs are; `None`: by the budget."
+    )
+    n_classes: int = Field(default=1000, ge=1, le=20_000, description="Classes of the mixture.")
+    rounds: int | None = Field(
+        default=None, ge=0, le=1000, description="Marginals to choose beside all pairs; `None`: by the budget."
+    )
+    max_cells: int = Field(default=4000, ge=100, description="Cells of one marginal that is chosen at most.")
+    focus: float = Field(
+        default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh; 0: not at all."
+    )
+    workload: dict[str, Weight] = Field(
+        default={}, description="Weights of columns, at most 1000, multiplied with those of focus; 1 unless named."
+    )
+    columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share of the budget for single columns.")
+    pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of what is left for all pairs.")
+    choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left then for choices.")
+    price: float = Field(
+        default=0.8, ge=0, le=100, description="Of a nat of information in classes, in what noise would pay for it."
+    )
+
+    def __hash__(self) -> int:
+        """A hash like that of every frozen specification, which a table of weights alone would not have."""
+        others = (value for name, value in self if name != "workload")
+        return hash((*others, frozenset(self.workload.items())))
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before any row is read, a fit that the schema rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: epsilon is set and the schema does not allow it.
+            JobError: the workload names what is no modeled column of the schema.
+        """
+        super().check(schema)
+        check_workload(self.workload, schema)
+
+    def plan(self, schema: Schema) -> Plan:
+        """Columns, all pairs, choices, and what was chosen; all for the one column where there is no pair."""
+        n_columns, k = len(schema.modeled), schema.max_rows_per_unit
+        if n_columns == 1:
+            return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k)]
+        counts: dict[float, int] = {}
+        for weight in self._pair_weights(schema).values():
+            counts[weight] = counts.get(weight, 0) + 1
+        n_rounds = self.n_rounds(schema)
+        weighted = math.fsum(weight * count for weight, count in counts.items())
+
+        def whole(rho: float) -> list[Event]:
+            events: list[Event] = [gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k)]
+            rest = (1 - self.columns_share) * rho
+            pairs = (self.pairs_share if n_rounds else 1.0) * rest
+            events += [
+                gaussian_of_rho(pairs_of(weight), pairs * weight * count / weighted, count=count, sensitivity=k)
+                for weight, count in sorted(counts.items())
+            ]
+            if n_rounds:
+                chosen = rest - pairs
+                events += [
+                    SelectionEvent.of_rho(CHOICES, self.choices_share * chosen, n_rounds),
+                    gaussian_of_rho(CHOSEN, (1 - self.choices_share) * chosen, count=n_rounds, sensitivity=k),
+                ]
+            return events
+
+        return whole
+
+    def n_rounds(self, schema: Schema) -> int:
+        """How many marginals are chosen: more where noise leaves more to see; public."""
+        n_columns = len(schema.modeled)
+        if self.rounds is not None or n_columns < 2:
+            return self.rounds or 0
+        wanted = n_columns * math.pow(self.signal(schema) / ROUNDS_SIGNAL, ROUNDS_POWER)
+        return min(max(round(wanted), LEAST_ROUNDS_A_COLUMN * n_columns), MOST_ROUNDS_A_COLUMN * n_columns)
+
+    def n_groups(self, schema: Schema) -> dict[str, int]:
+        """Coarse codes of each column with an order, where it meets others: more where noise leaves more; public."""
+        wanted = round(GROUPS * math.pow(self.signal(schema), GROUPS_POWER))
+        few = self.coarse_codes or min(max(wanted, FEWEST_GROUPS), MOST_GROUPS)
+        weights = self._weights(schema)
+        return {name: FINER * few if weights[name] > 1 else few for name in schema.modeled}
+
+    def signal(self, schema: Schema) -> float:
+        """The table's units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""
+        if self.epsilon is None or schema.n_units is None:
+            return EXACT_SIGNAL
+        rho = approximate_rho(self.epsilon, resolve_delta(self.delta, schema))
+        n_pairs = max(math.comb(len(schema.modeled), 2), 1)
+        return schema.n_units / schema.max_rows_per_unit * math.sqrt(2 * rho / n_pairs)
+
+    def _weights(self, schema: Schema) -> dict[str, float]:
+        return column_weights(self.workload, self.focus, schema)
+
+    def _pair_weights(self, schema: Schema) -> dict[Clique, float]:
+        """Shares of the budget of pairs, in proportion: products of weights, as powers of two from 1 on."""
+        logs = {name: math.log2(weight) for name, weight in self._weights(schema).items()}
+        powers = {pair: round(logs[pair[0]] + logs[pair[1]]) for pair in combinations(schema.modeled, 2)}
+        least = max(min(powers.values(), default=0), max(powers.values(), default=0) - MOST_POWERS)
+        return {pair: 2.0 ** max(power - least, 0) for pair, power in powers.items()}
+
+    def fit(
+        self,
+        train: "pd.DataFrame | StoredTable",
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+    ) -> MarginalModel:
+        """A model of the table.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+            schema: declared, where epsilon is set.
+            seed: for the classes that the estimation begins with; noise never takes one.
+            progress: told what is being done.
+            budget: on this generator's `schedule`; none: one of its own.
+        """
+        fit = start(self, train, schema, budget, progress)
+        shares, n_rows = fit.entity_shares()
+        discretizer, one_way = fit.columns(
+            COLUMNS, Merging(self.n_bins), lambda done: progress("measuring columns", done)
+        )
+        with threadpool_limits(1):  # as many threads as cores would give other sums elsewhere
+            model = self._estimated(fit, discretizer, one_way, np.random.default_rng(seed), progress)
+        return MarginalModel(
+            self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
+        )
+
+    def _estimated(
+        self,
+        fit: Fit,
+        discretizer: Discretizer,
+        one_way: Sequence[Measurement],
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> LatentClasses:
+        """The mixture after all measurements."""
+        masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
+        table = CoarseCounts(fit.train.coded(discretizer), self._coarsening(fit.schema, discretizer, masses))
+        coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in table.coarsening.groups.items()}
+        estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, rng)
+        if len(discretizer.sizes) == 1:
+            estimation.run(LAST_STEPS, 0.0, last=True)
+            return estimation.model()
+        progress("measuring pairs", None)
+        pairs = list(self._pairs(fit, table))
+        estimation.add(pairs)
+        certainty = ZERO_SIGMA * float(np.min([pair.sigma for pair in pairs]))
+        for zero in structural_zeros(fit.schema, discretizer):
+            if zero.log_values.size <= self.max_cells and zero.log_values.ndim <= 3:  # others are left to rejection
+                estimation.add([_held_at_zero(zero, certainty)])
+        price = self.price * estimation.noise
+        estimation.run(FIRST_STEPS, price)
+        self._choose(fit, table, estimation, price, progress)
+        progress("estimating the distribution", None)
+        estimation.run(LAST_STEPS, price, last=True)
+        return estimation.model()
+
+    def _coarsening(self, schema: Schema, discretizer: Discretizer, masses: Mapping[str, np.ndarray]) -> Coarsening:
+        """Coarse codes by which all pairs are counted: fewer categories where those of many columns are too many."""
+        n_groups, n_categories = self.n_groups(schema), MOST_CATEGORIES
+        while True:
+            coarsening = Coarsening.of_all(discretizer, masses, n_groups, n_categories)
+            n_codes = sum(
+                coarsening.groups[name][-1] + 1 if name in coarsening.groups else size
+                for name, size in discretizer.sizes.items()
+            )
+            if n_codes <= MOST_CODES or n_categories <= FEWEST_GROUPS:
+                return coarsening
+            n_categories //= 2
+
+    def _pairs(self, fit: Fit, table: CoarseCounts) -> Iterator[Measurement]:
+        """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
+        weights, coarsest = self._pair_weights(fit.schema), table.coarsening.coarsest
+        cliques = [(coarsest(one), coarsest(other)) for one, other in weights]
+        for clique, weight, counts in zip(cliques, weights.values(), table.each(cliques), strict=True):
+            event = fit.event(pairs_of(weight))
+            assert isinstance(event, GaussianEvent)
+            noisy = fit.budget.release(counts, event).astype(np.float64)
+            yield Measurement(clique, noisy, _sigma(fit, event))
+
+    def _choose(
+        self, fit: Fit, table: CoarseCounts, estimation: ClassEstimation, price: float, progress: Progress
+    ) -> None:
+        """Measure what the model is furthest from, in batches, and fit it anew after each."""
+        n_rounds, done = self.n_rounds(fit.schema), 0
+        if n_rounds == 0:
+            return
+        choices, event = fit.event(CHOICES), fit.event(CHOSEN)
+        assert isinstance(choices, SelectionEvent)
+        assert isinstance(event, GaussianEvent)
+        sigma, k = _sigma(fit, event), fit.schema.max_rows_per_unit
+        search = ClassSearch(table, self._weights(fit.schema), self.max_cells)
+        for batch in np.array_split(np.arange(n_rounds), min(N_BATCHES, n_rounds)):
+            scores = search.scores(estimation, sigma)
+            is_open = np.ones(len(scores), dtype=bool)
+            chosen = []
+            for _ in batch:
+                left = np.flatnonzero(is_open if is_open.any() else ~is_open)
+                index = int(left[fit.budget.choose(scores[left], k, choices)])
+                is_open &= search.apart(index)
+                noisy = fit.budget.release(search.counts[index], event).astype(np.float64)
+                chosen.append(Measurement(search.cliques[index], noisy, sigma))
+                done += 1
+                progress("measuring marginals", done / n_rounds)
+            estimation.add(chosen)
+            estimation.run(BATCH_STEPS, price)
+
+
+def pairs_of(weight: float) -> str:
+    """What a statement calls all pairs of one weight.
+
+    >>> pairs_of(4.0)
+    'pairs of columns of weight 4'
+    """
+    return f"pairs of columns of weight {weight:g}"
+
+
+def _sigma(fit: Fit, event: GaussianEvent) -> float:
+    """Standard deviation of a count: that of the noise, or without noise about that of another sample of rows."""
+    return event.sigma if fit.promises else max(math.sqrt(len(fit.train)) / MOST_GROUPS, 1.0)
+
+
+def _held_at_zero(zero: Factor, sigma: float) -> Measurement:
+    """A measurement of none where the distribution is zero, and of nothing elsewhere."""
+    is_zero = np.isneginf(zero.log_values)
+    return Measurement(zero.attributes, np.zeros(is_zero.shape), np.where(is_zero, sigma, OPEN_SIGMA))

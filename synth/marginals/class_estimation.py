@@ -1,0 +1,299 @@
+"""Estimation of a latent class model: the mixture of products that fits noisy marginals of any treewidth.
+
+Every pair of attributes has its marginal in the model at once, as one product of matrices. What holds the mixture back
+from the noise is a price on the information that classes carry.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.marginals.factor import Clique
+from synth.marginals.latent_classes import LatentClasses
+from synth.marginals.measurement import Measurement, estimate_total
+
+Floats = NDArray[np.float32]
+
+STEP, LAST_STEP = 0.1, 0.005
+"""Of Adam, in log probabilities: as a rule, and at the end of the last descent."""
+MEAN_DECAY, SQUARE_DECAY, SMALLEST = 0.9, 0.99, 1e-12
+"""Of Adam: decay of the mean gradient and of the mean square, and what is added to its root."""
+SPREAD = 0.7
+"""Standard deviation over the classes of the log probabilities that the descent begins with."""
+LEAST_SHARE = 1e-4
+"""Share that all codes of an attribute have together at least, evenly, when the descent begins."""
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseCodes:
+    """An attribute that merges the codes of another.
+
+    Attributes:
+        of: the attribute whose codes are merged.
+        groups: the merged code of each code, shape (size,).
+    """
+
+    of: str
+    groups: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Number of merged codes."""
+        return int(self.groups.max()) + 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Measured:
+    """A measurement in shares of the rows.
+
+    Attributes:
+        clique: attributes, fine or coarse.
+        shares: shaped by the clique.
+        precisions: inverse variances of the shares, shaped by the clique or one number.
+    """
+
+    clique: Clique
+    shares: Floats
+    precisions: Floats
+
+
+class ClassEstimation:
+    """A descent to the latent class model that fits measurements best; more of them may come on the way.
+
+    The loss is half the sum of squared residuals in standard deviations, and a price for each nat of information that
+    classes hold of an attribute: the mean over the classes of the Kullback-Leibler divergence of the attribute within a
+    class from the attribute in all of them.
+
+    Args:
+        domain: number of codes of each attribute, in the order of the columns.
+        coarse: attributes that merge the codes of others, by name, one for each at most; cliques may name them.
+        one_way: the measurement of each attribute, in the order of the domain.
+        n_classes: of the mixture.
+        rng: source of the classes that the descent begins with.
+
+    DEVIATES: RAP softmax (2103.06641) and GEM (2106.07153) take the fit after so many steps. With a price on
+    information, more steps or classes do not fit more noise.
+
+    Source: Tishby, Pereira & Bialek 1999 (the price); Kingma & Ba 2015 (1412.6980, Adam).
+    """
+
+    def __init__(
+        self,
+        domain: Mapping[str, int],
+        coarse: Mapping[str, CoarseCodes],
+        one_way: Sequence[Measurement],
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.domain, self.total = dict(domain), estimate_total(one_way)
+        self.sizes = {**domain, **{name: codes.size for name, codes in coarse.items()}}
+        ends = np.cumsum(list(domain.values()))
+        self._starts = np.concatenate([[0], ends[:-1]]).astype(np.intp)
+        self._columns = np.repeat(np.arange(len(domain), dtype=np.intp), list(domain.values()))
+        self._of = {**{name: name for name in domain}, **{name: codes.of for name, codes in coarse.items()}}
+        self._slices = dict(zip(domain, map(slice, self._starts.tolist(), ends.tolist()), strict=True))
+        self._merging = {name: _indicator(codes) for name, codes in coarse.items()}
+        self._lone = _lone([each.ordered(domain) for each in one_way], self.total)
+        self._block = _Block([{of: name for name, of in self._of.items()}[name] for name in domain], self.sizes)
+        self._others: list[_Measured] = []
+        self._base = np.log(_first_shares(self._lone.shares, self._starts, self._columns))[:, np.newaxis]
+        shape = len(self._base), n_classes
+        self._parameters = rng.normal(scale=SPREAD, size=shape).astype(np.float32), np.zeros(n_classes, np.float32)
+        self._means, self._squares = (tuple(map(np.zeros_like, self._parameters)) for _ in range(2))
+        self._n_steps = 0
+
+    def add(self, measurements: Sequence[Measurement]) -> None:
+        """Fit these as well.
+
+        Args:
+            measurements: of one to three attributes, fine or coarse, each of another column.
+
+        Raises:
+            ValueError: a measurement does not fit the attributes.
+        """
+        for each in measurements:
+            columns = {self._of.get(name) for name in each.clique}
+            if None in columns or not 1 <= len(columns) == len(each.clique) <= 3:
+                raise ValueError(f"a clique is of one to three columns of the domain: clique={each.clique}")
+            whole = each.ordered({name: self.sizes[name] for name in each.clique})
+            shares = (whole.values / self.total).astype(np.float32)
+            precisions = np.asarray(np.square(self.total / np.asarray(whole.sigma)), dtype=np.float32)
+            if not self._block.take(whole.clique, shares, precisions):
+                self._others.append(_Measured(whole.clique, shares, precisions))
+
+    @property
+    def noise(self) -> float:
+        """The information that a nat of noise would buy, about: the price from which on noise alone makes no classes.
+
+        A pair of attributes whose codes are a and b in number has noise of a and b singular values. Each of the classes
+        can follow the largest one of all pairs together, and gains in loss what it has in information, times this.
+        """
+        return self._block.noise
+
+    def run(self, n_steps: int, price: float, *, last: bool = False) -> None:
+        """Steps of Adam.
+
+        Args:
+            n_steps: how many.
+            price: of a nat of information.
+            last: whether steps become smaller, so that the descent comes to rest.
+        """
+        for index in range(n_steps):
+            size = STEP + (LAST_STEP - STEP) * index / max(n_steps - 1, 1) if last else STEP
+            self._step(self._gradients(price), size)
+
+    def model(self) -> LatentClasses:
+        """The latent class model as it stands; its tables are in single precision, as they are saved."""
+        tables, shares = self._probabilities()
+        precise = shares.astype(np.float64)
+        fine = [tables[rows].astype(np.float64) for rows in self._slices.values()]
+        return LatentClasses(self.domain, precise / precise.sum(), fine, self.total)
+
+    def expected(self, cliques: Iterable[Clique]) -> Iterator[Floats]:
+        """Expected counts of the cells of cliques of any attributes, fine or coarse, one after the other."""
+        tables, shares = self._probabilities()
+        known = self._known(tables)
+        for clique in cliques:
+            joint = _rows([known[name] for name in clique[:-1]], shares) @ known[clique[-1]].T
+            yield joint.reshape([self.sizes[name] for name in clique]) * np.float32(self.total)
+
+    def _probabilities(self) -> tuple[Floats, Floats]:
+        """Shares of codes within classes, shape (n_codes, n_classes), and of classes, shape (n_classes,)."""
+        tables = self._base + self._parameters[0]
+        tables -= np.maximum.reduceat(tables, self._starts, axis=0)[self._columns]
+        np.exp(tables, out=tables)
+        tables /= np.add.reduceat(tables, self._starts, axis=0)[self._columns]
+        shares = np.exp(self._parameters[1] - self._parameters[1].max())
+        return tables, shares / shares.sum()
+
+    def _known(self, tables: Floats) -> dict[str, Floats]:
+        """The table of each attribute, fine or coarse."""
+        fine = {name: tables[rows] for name, rows in self._slices.items()}
+        return {**fine, **{name: merging @ fine[self._of[name]] for name, merging in self._merging.items()}}
+
+    def _gradients(self, price: float) -> tuple[Floats, Floats]:
+        """Derivatives of the loss by the parameters."""
+        tables, shares = self._probabilities()
+        known = self._known(tables)
+        by_table = {name: np.zeros_like(table) for name, table in known.items()}
+        by_share = self._block.spread(known, shares, by_table)
+        for measured in self._others:
+            by_share += _spread(measured, known, shares, by_table)
+        columns = tables @ shares
+        residuals = (columns - self._lone.shares) * self._lone.precisions
+        by_share += residuals @ tables
+        by_code = np.outer(residuals, shares)
+        for name, rows in self._slices.items():
+            by_code[rows] += by_table[name]
+        for name, merging in self._merging.items():
+            by_code[self._slices[self._of[name]]] += merging.T @ by_table[name]
+        if price > 0:
+            divergence = np.log(np.maximum(tables, SMALLEST)) - np.log(np.maximum(columns, SMALLEST))[:, np.newaxis]
+            by_code += np.float32(price) * shares * divergence
+            by_share += np.float32(price) * np.einsum("ck,ck->k", tables, divergence)
+        means = np.add.reduceat(by_code * tables, self._starts, axis=0)
+        return tables * (by_code - means[self._columns]), shares * (by_share - by_share @ shares)
+
+    def _step(self, gradients: tuple[Floats, Floats], size: float) -> None:
+        self._n_steps += 1
+        of_mean, of_square = (1 - decay**self._n_steps for decay in (MEAN_DECAY, SQUARE_DECAY))
+        for values, mean, square, gradient in zip(self._parameters, self._means, self._squares, gradients, strict=True):
+            mean += (1 - MEAN_DECAY) * (gradient - mean)
+            square += (1 - SQUARE_DECAY) * (np.square(gradient) - square)
+            values -= np.float32(size / of_mean) * mean / (np.sqrt(square / np.float32(of_square)) + SMALLEST)
+
+
+class _Block:
+    """All pairs of one attribute for each column, as one symmetric matrix of cells: one product gives all of them."""
+
+    def __init__(self, names: Sequence[str], sizes: Mapping[str, int]) -> None:
+        self.names = list(names)
+        ends = np.cumsum([sizes[name] for name in names]).tolist()
+        self._rows = {name: slice(end - sizes[name], end) for name, end in zip(names, ends, strict=True)}
+        self._shares = np.zeros((ends[-1], ends[-1]), dtype=np.float32)
+        self._precisions = np.zeros_like(self._shares)
+
+    def take(self, clique: Clique, shares: Floats, precisions: Floats) -> bool:
+        """True where the measurement is of a pair that the block has and did not hold yet; then it holds it."""
+        if len(clique) != 2 or not set(clique) <= self._rows.keys():
+            return False
+        first, second = (self._rows[name] for name in clique)
+        if self._precisions[first, second].any():
+            return False
+        for rows, columns, turned in ((first, second, False), (second, first, True)):
+            self._shares[rows, columns] = shares.T if turned else shares
+            self._precisions[rows, columns] = precisions.T if turned else precisions
+        return True
+
+    @property
+    def noise(self) -> float:
+        """The root of the mean, over attributes, of the precisions with a code, an even share of the attribute's."""
+        of_codes = [
+            sum(float(self._precisions[rows, columns].mean()) for columns in self._rows.values())
+            / (rows.stop - rows.start)
+            for rows in self._rows.values()
+        ]
+        return math.sqrt(sum(of_codes) / len(of_codes))
+
+    def spread(self, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]) -> Floats:
+        """The derivative of the loss by the shares of classes; those by the tables are added to `by_table`."""
+        stacked = np.concatenate([known[name] for name in self.names])
+        residuals = ((stacked * shares) @ stacked.T - self._shares) * self._precisions
+        pulled = residuals @ stacked
+        for name, rows in self._rows.items():
+            by_table[name][...] += pulled[rows] * shares
+        return np.asarray(np.einsum("gk,gk->k", pulled, stacked) / 2)
+
+
+def _spread(measured: _Measured, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]) -> Floats:
+    """The derivative of one marginal's loss by the shares of classes; those by the tables are added to `by_table`."""
+    *others, last = measured.clique
+    tables = [known[name] for name in others]
+    joint = _rows(tables, shares)
+    shape = [len(table) for table in tables]
+    residuals = (joint @ known[last].T).reshape(measured.shares.shape) - measured.shares
+    residuals = (residuals * measured.precisions).reshape(len(joint), -1)
+    by_table[last][...] += residuals.T @ joint
+    pulled = (residuals @ known[last]).reshape(*shape, len(shares))
+    if not others:
+        return np.asarray(pulled)
+    if len(others) == 1:
+        by_table[others[0]][...] += pulled * shares
+        return np.asarray(np.einsum("ak,ak->k", pulled, tables[0]))
+    with_second: Floats = np.einsum("abk,bk->ak", pulled, tables[1])
+    by_table[others[0]][...] += with_second * shares
+    by_table[others[1]][...] += np.einsum("abk,ak->bk", pulled, tables[0]) * shares
+    by_share: Floats = np.einsum("ak,ak->k", with_second, tables[0])
+    return by_share
+
+
+def _rows(tables: Sequence[Floats], shares: Floats) -> Floats:
+    """Shares of all combinations of codes and a class, shape (n_combinations, n_classes)."""
+    joint: Floats = shares[np.newaxis]
+    for table in tables:
+        joint = (joint[:, np.newaxis] * table).reshape(-1, len(shares))
+    return joint
+
+
+def _indicator(codes: CoarseCodes) -> Floats:
+    """One where a code is merged into a coarse one, shape (n_coarse, n_codes)."""
+    indicator: Floats = (codes.groups == np.arange(codes.size)[:, np.newaxis]).astype(np.float32)
+    return indicator
+
+
+def _lone(one_way: Sequence[Measurement], total: float) -> _Measured:
+    """The measurements of single attributes, one after the other."""
+    sigmas = [np.broadcast_to(np.asarray(each.sigma), each.values.shape) / total for each in one_way]
+    shares = np.concatenate([each.values for each in one_way]) / total
+    precisions = 1 / np.square(np.concatenate(sigmas))
+    return _Measured((), shares.astype(np.float32), precisions.astype(np.float32))
+
+
+def _first_shares(shares: Floats, starts: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+    """Shares of codes, all positive, that sum to 1 for each attribute."""
+    sizes = np.diff(np.append(starts, len(shares)))
+    positive = np.maximum(shares, (LEAST_SHARE / sizes)[columns])
+    return np.asarray(positive / np.add.reduceat(positive, starts)[columns], dtype=np.float32)
