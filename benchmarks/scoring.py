@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -33,8 +34,8 @@ class Scores:
         tv2: the same of all two-way marginals.
         tv3: the same of 200 seeded three-way marginals.
         c2st: cross-validated AUC of gradient boosting telling 10,000 synthetic from 10,000 train rows; 0.5 is best.
-        tstr: AUC on test rows of gradient boosting trained on synthetic rows.
-        linear_tstr: the same of a logistic regression.
+        tstr: AUC, or R2 of a number, on test rows of gradient boosting trained on synthetic rows.
+        linear_tstr: the same of a logistic regression, or a linear one.
     """
 
     tv1: float
@@ -95,17 +96,20 @@ class Scorer:
         """Train on synthetic, test on real: gradient boosting."""
         if self.is_class:
             return self._auc(_boosting(), synthetic, self._numbers)
-        known = synthetic[synthetic[self._target].notna()]
-        model = HistGradientBoostingRegressor(random_state=0)
-        model.fit(self._numbers(known.drop(columns=self._target)), known[self._target].astype(np.float64))
-        guessed = model.predict(self._numbers(self._test.drop(columns=self._target)))
-        return float(r2_score(self._test[self._target], guessed))
+        return self._r2(HistGradientBoostingRegressor(random_state=0), synthetic, self._numbers)
 
     def linear_tstr(self, synthetic: pd.DataFrame) -> float:
-        """Train on synthetic, test on real: logistic regression on one-hot categories and standardized numbers."""
-        encoder = _OneHot(self._train.drop(columns=self._target))
-        model = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=300))
-        return self._auc(model, synthetic, encoder.apply)
+        """Train on synthetic, test on real: a linear model on one-hot categories and standardized numbers."""
+        encoder, scaler = _OneHot(self._train.drop(columns=self._target)), StandardScaler(with_mean=False)
+        if self.is_class:
+            return self._auc(make_pipeline(scaler, LogisticRegression(max_iter=300)), synthetic, encoder.apply)
+        return self._r2(make_pipeline(scaler, Ridge()), synthetic, encoder.apply)
+
+    def _r2(self, model, synthetic, features) -> float:  # type: ignore[no-untyped-def]
+        """The share of the target's variance on test rows that a regression on synthetic rows explains."""
+        known = synthetic[synthetic[self._target].notna()]
+        model.fit(features(known.drop(columns=self._target)), known[self._target].astype(np.float64))
+        return float(r2_score(self._test[self._target], model.predict(features(self._test.drop(columns=self._target)))))
 
     def _auc(self, model, synthetic, features) -> float:  # type: ignore[no-untyped-def]
         """The area under the ROC curve; of more than two classes the mean over each against the rest."""
@@ -195,11 +199,12 @@ class _OneHot:
     def __init__(self, train: pd.DataFrame) -> None:
         self._medians = train.select_dtypes("number").median()
         self._texts = [name for name in train.columns if name not in self._medians.index]
-        self._encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(self._filled(train))
+        self._encoder = OneHotEncoder(handle_unknown="ignore").fit(self._filled(train))
 
-    def apply(self, frame: pd.DataFrame) -> np.ndarray:
+    def apply(self, frame: pd.DataFrame) -> sparse.csr_array:
         numbers = frame[list(self._medians.index)].astype(np.float64).fillna(self._medians).to_numpy()
-        return np.hstack([numbers, self._encoder.transform(self._filled(frame))])
+        categories = self._encoder.transform(self._filled(frame))
+        return sparse.hstack([sparse.csr_array(numbers), sparse.csr_array(categories)], format="csr")
 
     def _filled(self, frame: pd.DataFrame) -> pd.DataFrame:
         return frame[self._texts].astype(object).where(frame[self._texts].notna(), "(missing)").astype(str)

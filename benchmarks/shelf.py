@@ -53,9 +53,9 @@ TARGETS = {
 CART, LEAF = "cart", 5
 LANDMARKS = ("fresh real rows", "columns shuffled")
 FIGURES = {
-    "tv1": "columns", "tv2": "pairs", "tv3": "triples", "tstr": "TSTR", "c2st": "C2ST", "tail": "tail", "std": "SD",
-    "correlation": "correlation", "spikes": "spikes", "steps": "steps", "dropped": "dropped", "cpu_s": "CPU s",
-    "peak_mib": "MiB",
+    "tv1": "columns", "tv2": "pairs", "tv3": "triples", "tstr": "TSTR", "linear": "linear", "c2st": "C2ST",
+    "tail": "tail", "std": "SD", "correlation": "correlation", "spikes": "spikes", "steps": "steps",
+    "dropped": "dropped", "cpu_s": "CPU s", "peak_mib": "MiB",
 }  # fmt: skip
 """What is drawn, by name."""
 
@@ -159,7 +159,8 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     fresh = fit == LANDMARKS[0]
     figures: dict[str, Any] = {f"tv{i}": scorer.tv(synthetic[names], i) for i in (1, 2, 3)}
     # What is trained on the test rows is not tested on them: fresh rows show how well the training rows do.
-    figures |= {"tstr": scorer.tstr(train[names] if fresh else synthetic[names])}
+    learned = train[names] if fresh else synthetic[names]
+    figures |= {"tstr": scorer.tstr(learned), "linear": scorer.linear_tstr(learned)}
     figures |= {"c2st": scorer.c2st(train[names] if fresh else synthetic[names], test[names])}
     figures |= asdict(looks(train[names], synthetic[names]))
     figures |= {

@@ -30,6 +30,7 @@ from synth.generators.one_way import COLUMNS, Merging
 from synth.generators.structural_zeros import structural_zeros
 from synth.generators.workloads import Weight, check_workload, column_weights
 from synth.marginals import Clique, Factor, LatentClasses, Measurement
+from synth.marginals.chow_liu import ChowLiuTree
 from synth.marginals.class_estimation import ClassEstimation, CoarseCodes
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -74,7 +75,7 @@ class LatentClass(PrivateGenerator):
     coarse_codes: int | None = Field(
         default=None, ge=2, le=100, description="Coarse codes of a number, where pairs are; `None`: by the budget."
     )
-    n_classes: int = Field(default=1000, ge=1, le=20_000, description="Classes of the mixture.")
+    n_classes: int = Field(default=3000, ge=1, le=20_000, description="Classes of the mixture.")
     rounds: int | None = Field(
         default=None, ge=0, le=1000, description="Marginals to choose beside all pairs; `None`: by the budget."
     )
@@ -218,6 +219,8 @@ class LatentClass(PrivateGenerator):
         progress("measuring pairs", None)
         pairs = list(self._pairs(fit, table))
         estimation.add(pairs)
+        tree = ChowLiuTree(discretizer.sizes, coarse, one_way, pairs)
+        estimation.begin(tree.rows(self.n_classes, rng))
         certainty = ZERO_SIGMA * float(np.min([pair.sigma for pair in pairs]))
         for zero in structural_zeros(fit.schema, discretizer):
             if zero.log_values.size <= self.max_cells and zero.log_values.ndim <= 3:  # others are left to rejection

@@ -60,7 +60,7 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
     n_accepted = n_drawn = 0
     wanted = n_rows
     for _ in range(MAX_BATCHES):
-        batch, unlawful = _completed(draw(wanted), schema)
+        batch, unlawful = completed(draw(wanted), schema)
         unlawful |= _before(batch, schema, part)
         unlawful |= _again(accepted, batch, unlawful, schema)
         kept = np.flatnonzero(~unlawful)[: n_rows - n_accepted]
@@ -123,7 +123,7 @@ def _next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> in
     return min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
 
 
-def _completed(drawn: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.ndarray]:
+def completed(drawn: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.ndarray]:
     """The rows with their computed columns, in the schema's order, and which of them are not lawful."""
     made = {name: drawn[name].reset_index(drop=True) for name in schema.modeled}
     unlawful = np.zeros(len(drawn), dtype=bool)

@@ -13,9 +13,10 @@ from synth.domain import Discretizer
 from synth.domain.coarsening import MARK, fine
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError
+from synth.errors import JobError, ModelError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.conditions import Conditions
+from synth.generators.imputation import Imputation
 from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.generators.search import CELLS_A_MB
@@ -91,6 +92,31 @@ class MarginalModel:
 
         learned = draw_lawful(draw, wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
+        """The rows of a table with missing cells drawn from their distribution given the cells that are there.
+
+        Free of any budget, as often as wanted; different seeds give multiple imputations. What is filled in follows the
+        released model. The other cells are the rows' own: no guarantee of the model covers them.
+
+        Args:
+            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+            seed: the same seed gives the same cells; `None` draws fresh ones.
+
+        Returns:
+            The rows in canonical form. Cells of identifiers, personal data, text, keys and columns that are constant
+            within an entity stay missing. `attrs["unfilled"]` counts rows in which other cells do: no draw kept the
+            constraints.
+
+        Raises:
+            JobError: the model is a junction tree; nothing was drawn.
+            TableError: the rows do not fit the schema; nothing was drawn.
+        """
+        if not isinstance(self.distribution, LatentClasses):
+            raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class, which can")
+        zeros = structural_zeros(self.schema, self.discretizer)
+        imputation = Imputation(self.schema, self.discretizer, self.distribution, zeros, self._copula)
+        return imputation.filled(frame, np.random.default_rng(seed))
 
     @cached_property
     def _copula(self) -> Copula | None:

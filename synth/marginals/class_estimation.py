@@ -23,6 +23,8 @@ MEAN_DECAY, SQUARE_DECAY, SMALLEST = 0.9, 0.99, 1e-12
 """Of Adam: decay of the mean gradient and of the mean square, and what is added to its root."""
 SPREAD = 0.7
 """Standard deviation over the classes of the log probabilities that the descent begins with."""
+NEARER = 4.0
+"""What the log probability of a code gains in a class that begins near a row with it."""
 LEAST_SHARE = 1e-4
 """Share that all codes of an attribute have together at least, evenly, when the descent begins."""
 
@@ -123,6 +125,15 @@ class ClassEstimation:
             precisions = np.asarray(np.square(self.total / np.asarray(whole.sigma)), dtype=np.float32)
             if not self._block.take(whole.clique, shares, precisions):
                 self._others.append(_Measured(whole.clique, shares, precisions))
+
+    def begin(self, rows: NDArray[np.intp]) -> None:
+        """Let each class begin near one row: its codes are likelier there than elsewhere.
+
+        Args:
+            rows: of codes of the domain's attributes, one for each class; shape (n_classes, n_attributes).
+        """
+        for place, codes in enumerate(rows.T):
+            self._parameters[0][self._starts[place] + codes, np.arange(len(rows))] += np.float32(NEARER)
 
     @property
     def noise(self) -> float:

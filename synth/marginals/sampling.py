@@ -1,6 +1,7 @@
 """Sampling: rows whose counts are the model's, rounded; drawn at random only where rounding leaves a choice."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,45 @@ def sample_classes(model: LatentClasses, n_rows: int, rng: np.random.Generator) 
     for index, table in enumerate(model.tables):
         codes[:, index] = _share_out(table.T, classes, orders[index + 1], rng)
     return codes
+
+
+def draw_codes(
+    model: LatentClasses, codes: Codes, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator
+) -> Codes:
+    """Rows whose open cells are drawn from their distribution given all other cells, each row by itself.
+
+    Args:
+        model: the distribution.
+        codes: shape (n, n_attributes), columns in the domain's order; those of open cells mean nothing.
+        is_open: for attributes with open cells, by place, the codes that each row may have, shape (n, size): one code
+            where it is known.
+        rng: drawn from.
+
+    Returns:
+        Codes, shape (n, n_attributes). Where no class can have a row, its classes are those of all rows.
+    """
+    with np.errstate(divide="ignore"):
+        log_shares = np.tile(np.log(model.shares), (len(codes), 1))
+        for place, table in enumerate(model.tables):
+            likelihoods = is_open[place] @ table if place in is_open else table[codes[:, place]]
+            log_shares += np.log(likelihoods)
+    peaks = log_shares.max(axis=1, keepdims=True)
+    log_shares = np.where(np.isfinite(peaks), log_shares - np.where(np.isfinite(peaks), peaks, 0), np.log(model.shares))
+    classes = one_of_each(np.exp(log_shares), rng)
+    drawn = codes.copy()
+    for place, flags in is_open.items():
+        weights = flags * model.tables[place].T[classes]
+        weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, flags)
+        drawn[:, place] = one_of_each(weights, rng)
+    return drawn
+
+
+def one_of_each(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """For each line of nonnegative weights one cell, by chances in their proportion."""
+    running = np.cumsum(weights, axis=1)
+    # Strictly below the end, so that a cell without weight is never drawn.
+    marks = rng.random((len(weights), 1)) * running[:, -1:] * (1 - np.finfo(np.float64).eps)
+    return np.asarray((running <= marks).sum(axis=1), dtype=np.intp)
 
 
 def _even_ranks(n_rows: int, n_cliques: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
