@@ -17,6 +17,7 @@ Peers are fits, too:
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import statistics
@@ -38,6 +39,7 @@ from benchmarks.peer import TABLE_PEERS, PeerRun, run_table_peer
 from benchmarks.peers.evaluated import measured
 from benchmarks.runs import NOT_INSTALLED
 from benchmarks.scoring import Scorer
+from benchmarks.shelf_curves import draw_curves
 from benchmarks.shelf_page import page, pictures
 from benchmarks.spoiled_tables import Sides, cart
 from synth.schema import Schema
@@ -78,6 +80,8 @@ def main(arguments: Sequence[str]) -> None:
                     _keep(content, options.out)
                     print(f"{path.name} {fit} {seed}: {_said(runs[str(seed)])}", file=sys.stderr, flush=True)
     print("\n".join(_drawn(content["tables"])))
+    if options.curves is not None:
+        options.curves.write_text(draw_curves(content["tables"]), encoding="utf-8")
     if options.page is not None:
         options.page.write_text(page(content["tables"]), encoding="utf-8")
 
@@ -86,7 +90,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.shelf", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="of CSV files; none only draws what --out holds")
     parser.add_argument(
-        "--fits", nargs="+", default=["independent:1", "mst:1", "aim:1", "aim"], help="NAME or NAME:EPSILON"
+        "--fits",
+        nargs="+",
+        default=["independent:1", "mst:1", "aim:1", "latent_class:1", "aim", "latent_class"],
+        help="NAME or NAME:EPSILON",
     )
     parser.add_argument("--tables", nargs="+", default=[], help="names of files without their ends; unless said, all")
     parser.add_argument("--target", nargs="+", default=[], help="TABLE=COLUMN")
@@ -94,6 +101,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--limit-s", type=float, default=3600.0, help="seconds of one fit at most")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     parser.add_argument("--page", type=Path, help="HTML file of small pictures of columns")
+    parser.add_argument("--curves", type=Path, help="SVG file of curves over epsilon")
     parser.add_argument("--point", nargs=2, metavar=("FIT", "SEED"), help="one fit in this process, printed as JSON")
     return parser.parse_args(arguments)
 
@@ -237,7 +245,7 @@ def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:
         for fit, runs in fits.items():
             done = [run for run in runs.values() if "failure" not in run]
             if done:
-                cells = [_cell([run[key] for run in done]) for key in FIGURES]
+                cells = [_cell([run.get(key, math.nan) for run in done]) for key in FIGURES]
             else:
                 cells = [next(iter(runs.values()))["failure"], *[""] * (len(FIGURES) - 1)]
             yield f"| {table} | {fit} | {' | '.join(cells)} |"

@@ -1,13 +1,14 @@
 """The benchmark of generators on any table: its figures on tables of which they are known, and its page."""
 
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import shelf
+from benchmarks import shelf, shelf_curves
 from benchmarks.looks import looks
 from benchmarks.scoring import Scorer
 
@@ -60,11 +61,38 @@ def test_a_number_is_predicted_as_a_number_and_few_values_as_classes() -> None:
     amounts = Scorer(real.head(2000), real.tail(1000), "amount")
     assert not amounts.is_class
     assert 0.5 < amounts.tstr(real.head(2000)) <= 1
+    # The target is a step of the amount, so that a line explains a part of it.
+    assert 0.3 < amounts.linear_tstr(real.head(2000)) < amounts.tstr(real.head(2000))
+    shuffled = real.head(2000).assign(amount=np.random.default_rng(0).permutation(real["amount"].head(2000)))
+    assert amounts.linear_tstr(shuffled) < 0.1
     three = real.assign(target=np.digitize(real["amount"], [700, 1200]))
     classes = Scorer(three.head(2000), three.tail(1000), "target")
     assert classes.is_class
     assert classes.tstr(three.head(2000)) > 0.95
     assert classes.tstr(three.head(2000).assign(target=0)) == 0.5
+
+
+def test_curves_are_means_over_seeds_by_epsilon_and_failures_are_left_out() -> None:
+    def run(value: float) -> dict[str, float]:
+        return dict.fromkeys(shelf_curves.PANELS, value)
+
+    fits = {
+        "fresh real rows": {"0": run(0.9)},
+        "aim:10": {"0": run(0.8), "1": run(0.6)},
+        "aim:0.3": {"0": run(0.5), "1": {"failure": "stopped"}},
+        "aim:1": {"0": {"failure": "stopped"}},
+        "aim": {"0": run(0.85)},
+    }
+    assert shelf_curves.curves_of(fits, "tstr") == {"aim": [(0.3, 0.5), (10.0, pytest.approx(0.7))]}
+    drawn = ET.fromstring(shelf_curves.draw_curves({"made": fits, "one": {"aim:1": {"0": run(0.5)}}}))
+    dots = list(drawn.iter("{http://www.w3.org/2000/svg}circle"))
+    assert len(dots) == 2 * len(shelf_curves.PANELS)
+    assert {dot.findtext("{http://www.w3.org/2000/svg}title") for dot in dots} == {
+        "aim, epsilon 0.3: 0.5", "aim, epsilon 10: 0.7",
+    }  # fmt: skip
+    texts = [element.text or "" for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert any(text.startswith("made") for text in texts)
+    assert not any(text.startswith("one") for text in texts)
 
 
 def test_every_fit_is_measured_kept_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

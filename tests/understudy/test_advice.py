@@ -51,7 +51,7 @@ def test_latent_classes_are_fewer_where_they_would_take_too_long(monkeypatch: py
     plain = advise(schema, 1.0).chosen.outlook.seconds
     monkeypatch.setattr("understudy.advice.MOST_SECONDS", plain * 0.9)
     advice = advise(schema, 1.0)
-    assert advice.chosen.settings == {"n_classes": 300}
+    assert advice.chosen.settings == {"n_classes": 1000}
     assert any("as it comes, latent_class would take" in reason for reason in advice.reasons)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from synth.marginals import Clique, LatentClasses, Measurement
-from synth.marginals.class_estimation import ClassEstimation, CoarseCodes
+from synth.marginals.class_estimation import NEARER, ClassEstimation, CoarseCodes
 
 DOMAIN = {"a": 3, "b": 5, "c": 4}
 NAMES = list(DOMAIN)
@@ -309,3 +309,17 @@ def test_codes_without_any_count_keep_a_share_that_can_grow(rng) -> None:
     estimation.add([Measurement(("x", "y"), np.array([[30.0, 0.0], [20.0, 50.0]]), 0.5)])
     estimation.run(300, 0.0, last=True)
     assert estimation.model().marginal(("x", "y"))[0, 0] == pytest.approx(30.0, abs=1.0)
+
+
+def test_classes_begin_near_the_rows_that_they_are_given() -> None:
+    rng = np.random.default_rng(0)
+    estimation = ClassEstimation(DOMAIN, COARSE, one_way(rng), 6, rng)
+    before = estimation.model()
+    rows = np.stack([rng.integers(0, size, 6) for size in DOMAIN.values()], axis=1)
+    estimation.begin(rows)
+    after = estimation.model()
+    for place, (old, new) in enumerate(zip(before.tables, after.tables, strict=True)):
+        odds = np.log(new / old) - np.log(new / old).min(axis=0)
+        expected = np.zeros_like(odds)
+        expected[rows[:, place], np.arange(6)] = NEARER
+        np.testing.assert_allclose(odds, expected, atol=1e-4)
