@@ -22,6 +22,7 @@ from understudy.advice_reasons import (
     DROWNED,
     against_aim,
     against_mst,
+    against_pairs,
     for_aim,
     for_classes,
     for_mst,
@@ -182,7 +183,11 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
     alone, tree, rounds = options["independent"], options["mst"], options["aim"]
     if tree.outlook.tree is None:
         return alone, ["one column is to be learned, so that there are no pairs to measure"]
-    if Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta).chosen(schema).name == "latent_class":
+    auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta)
+    suited = auto.chosen(schema)
+    if suited.name == alone.name:
+        return alone, [against_pairs(auto.signal(schema)), _for_columns(alone)]
+    if suited.name == "latent_class":
         classes = options["latent_class"]
         fewer = _variants(classes, schema, FEWER_CLASSES)
         fit = _first(option for option in fewer if _affordable(option, alone, MOST_SECONDS))
@@ -197,7 +202,11 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
     usable = _first(option for option in coarser if option.joins and _affordable(option, alone, LONGEST_SECONDS))
     if usable is not None:
         return usable, [*against, *for_mst(usable, tree)]
-    return alone, [*against, *against_mst(tree), f"columns on their own cost {size(alone.outlook.column)} each"]
+    return alone, [*against, *against_mst(tree), _for_columns(alone)]
+
+
+def _for_columns(alone: Option) -> str:
+    return f"columns on their own cost {size(alone.outlook.column)} each"
 
 
 def _affordable(option: Option, alone: Option, seconds: float) -> bool:

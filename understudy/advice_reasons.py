@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from synth.generators.auto import LEAST_SIGNAL
 from synth.generators.outlook import Noise, Outlook
 from understudy.console import duration
 
@@ -47,6 +48,14 @@ def for_classes(option: Choice) -> list[str]:
         f"{outlook.n_marginals - n_pairs} marginals beside them: no tree has to leave a pair out",
         _noise_sentence(outlook),
     ]
+
+
+def against_pairs(signal: float) -> str:
+    """Why no model of pairs, where the units are so many standard deviations of a pair's noise."""
+    return (
+        f"pairs drown in noise: all units are {signal:.2g} standard deviations of the noise of a pair, and a model of "
+        f"pairs takes {LEAST_SIGNAL:g}"
+    )
 
 
 def limited(before: Choice, after: Choice) -> list[str]:

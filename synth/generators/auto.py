@@ -9,6 +9,7 @@ from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
+from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_model import MarginalModel
 from synth.progress import Progress, quiet
@@ -17,14 +18,16 @@ from synth.schema import Schema
 if TYPE_CHECKING:
     from synth.stored import StoredTable
 
-FEW_COLUMNS = 10
+FEW_COLUMNS = 6
 """With fewer columns a junction tree holds what matters, and sharper than classes do."""
-SPARSE_SIGNAL = (20.0, 100.0)
-"""Where most columns are categories, few marginals measured well say more at such a signal than all pairs."""
+LEAST_SIGNAL = 5.0
+"""Below it all pairs are noise, and columns on their own are nearer to the table than any model of pairs."""
+MOSTLY, SPARSE_SIGNAL = 2 / 3, (50.0, 150.0)
+"""Where more columns than this share are categories, few marginals say more at such a signal than all pairs."""
 
 
 class Auto(PrivateGenerator):
-    """`latent_class` or `aim`, whichever public facts speak for: kinds and number of columns, units, epsilon.
+    """`latent_class`, `aim` or `independent`, as public facts have it: kinds and number of columns, units, epsilon.
 
     The rule comes from fits of eleven tables at five epsilons. It reads no row, so that choosing costs nothing. The
     model is that of the chosen generator, and bears its name.
@@ -32,13 +35,19 @@ class Auto(PrivateGenerator):
 
     name: ClassVar[str] = "auto"
 
-    def chosen(self, schema: Schema) -> Aim | LatentClass:
+    def chosen(self, schema: Schema) -> Aim | Independent | LatentClass:
         """The generator for tables of a schema, with this epsilon and delta."""
-        classes = LatentClass(epsilon=self.epsilon, delta=self.delta)
-        is_sparse = SPARSE_SIGNAL[0] <= classes.signal(schema) < SPARSE_SIGNAL[1]
+        classes, signal = LatentClass(epsilon=self.epsilon, delta=self.delta), self.signal(schema)
+        if signal < LEAST_SIGNAL:
+            return Independent(epsilon=self.epsilon, delta=self.delta)
+        is_sparse = SPARSE_SIGNAL[0] <= signal < SPARSE_SIGNAL[1]
         kinds = [isinstance(schema.columns[name], CategoricalColumn | BooleanColumn) for name in schema.modeled]
-        by_tree = len(kinds) < FEW_COLUMNS or (is_sparse and 2 * sum(kinds) > len(kinds))
+        by_tree = len(kinds) < FEW_COLUMNS or (is_sparse and sum(kinds) > MOSTLY * len(kinds))
         return Aim(epsilon=self.epsilon, delta=self.delta) if by_tree else classes
+
+    def signal(self, schema: Schema) -> float:
+        """Units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""
+        return LatentClass(epsilon=self.epsilon, delta=self.delta).signal(schema)
 
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema rules out.

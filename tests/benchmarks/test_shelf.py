@@ -117,4 +117,10 @@ def test_the_docs_show_the_table_that_the_results_give(capsys: pytest.CaptureFix
     shelf.main(["--out", str(root / "benchmarks/shelf.json")])
     drawn = capsys.readouterr().out.strip()
     assert drawn.count("\n") > 10
-    assert drawn in (root / "docs/schema.md").read_text(encoding="utf-8")
+    assert drawn in (root / "docs/generators.md").read_text(encoding="utf-8")
+
+
+def test_the_docs_show_the_curves_that_the_results_give() -> None:
+    root = Path(__file__).parents[2]
+    held = json.loads((root / "benchmarks/epsilons.json").read_text())
+    assert shelf_curves.draw_curves(held["tables"]) == (root / "docs/epsilons.svg").read_text(encoding="utf-8")

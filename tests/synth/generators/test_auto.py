@@ -10,6 +10,7 @@ import synth
 from evaluate.privacy.audit.white_box import audit
 from synth.generators.aim import Aim
 from synth.generators.auto import FEW_COLUMNS, Auto
+from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_model import MarginalModel
 from synth.schema import Schema, build_schema
@@ -28,9 +29,12 @@ def schema_of(n_numbers: int, n_categories: int, n_units: int) -> Schema:
         (FEW_COLUMNS, 0, 50_000, 1.0, LatentClass),
         (FEW_COLUMNS, 0, 50_000, None, LatentClass),
         (4, 20, 6_000, 1.0, Aim),  # most columns are categories, and pairs are noisy
-        (20, 4, 6_000, 1.0, LatentClass),
+        (8, 16, 6_000, 1.0, LatentClass),
         (4, 20, 60_000, 1.0, LatentClass),
         (4, 20, 600, 1.0, LatentClass),
+        (4, 20, 200, 1.0, Independent),
+        (20, 4, 600, 0.1, Independent),
+        (1, 0, 50_000, 1.0, Aim),
     ],
 )
 def test_the_generator_is_that_which_public_facts_speak_for(
