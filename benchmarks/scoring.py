@@ -127,7 +127,9 @@ class Scorer:
         return float(np.mean([roc_auc_score(truth == one, guessed[:, one]) for one in asked]))
 
     def _numbers(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame({name: self._cells[name].numbers(frame[name]) for name in frame.columns})
+        """Features; a column that is missing in all rows is zero, since scikit-learn bins no such column."""
+        numbers = {name: self._cells[name].numbers(frame[name]) for name in frame.columns}
+        return pd.DataFrame({name: np.zeros(len(x)) if np.isnan(x).all() else x for name, x in numbers.items()})
 
     def _coded(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
         return {name: cells.codes(frame[name]) for name, cells in self._cells.items()}

@@ -15,12 +15,13 @@ COLORS = {
     "latent_class": "#2747b8", "aim": "#97591b", "mst": "#3f7d4e", "tvae": "#8a3b8f", "ctgan": "#b8273a",
 }  # fmt: skip
 OTHER_COLOR, FRESH = "#5d5a54", "fresh real rows"
-WIDTH, HEIGHT, GAP, LEFT, TOP, BOTTOM = 200.0, 150.0, 46.0, 56.0, 64.0, 40.0
-MARGIN = 10.0
+WIDTH, HEIGHT, GAP, LEFT, TOP = 200.0, 150.0, 46.0, 56.0, 84.0
+ROW, MARGIN = 236.0, 10.0
+"""From the top of a row of panels to that of the next, and from a panel's edges to its first and last points."""
 STYLE = """
 svg { background: #fdfcfa; font: 12px -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif; }
 text { fill: #5d5a54; font-variant-numeric: tabular-nums; }
-.title { fill: #1d1c1a; font-weight: 600; font-size: 13px; }
+.table { fill: #1d1c1a; font-weight: 600; font-size: 14px; } .title { fill: #1d1c1a; }
 .grid { stroke: #dedad2; stroke-width: 1; }
 .fresh { stroke: #8d877c; stroke-width: 1.5; stroke-dasharray: 4 4; }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
@@ -39,7 +40,7 @@ def draw_curves(tables: Mapping[str, Any]) -> str:
     drawn = {name: fits for name, fits in tables.items() if any(len(c) > 1 for c in curves_of(fits, "tstr").values())}
     names = [name for name in COLORS if any(name in curves_of(fits, "tstr") for fits in drawn.values())]
     width = LEFT + len(PANELS) * (WIDTH + GAP)
-    height = TOP + len(drawn) * (HEIGHT + BOTTOM + 20)
+    height = TOP + len(drawn) * ROW - 20
     root = svg.canvas(width, height, "Quality of private generators over epsilon")
     root.set("xmlns", "http://www.w3.org/2000/svg")
     root.set("width", f"{width:.0f}")
@@ -52,10 +53,11 @@ def draw_curves(tables: Mapping[str, Any]) -> str:
             mark.set("stroke", COLORS[name])
         svg.words(root, "name", (x + 28, 22), name)
     for row, (table, fits) in enumerate(drawn.items()):
-        top = TOP + row * (HEIGHT + BOTTOM + 20)
+        top = TOP + row * ROW
+        svg.words(root, "table", (LEFT, top - 26), table)
         for column, (figure, title) in enumerate(PANELS.items()):
             panel = _Panel(root, (LEFT + column * (WIDTH + GAP), top), curves_of(fits, figure), _fresh(fits, figure))
-            panel.draw(f"{table}: {title}" if column == 0 else title)
+            panel.draw(title)
     return str(svg.rendered(root))
 
 
@@ -100,6 +102,7 @@ class _Panel:
             svg.words(self.root, "tick", (left - 6, y + 4), f"{value:.3g}", "end")
         for epsilon in self._epsilons():
             svg.words(self.root, "tick", (self._x(epsilon), top + HEIGHT + 18), f"{epsilon:g}", "middle")
+        svg.words(self.root, "tick", (left + WIDTH / 2, top + HEIGHT + 34), "epsilon", "middle")
         if self.fresh is not None:
             svg.line(self.root, "fresh", (left, self._y(self.fresh)), (left + WIDTH, self._y(self.fresh)))
         for name, points in self.curves.items():
@@ -120,7 +123,8 @@ class _Panel:
 
     def _range(self) -> tuple[float, float]:
         """Between the round numbers around all values; below zero a regression tells nothing, however far."""
-        low, high = max(min(self._values()), 0.0), max(self._values())
+        low = max(min(self._values()), 0.0)
+        high = max(*self._values(), low + 1e-3)
         step = 10 ** math.floor(math.log10(max(high - low, 1e-6)))
         return math.floor(low / step) * step, math.ceil(high / step) * step
 

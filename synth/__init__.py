@@ -59,7 +59,7 @@ def fit(real: "pd.DataFrame", schema: "Schema", name: str = "auto", *, seed: int
     Args:
         real: *Sensitive*. Rows to learn from; `synth.split_table` keeps a holdout apart first.
         schema: what is public about them; declared, where `epsilon` is given.
-        name: of a generator (`synth.generators.registry.names()`); `auto` is the one that public facts speak for.
+        name: of a generator (`synth.generators.registry.names()`); `auto` is the one that public facts choose.
         seed: for everything but the noise of a private fit.
         parameters: of the generator, such as `epsilon=1.0`.
 

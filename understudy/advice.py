@@ -39,7 +39,7 @@ MOST_MB = 4096.0
 SMALLER_MODELS: tuple[Mapping[str, Any], ...] = ({"degree": 2}, {"degree": 2, "max_model_mb": 1.0})
 """What is tried where aim takes too much: pairs only, then a smaller model of them."""
 FEWER_CLASSES = ({"n_classes": 1000}, {"n_classes": 300})
-"""What is tried where latent classes take too much: fewer of them."""
+"""Fewer classes, where a fit takes too much."""
 COARSER = ({"n_bins": 16}, {"n_bins": 8})
 """What is tried where the pairs of a tree drown in noise: fewer codes."""
 HOLDOUT_SHARE = SplitSpec().holdout_share

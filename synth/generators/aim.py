@@ -224,7 +224,8 @@ class Aim(PrivateGenerator):
         """The model and all measurements after the last round."""
         measurements = list(one_way)
         model = search.estimate(measurements, None)
-        stages = self.stages(fit.schema) if len(search.table.domain) > 1 else ()
+        # One column of many codes is two attributes, and the schedule of one column has no choices.
+        stages = self.stages(fit.schema) if len(fit.schema.modeled) > 1 else ()
         done, n_rounds, used = 0, sum(stage.n_rounds for stage in stages), self.columns_share
         for stage in stages:
             choices, event = fit.event(stage.choices), fit.event(stage.marginals)

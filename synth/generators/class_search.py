@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.domain.coarsening import CoarseCounts, fine
-from synth.generators.search import MEAN_ABSOLUTE
 from synth.marginals import Clique, Workload
 from synth.marginals.class_estimation import ClassEstimation
 from synth.marginals.factor import shape_of
+from synth.marginals.measurement import MEAN_ABSOLUTE
 
 PENALTY = 0.3
-"""Share of a marginal's expected noise that is taken off its score: the price on information keeps out the rest."""
+"""Share of a marginal's expected noise that is taken off its score: the estimation's price keeps out the rest."""
 MOST_TRIPLES = 20_000
 """Where there are more triples, those are considered that hold a column of the largest weight, if few have it."""
+
+MOST_FINE_CELLS = 4_000_000
+"""Cells by fine codes of a candidate, which is counted by them before codes are merged."""
 
 
 class ClassSearch:
@@ -34,16 +37,21 @@ class ClassSearch:
         names = list(weights)
         pairs: list[Clique] = list(combinations(names, 2))
         triples = (tuple(map(table.coarsening.coarsest, triple)) for triple in _triples(weights))
-        cells = {clique: math.prod(shape_of(table.domain, clique)) for clique in (*pairs, *triples)}
-        least = min(cells.values())
-        self.cliques = [clique for clique, size in cells.items() if size <= max(max_cells, least)]
+        counted = {
+            clique: math.prod(shape_of(table.domain, map(fine, clique)))
+            for clique in (*pairs, *triples)
+            if math.prod(shape_of(table.domain, clique)) <= max_cells
+        }
+        self.cliques = [clique for clique, size in counted.items() if size <= MOST_FINE_CELLS]
+        if not self.cliques:  # pairs by coarse codes, once more
+            self.cliques = [tuple(map(table.coarsening.coarsest, pair)) for pair in pairs]
 
     @cached_property
-    def counts(self) -> list[NDArray[np.signedinteger]]:
+    def counts(self) -> list[NDArray[np.int32]]:
         """*Sensitive*. The exact counts of each candidate; counted once."""
-        # Half the memory, where no count would wrap around.
+        # Half the memory. Two billion rows in a cell are as many as any: no count wraps around.
         most = np.iinfo(np.int32).max
-        return [held if held.max() > most else held.astype(np.int32) for held in self._table.each(self.cliques)]
+        return [np.minimum(held, most).astype(np.int32) for held in self._table.each(self.cliques)]
 
     def scores(self, estimation: ClassEstimation, sigma: float) -> NDArray[np.float64]:
         """*Sensitive*. How much measuring each candidate would gain: one row moves a score by at most 1.

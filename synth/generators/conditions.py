@@ -82,7 +82,7 @@ class Conditions:
         evidence = _ruled_out(self.evidence, zeros)
         try:
             if isinstance(distribution, LatentClasses):
-                return distribution.given(evidence)
+                return distribution.condition(evidence)
             return condition(distribution, evidence)
         except ModelError:
             raise JobError(_no_rows(self.asked)) from None
@@ -163,7 +163,7 @@ def _evidence(attribute: Attribute, value: pd.Series) -> np.ndarray:
 
 
 def _ruled_out(evidence: Mapping[str, np.ndarray], zeros: Iterable[Factor]) -> dict[str, np.ndarray]:
-    """The evidence, and what structural zeros make of it where they leave one column open, or none.
+    """The evidence, and what structural zeros make of it where they leave at most one column open.
 
     No row that keeps the constraints is lost. A distribution that does not hold the zeros itself needs fewer rejections
     so, and shows before any is drawn that values do not go together.

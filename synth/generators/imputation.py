@@ -1,10 +1,13 @@
 """Imputation: missing cells of rows drawn from their distribution given the cells that are there.
 
 The posterior of the classes given a row's known codes is exact, and given the class all columns are independent: so
-are cells that are missing together drawn together. Within a code a value follows the column alone. A released model is
-all this reads beside the rows, so that no budget is spent on it.
+are cells that are missing together drawn together. Within their codes, values drawn together follow the copula; known
+values of the row bear on the codes alone. A released model is all this reads beside the rows: no budget is spent.
 
-Source: Si & Reiter 2013 (multiple imputation by latent classes).
+Source: Si & Reiter 2013 (imputation by latent classes).
+
+DEVIATES: they draw the model's parameters anew for each imputation. Here all draws are from one model, so that their
+spread lacks the uncertainty of the model.
 """
 
 from collections.abc import Sequence
@@ -20,7 +23,7 @@ from synth.domain.discretizer import MISSING
 from synth.domain.lawfulness import broken, canonical
 from synth.generators.lawful import completed, with_dependents
 from synth.marginals import Factor, LatentClasses
-from synth.marginals.sampling import draw_codes
+from synth.marginals.sampling import impute_codes
 from synth.schema import Schema
 from synth.table import conform
 
@@ -83,15 +86,17 @@ class Imputation:
 
     def _piece(self, table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         table = self._with_determinants(table)
-        missing = table[self._filled_columns].isna().to_numpy()
-        left = np.flatnonzero(missing.any(axis=1))
-        for _ in range(MOST_DRAWS):
+        left = np.flatnonzero(table[self._filled_columns].isna().any(axis=1).to_numpy())
+        bound = {name for constraint in self.schema.constraints for name in constraint.columns}
+        for draw in range(MOST_DRAWS):
             if len(left) == 0:
                 break
             rows = table.iloc[left].reset_index(drop=True)
             drawn, is_lawful = self._drawn(rows, rng)
             for name in self._filled_columns:
-                empty = rows[name].isna().to_numpy() & is_lawful
+                # In the end, cells that no constraint bears on are filled in whatever the others are.
+                is_filled = is_lawful | (draw == MOST_DRAWS - 1 and name not in bound)
+                empty = rows[name].isna().to_numpy() & is_filled
                 if empty.any():
                     table.loc[left[empty], name] = drawn.loc[empty, name].array
             left = left[~is_lawful]
@@ -114,7 +119,7 @@ class Imputation:
         names = list(self.discretizer.sizes)
         missing = rows[names].isna().to_numpy()
         codes = self.discretizer.encode(rows)
-        drawn = draw_codes(self.distribution, codes, self._open(codes, missing), rng)
+        drawn = impute_codes(self.distribution, codes, self._open(codes, missing), rng)
         made = self.discretizer.decode(drawn, rng, self.copula)
         modeled = pd.DataFrame({name: _merged(rows[name], made[name]) for name in names})
         dependents = with_dependents(modeled, self.schema)

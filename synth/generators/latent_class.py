@@ -17,6 +17,7 @@ import pandas as pd
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
+from synth.columns import BooleanColumn, CategoricalColumn, Column
 from synth.domain import Discretizer
 from synth.domain.coarsening import MARK, CoarseCounts, Coarsening
 from synth.dp.budget import Budget
@@ -44,11 +45,13 @@ EXACT_SIGNAL = 10_000.0
 GROUPS, GROUPS_POWER, FEWEST_GROUPS, MOST_GROUPS = 0.57, 0.4, 4, 24
 """Coarse codes of a number are so many times this power of the signal, between these limits."""
 FINER = 3
-"""How many times as many coarse codes a number has that weighs more than others."""
+"""Factor of the coarse codes of a number whose weight is above 1."""
 MOST_CATEGORIES = 100
 """Categories of a column that pairs tell apart; the rarest are one code there."""
 MOST_CODES = 2000
 """Codes that all pairs are counted by together: categories are fewer where these are more, down to `FEWEST_GROUPS`."""
+BEYOND_CODES = 2
+"""Codes of a column beside those of its values: `other` and `missing`."""
 ROUNDS_SIGNAL, ROUNDS_POWER, LEAST_ROUNDS_A_COLUMN, MOST_ROUNDS_A_COLUMN = 300.0, 0.6, 1, 4
 """Marginals that are chosen, for each column: one at this signal, and more by this power of it, between the limits."""
 MOST_POWERS = 24
@@ -60,7 +63,7 @@ FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
 N_STEPS = FIRST_STEPS + N_BATCHES * BATCH_STEPS + LAST_STEPS
 """Of the estimation, in all."""
 ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
-"""Certainty of a structural zero, in units of the noise of its pair, and of a cell that is none, in rows."""
+"""Certainty of a structural zero, in units of the noise of its pair, and of any other cell, in rows."""
 
 
 class LatentClass(PrivateGenerator):
@@ -90,7 +93,10 @@ class LatentClass(PrivateGenerator):
     pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of what is left for all pairs.")
     choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left then for choices.")
     price: float = Field(
-        default=0.8, ge=0, le=100, description="Of a nat of information in classes, in what noise would pay for it."
+        default=0.8,
+        ge=0,
+        le=100,
+        description="Penalty on information that classes hold of a column, in units of noise; 0: no penalty.",
     )
 
     def __hash__(self) -> int:
@@ -139,7 +145,7 @@ class LatentClass(PrivateGenerator):
         return whole
 
     def n_rounds(self, schema: Schema) -> int:
-        """How many marginals are chosen: more where noise leaves more to see; public."""
+        """Number of marginals that are chosen: more where noise leaves more to see; public."""
         n_columns = len(schema.modeled)
         if self.rounds is not None or n_columns < 2:
             return self.rounds or 0
@@ -147,11 +153,28 @@ class LatentClass(PrivateGenerator):
         return min(max(round(wanted), LEAST_ROUNDS_A_COLUMN * n_columns), MOST_ROUNDS_A_COLUMN * n_columns)
 
     def n_groups(self, schema: Schema) -> dict[str, int]:
-        """Coarse codes of each column with an order, where it meets others: more where noise leaves more; public."""
+        """Number of coarse codes of each ordered column in pairs: more where noise leaves more to see; public."""
         wanted = round(GROUPS * math.pow(self.signal(schema), GROUPS_POWER))
         few = self.coarse_codes or min(max(wanted, FEWEST_GROUPS), MOST_GROUPS)
         weights = self._weights(schema)
         return {name: FINER * few if weights[name] > 1 else few for name in schema.modeled}
+
+    def n_categories(self, schema: Schema, sizes: Mapping[str, int]) -> int:
+        """Number of categories of a column that pairs tell apart: fewer where all columns have too many codes.
+
+        Args:
+            schema: nothing in it is left to measure, or is taken as assumed.
+            sizes: codes of each column, `other` and `missing` included.
+        """
+        groups = self.n_groups(schema)
+        of_ordered = sum(
+            min(size, groups[name] + BEYOND_CODES) for name, size in sizes.items() if has_order(schema.columns[name])
+        )
+        others = [size for name, size in sizes.items() if not has_order(schema.columns[name])]
+        kept = MOST_CATEGORIES
+        while kept > FEWEST_GROUPS and of_ordered + sum(min(size, kept + BEYOND_CODES) for size in others) > MOST_CODES:
+            kept = max(kept // 2, FEWEST_GROUPS)
+        return kept
 
     def signal(self, schema: Schema) -> float:
         """The table's units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""
@@ -187,7 +210,7 @@ class LatentClass(PrivateGenerator):
             schema: declared, where epsilon is set.
             seed: for the classes that the estimation begins with; noise never takes one.
             progress: told what is being done.
-            budget: on this generator's `schedule`; none: one of its own.
+            budget: on this generator's `schedule`; `None`: one of its own.
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
@@ -233,17 +256,9 @@ class LatentClass(PrivateGenerator):
         return estimation.model()
 
     def _coarsening(self, schema: Schema, discretizer: Discretizer, masses: Mapping[str, np.ndarray]) -> Coarsening:
-        """Coarse codes by which all pairs are counted: fewer categories where those of many columns are too many."""
-        n_groups, n_categories = self.n_groups(schema), MOST_CATEGORIES
-        while True:
-            coarsening = Coarsening.of_all(discretizer, masses, n_groups, n_categories)
-            n_codes = sum(
-                coarsening.groups[name][-1] + 1 if name in coarsening.groups else size
-                for name, size in discretizer.sizes.items()
-            )
-            if n_codes <= MOST_CODES or n_categories <= FEWEST_GROUPS:
-                return coarsening
-            n_categories //= 2
+        """Coarse codes by which all pairs are counted; groups follow released counts."""
+        n_categories = self.n_categories(schema, discretizer.sizes)
+        return Coarsening.of_all(discretizer, masses, self.n_groups(schema), n_categories)
 
     def _pairs(self, fit: Fit, table: CoarseCounts) -> Iterator[Measurement]:
         """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
@@ -269,12 +284,13 @@ class LatentClass(PrivateGenerator):
         search = ClassSearch(table, self._weights(fit.schema), self.max_cells)
         for batch in np.array_split(np.arange(n_rounds), min(N_BATCHES, n_rounds)):
             scores = search.scores(estimation, sigma)
-            is_open = np.ones(len(scores), dtype=bool)
+            is_apart, is_new = np.ones((2, len(scores)), dtype=bool)
             chosen = []
             for _ in batch:
-                left = np.flatnonzero(is_open if is_open.any() else ~is_open)
+                left = next(np.flatnonzero(flags) for flags in (is_apart, is_new, ~is_new) if flags.any())
                 index = int(left[fit.budget.choose(scores[left], k, choices)])
-                is_open &= search.apart(index)
+                is_new[index] = False
+                is_apart &= search.apart(index)
                 noisy = fit.budget.release(search.counts[index], event).astype(np.float64)
                 chosen.append(Measurement(search.cliques[index], noisy, sigma))
                 done += 1
@@ -283,8 +299,13 @@ class LatentClass(PrivateGenerator):
             estimation.run(BATCH_STEPS, price)
 
 
+def has_order(column: Column) -> bool:
+    """True of numbers, times and ordered categories, whose neighboring codes may be merged."""
+    return not isinstance(column, CategoricalColumn | BooleanColumn) or getattr(column, "ordered", False)
+
+
 def pairs_of(weight: float) -> str:
-    """What a statement calls all pairs of one weight.
+    """Name of the event of all pairs of one weight in a statement.
 
     >>> pairs_of(4.0)
     'pairs of columns of weight 4'
@@ -298,6 +319,6 @@ def _sigma(fit: Fit, event: GaussianEvent) -> float:
 
 
 def _held_at_zero(zero: Factor, sigma: float) -> Measurement:
-    """A measurement of none where the distribution is zero, and of nothing elsewhere."""
+    """A measurement of zero rows where the distribution is zero, with no weight elsewhere."""
     is_zero = np.isneginf(zero.log_values)
     return Measurement(zero.attributes, np.zeros(is_zero.shape), np.where(is_zero, sigma, OPEN_SIGMA))

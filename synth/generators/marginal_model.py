@@ -96,8 +96,9 @@ class MarginalModel:
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.
 
-        Free of any budget, as often as wanted; different seeds give multiple imputations. What is filled in follows the
-        released model. The other cells are the rows' own: no guarantee of the model covers them.
+        Free of any budget, as often as wanted. A filled cell is made from the model and the other cells of its row,
+        and can repeat what these determine: it is as sensitive as the row, and no guarantee of the model covers it.
+        Values are drawn as if cells were missing at random given the row.
 
         Args:
             frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
@@ -109,7 +110,7 @@ class MarginalModel:
             constraints.
 
         Raises:
-            JobError: the model is a junction tree; nothing was drawn.
+            JobError: the model is no latent class model; nothing was drawn.
             TableError: the rows do not fit the schema; nothing was drawn.
         """
         if not isinstance(self.distribution, LatentClasses):
@@ -164,6 +165,8 @@ class MarginalModel:
                 not name.endswith(MARK) or size > sizes.get(fine(name), 0) for name, size in coarse.items()
             ):
                 raise ValueError("the distribution is not over the codes of the discretizer")
+            if isinstance(distribution, LatentClasses) and coarse:
+                raise ValueError("a latent class model is over fine codes alone")
             return cls(
                 name=content["generator"],
                 schema=schema,

@@ -19,10 +19,11 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.measuring import Fit, start
 from synth.generators.one_way import COLUMNS, Merging
-from synth.generators.search import CELLS_A_MB, MEAN_ABSOLUTE
+from synth.generators.search import CELLS_A_MB
 from synth.generators.structural_zeros import structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
 from synth.marginals.junction_tree import cells_with_one_more, pieces
+from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema

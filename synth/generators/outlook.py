@@ -22,19 +22,18 @@ from synth.errors import BudgetError
 from synth.generators.aim import Aim
 from synth.generators.costs import Work, cost_of
 from synth.generators.independent import Independent
-from synth.generators.latent_class import MOST_CATEGORIES, LatentClass
+from synth.generators.latent_class import BEYOND_CODES, LatentClass, has_order
 from synth.generators.mst import Mst
 from synth.generators.one_way import COLUMNS
 from synth.generators.overhead import SIZES, domain_shares
-from synth.generators.search import CELLS_A_MB, MEAN_ABSOLUTE
+from synth.generators.search import CELLS_A_MB
+from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
 
 Planned = Independent | Mst | Aim | LatentClass
 """The generators whose outlook is known before a fit."""
 ASSUMED_CATEGORIES = 20
 """Categories that a column whose list is not declared is taken to have."""
-BEYOND_CODES = 2
-"""`other` and `missing`."""
 _LISTED_COLUMNS = 40
 """Columns that triples are looked for among; of a wider table an even selection stands for all."""
 
@@ -199,12 +198,11 @@ def _coarse(generator: Planned, schema: Schema, sizes: Mapping[str, int]) -> dic
 
 def _coarsest(generator: LatentClass, schema: Schema, sizes: Mapping[str, int]) -> dict[str, int]:
     """Codes by which all pairs count each column."""
-    n_groups, coarse = generator.n_groups(schema), {}
-    for name, size in sizes.items():
-        column = schema.columns[name]
-        ordered = not isinstance(column, CategoricalColumn | BooleanColumn) or getattr(column, "ordered", False)
-        coarse[name] = min(size, BEYOND_CODES + (n_groups[name] if ordered else MOST_CATEGORIES))
-    return coarse
+    n_groups, n_categories = generator.n_groups(schema), generator.n_categories(schema, sizes)
+    return {
+        name: min(size, BEYOND_CODES + (n_groups[name] if has_order(schema.columns[name]) else n_categories))
+        for name, size in sizes.items()
+    }
 
 
 def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[GaussianEvent]]:

@@ -12,6 +12,7 @@ from synth.domain.counting import CodedTable, Counts
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, Workload, estimate, sample
 from synth.marginals.factor import shape_of
 from synth.marginals.junction_tree import cells_with_one_more
+from synth.marginals.measurement import MEAN_ABSOLUTE
 
 CELLS_A_MB = 1e6 / 8
 """A cell is a float64."""
@@ -21,8 +22,6 @@ MANY_ATTRIBUTES = 60
 """With more attributes, coarse ones included, cliques by fine codes are considered once their coarse ones are known."""
 LEAST_DRAWS = 30_000
 """Rows that are drawn from a model to score candidates, also where the table has fewer."""
-MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
-"""Of a Gaussian with a standard deviation of 1."""
 ITERATIONS, TOLERANCE, LAST_TOLERANCE = 30, 1e-4, 1e-5
 """Steps of an estimation that starts where the last one ended, and the relative gain under which it stops."""
 

@@ -1,6 +1,5 @@
-"""A Chow-Liu tree of noisy pairs: rows whose columns hang together, with which an estimation may begin."""
+"""A Chow-Liu tree fitted to noisy pairs, from which rows are drawn to start an estimation."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,11 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
 from synth.marginals.class_estimation import CoarseCodes
-from synth.marginals.measurement import Measurement
-from synth.marginals.sampling import one_of_each
-
-MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
-"""Mean absolute value of a normal variable, in standard deviations."""
+from synth.marginals.measurement import MEAN_ABSOLUTE, Measurement
+from synth.marginals.sampling import sample_categorical
 
 
 class ChowLiuTree:
@@ -53,10 +49,10 @@ class ChowLiuTree:
     def rows(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
         """Rows of codes of the domain's attributes, each column drawn given one other; shape (n_rows, n_attributes)."""
         first = self._names[0]
-        drawn = {first: one_of_each(np.tile(self._shares[first], (n_rows, 1)), rng)}
+        drawn = {first: sample_categorical(np.tile(self._shares[first], (n_rows, 1)), rng)}
         for parent, child in self.edges:
             chances, groups = self._conditional(parent, child)
-            drawn[child] = one_of_each(chances[groups[drawn[parent]]], rng)
+            drawn[child] = sample_categorical(chances[groups[drawn[parent]]], rng)
         return np.stack([drawn[name] for name in self._names], axis=1)
 
     def _column(self, name: str) -> str:
@@ -75,7 +71,11 @@ class ChowLiuTree:
         return float(apart - MEAN_ABSOLUTE * np.broadcast_to(pair.sigma, counts.shape).sum())
 
     def _conditional(self, parent: str, child: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The child's codes given the parent's attribute in the pair, shape (size, n_codes), and that of its codes."""
+        """Distributions of the child given the parent's codes in the pair, and that code for each of the parent's own.
+
+        Returns:
+            Shape (n_codes of the parent in the pair, size of the child), and (size of the parent,).
+        """
         pair = self._pairs[frozenset((parent, child))]
         counts, (of_parent, of_child) = np.asarray(pair.values), pair.clique
         if self._column(of_parent) != parent:
@@ -86,6 +86,6 @@ class ChowLiuTree:
 
 
 def _shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Positive shares that sum to 1 along the last axis: noise below zero is none, and a bit is everywhere."""
+    """Positive shares that sum to 1 along the last axis: a negative count is zero, and every cell gets a little."""
     positive = np.maximum(counts, 0.0) + 1e-9
     return np.asarray(positive / positive.sum(axis=-1, keepdims=True))

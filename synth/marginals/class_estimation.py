@@ -24,7 +24,7 @@ MEAN_DECAY, SQUARE_DECAY, SMALLEST = 0.9, 0.99, 1e-12
 SPREAD = 0.7
 """Standard deviation over the classes of the log probabilities that the descent begins with."""
 NEARER = 4.0
-"""What the log probability of a code gains in a class that begins near a row with it."""
+"""Gain of the log probability of a code in a class that begins near a row with it."""
 LEAST_SHARE = 1e-4
 """Share that all codes of an attribute have together at least, evenly, when the descent begins."""
 
@@ -76,8 +76,8 @@ class ClassEstimation:
         n_classes: of the mixture.
         rng: source of the classes that the descent begins with.
 
-    DEVIATES: RAP softmax (2103.06641) and GEM (2106.07153) take the fit after so many steps. With a price on
-    information, more steps or classes do not fit more noise.
+    DEVIATES: RAP (2103.06641) and GEM (2106.07153) stop after a number of steps. With a price on information, more
+    steps or classes do not fit more noise.
 
     Source: Tishby, Pereira & Bialek 1999 (the price); Kingma & Ba 2015 (1412.6980, Adam).
     """
@@ -137,10 +137,10 @@ class ClassEstimation:
 
     @property
     def noise(self) -> float:
-        """The information that a nat of noise would buy, about: the price from which on noise alone makes no classes.
+        """The price at which following noise gains as much as it costs, about.
 
-        A pair of attributes whose codes are a and b in number has noise of a and b singular values. Each of the classes
-        can follow the largest one of all pairs together, and gains in loss what it has in information, times this.
+        It is the root of the mean, over attributes, of the precisions of their pairs over their number of codes: the
+        largest singular value of a matrix of noise is about the root of its number of lines.
         """
         return self._block.noise
 

@@ -14,9 +14,9 @@ MOST_CLASSES = 100_000
 CLASS_SHARES, CLASS_TABLES = "class_shares", "class_tables"
 """Names of the arrays of a model."""
 SMALLEST = np.finfo(np.float64).tiny
-"""What weights of evidence are divided by at least."""
+"""Least divisor of weights of evidence."""
 TOLERANCE = 1e-3
-"""By which shares that are read may miss a sum of 1: they are rounded to float32."""
+"""Tolerance of sums of shares that are read: they are rounded to float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class LatentClasses:
             joint = (joint[:, np.newaxis] * tables[name]).reshape(-1, len(self.shares))
         return np.asarray(joint.sum(axis=1).reshape([self.domain[name] for name in clique]) * self.total)
 
-    def given(self, evidence: Mapping[str, Array]) -> "LatentClasses":
+    def condition(self, evidence: Mapping[str, Array]) -> "LatentClasses":
         """The distribution given what is known of some attributes, one by one; exact, by the posterior of the classes.
 
         Args:

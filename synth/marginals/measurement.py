@@ -1,11 +1,15 @@
 """A measurement: noisy counts of the cells of one clique, and how noisy."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from synth.marginals.factor import Array, Clique, shape_of
+
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
+"""Mean absolute value of a normal variable, in standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,7 +84,7 @@ def sample_classes(model: LatentClasses, n_rows: int, rng: np.random.Generator) 
     return codes
 
 
-def draw_codes(
+def impute_codes(
     model: LatentClasses, codes: Codes, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator
 ) -> Codes:
     """Rows whose open cells are drawn from their distribution given all other cells, each row by itself.
@@ -100,22 +100,23 @@ def draw_codes(
         Codes, shape (n, n_attributes). Where no class can have a row, its classes are those of all rows.
     """
     with np.errstate(divide="ignore"):
-        log_shares = np.tile(np.log(model.shares), (len(codes), 1))
+        prior = np.log(model.shares)
+        log_shares = np.tile(prior, (len(codes), 1))
         for place, table in enumerate(model.tables):
             likelihoods = is_open[place] @ table if place in is_open else table[codes[:, place]]
             log_shares += np.log(likelihoods)
     peaks = log_shares.max(axis=1, keepdims=True)
-    log_shares = np.where(np.isfinite(peaks), log_shares - np.where(np.isfinite(peaks), peaks, 0), np.log(model.shares))
-    classes = one_of_each(np.exp(log_shares), rng)
+    log_shares = np.where(np.isfinite(peaks), log_shares - np.where(np.isfinite(peaks), peaks, 0), prior)
+    classes = sample_categorical(np.exp(log_shares), rng)
     drawn = codes.copy()
     for place, flags in is_open.items():
         weights = flags * model.tables[place].T[classes]
         weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, flags)
-        drawn[:, place] = one_of_each(weights, rng)
+        drawn[:, place] = sample_categorical(weights, rng)
     return drawn
 
 
-def one_of_each(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+def sample_categorical(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """For each line of nonnegative weights one cell, by chances in their proportion."""
     running = np.cumsum(weights, axis=1)
     # Strictly below the end, so that a cell without weight is never drawn.

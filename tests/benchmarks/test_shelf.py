@@ -95,6 +95,20 @@ def test_curves_are_means_over_seeds_by_epsilon_and_failures_are_left_out() -> N
     assert not any(text.startswith("one") for text in texts)
 
 
+@pytest.mark.parametrize("value", [1.0, 0.0, -2.0])
+def test_curves_that_are_flat_or_below_zero_are_drawn(value: float) -> None:
+    runs = {epsilon: {"0": dict.fromkeys(shelf_curves.PANELS, value)} for epsilon in ("aim:1", "aim:3")}
+    drawn = ET.fromstring(shelf_curves.draw_curves({"made": runs}))
+    heights = {float(dot.get("cy", "")) for dot in drawn.iter("{http://www.w3.org/2000/svg}circle")}
+    assert len(heights) == 1
+
+
+def test_a_column_that_is_missing_in_all_synthetic_rows_is_scored() -> None:
+    real = table(3000)
+    scorer = Scorer(real.head(2000), real.tail(1000), "target")
+    assert 0.9 < scorer.tstr(real.head(2000).assign(day=None)) <= 1
+
+
 def test_every_fit_is_measured_kept_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table(1000).to_csv(tmp_path / "made.csv", index=False)
     out, page = tmp_path / "out.json", tmp_path / "page.html"

@@ -136,7 +136,7 @@ def fit(  # noqa: PLR0913 - options of the command line
         for sentence in planned.warnings:
             console.warn(sentence)
         if made.told is None:
-            with console.stage(f"fit {name}") as progress:
+            with console.stage(f"fit {chosen.name}") as progress:
                 model, found = carry_out(planned, seed, progress)
         else:
             console.note(made.notice)
@@ -144,14 +144,14 @@ def fit(  # noqa: PLR0913 - options of the command line
         for sentence in found:
             console.warn(sentence)
         statement: dict[str, Any] | None = None if model.statement is None else model.statement.to_dict()
-        noted = releases({name: statement})
+        noted = releases({chosen.name: statement})
         console.say(_promise(statement))
         if noted is not None:
             console.say(release_line(noted))
         console.say(f"Model: {out}")
         warnings = [*planned.warnings, *found]
         console.result(
-            {"model": str(out), "generator": name, "statement": statement, "ledger": noted, "warnings": warnings}
+            {"model": str(out), "generator": chosen.name, "statement": statement, "ledger": noted, "warnings": warnings}
         )
     return 0
 

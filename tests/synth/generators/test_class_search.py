@@ -1,5 +1,6 @@
 """The search of a latent class model: its candidates, its scores against brute force, and what it holds apart."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -52,7 +53,16 @@ def test_candidates_are_pairs_by_fine_codes_and_triples_by_coarse_ones() -> None
 def test_no_candidate_has_more_cells_than_are_allowed_and_one_is_left_always() -> None:
     cells = {clique: counts.size for clique, counts in zip(searching().cliques, searching().counts, strict=True)}
     assert searching(max_cells=30).cliques == [clique for clique, size in cells.items() if size <= 30]
-    assert searching(max_cells=1).cliques == [("b", "d")]
+    a, c = "a" + MARK, "c" + MARK
+    assert searching(max_cells=1).cliques == [(a, "b"), (a, c), (a, "d"), ("b", c), ("b", "d"), (c, "d")]
+
+
+def test_no_candidate_is_counted_by_more_fine_codes_than_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = searching().cliques
+    sizes = {clique: math.prod(DOMAIN[fine(name)] for name in clique) for clique in whole}
+    limit = sorted(sizes.values())[-2]
+    monkeypatch.setattr("synth.generators.class_search.MOST_FINE_CELLS", limit)
+    assert searching().cliques == [clique for clique in whole if sizes[clique] <= limit] != whole
 
 
 def test_counts_are_those_of_each_candidate() -> None:

@@ -12,7 +12,7 @@ from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_model import MarginalModel
 from synth.generators.mst import Mst
 from synth.marginals import LatentClasses
-from synth.marginals.sampling import draw_codes
+from synth.marginals.sampling import impute_codes
 from synth.schema import Schema, build_schema
 from synth.table import violations
 
@@ -67,7 +67,7 @@ def test_codes_are_drawn_from_the_posterior() -> None:
     codes = np.tile(np.array([[1, 0, 0]], dtype=np.int32), (n, 1))
     # The second is known to be 0; the third may be anything but 2, and the first anything.
     is_open = {0: np.ones((n, 3), dtype=bool), 2: np.tile(np.array([True, True, False, True]), (n, 1))}
-    drawn = draw_codes(model, codes, is_open, rng)
+    drawn = impute_codes(model, codes, is_open, rng)
     assert set(drawn[:, 1]) == {0}
     counts = np.zeros((3, 4))
     np.add.at(counts, (drawn[:, 0], drawn[:, 2]), 1)
@@ -81,8 +81,17 @@ def test_a_row_that_no_class_can_have_is_filled_in_by_the_shares_of_all() -> Non
     tables = [np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([[0.9, 0.1], [0.1, 0.9]])]
     model = LatentClasses({"a": 2, "b": 2}, np.array([0.5, 0.5]), tables, 1.0)
     codes = np.tile(np.array([[1, 0]], dtype=np.int32), (4000, 1))
-    drawn = draw_codes(model, codes, {1: np.ones((4000, 2), dtype=bool)}, np.random.default_rng(0))
+    drawn = impute_codes(model, codes, {1: np.ones((4000, 2), dtype=bool)}, np.random.default_rng(0))
     assert abs(drawn[:, 1].mean() - 0.5) < 5 * 0.5 / np.sqrt(4000)
+
+
+def test_a_class_of_no_share_is_never_taken() -> None:
+    tables = [np.array([[1.0, 0.0], [0.0, 1.0]])]
+    model = LatentClasses({"a": 2}, np.array([1.0, 0.0]), tables, 1.0)
+    drawn = impute_codes(
+        model, np.zeros((500, 1), dtype=np.int32), {0: np.ones((500, 2), dtype=bool)}, np.random.default_rng(0)
+    )
+    assert not drawn.any()
 
 
 def parity(n_rows: int) -> tuple[pd.DataFrame, Schema]:
@@ -133,6 +142,7 @@ CONTENT: dict[str, Any] = {
         "high": {"kind": "integer", "bounds": [0, 40]},
         "both": {"kind": "integer", "bounds": [0, 80]},
         "key": {"kind": "integer", "bounds": [0, 9999]},
+        "free": {"kind": "boolean"},
     },
     "constraints": [
         {
@@ -157,7 +167,7 @@ def lawful() -> tuple[pd.DataFrame, Schema]:
         {
             "town": towns[land * 6 + rng.integers(0, 6, 3000)], "land": letters[land],
             "level": np.array(["low", "high"], dtype=object)[rank - 1], "rank": rank,
-            "low": low, "high": high, "both": low + high, "key": rng.permutation(3000),
+            "low": low, "high": high, "both": low + high, "key": rng.permutation(3000), "free": rng.random(3000) < 0.5,
         }
     )  # fmt: skip
     return frame, build_schema(CONTENT)
@@ -189,10 +199,12 @@ def test_constraints_hold_where_they_can(lawful_model: MarginalModel) -> None:
 
 def test_what_no_draw_fills_in_lawfully_stays_missing_and_is_counted(lawful_model: MarginalModel) -> None:
     frame, _ = lawful()
-    holes = frame.head(3).assign(low=[np.nan, 2.0, 3.0], high=[1.0, 1.0, 9.0], both=[80.0, 3.0, np.nan])
+    holes = frame.head(3).assign(low=[np.nan, 2.0, 3.0], high=[1.0, 1.0, 9.0], both=[80.0, 3.0, np.nan], free=None)
     filled = lawful_model.impute(holes, seed=0)
     assert filled["low"].isna().tolist() == [True, False, False]
     assert filled["both"].tolist()[1:] == [3, 12]
+    # A cell that no constraint bears on is filled in all the same.
+    assert filled["free"].notna().all()
     assert filled.attrs[UNFILLED] == 1
 
 

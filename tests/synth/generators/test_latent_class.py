@@ -461,6 +461,22 @@ def test_where_all_candidates_touch_what_was_chosen_others_are_chosen_all_the_sa
     assert drawn.count(CHOSEN) == drawn.count(CHOICES) == 7
 
 
+def test_no_marginal_is_measured_twice_in_a_batch_while_others_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = list[list[Measurement]]()
+    _add = ClassEstimation.add
+
+    def add(self: ClassEstimation, measurements: Sequence[Measurement]) -> None:
+        batches.append(list(measurements))
+        _add(self, measurements)
+
+    monkeypatch.setattr(ClassEstimation, "add", add)
+    names = np.array(["x", "y", "z"], dtype=object)
+    frame = pd.DataFrame({f"c{i}": names[np.random.default_rng(i).integers(0, 3, 200)] for i in range(3)})
+    LatentClass(rounds=12, n_classes=5).fit(frame, schema_of(3))
+    for batch in batches[1:]:
+        assert len({each.clique for each in batch}) == 4 == len(batch)  # three pairs and the triple
+
+
 # What it keeps.
 
 
@@ -550,6 +566,21 @@ def test_few_rows_break_a_constraint_whose_zeros_are_measured(kind: str, monkeyp
     # The second fit knows of no zeros: what they are good for shows.
     assert shares[0] < 0.07
     assert shares[1] > 1.5 * shares[0]
+
+
+def test_categories_are_fewer_where_all_columns_have_too_many_codes() -> None:
+    columns = {f"c{i}": {"kind": "categorical", "categories": [str(j) for j in range(60)]} for i in range(12)}
+    numbers = {f"n{i}": {"kind": "integer", "bounds": [0, 99]} for i in range(2)}
+    schema = build_schema({"status": "declared", "n_units": 10_000, "columns": {**columns, **numbers}})
+    generator = LatentClass(epsilon=1.0)
+    few = {name: 62 if name in columns else 24 for name in schema.modeled}
+    assert generator.n_categories(schema, few) == 100
+    assert generator.n_categories(schema, {**few, **dict.fromkeys(columns, 402)}) == 100
+    many = {f"c{i}": {"kind": "categorical", "categories": ["a"]} for i in range(300)}
+    wide = build_schema({"status": "declared", "n_units": 10_000, "columns": many})
+    assert generator.n_categories(wide, dict.fromkeys(wide.modeled, 402)) == 4
+    forty = build_schema({"status": "declared", "n_units": 10_000, "columns": dict(list(many.items())[:40])})
+    assert generator.n_categories(forty, dict.fromkeys(forty.modeled, 402)) == 25  # 40 x 27 codes
 
 
 @pytest.mark.parametrize("rounds", [None, 0])

@@ -12,12 +12,13 @@ from synth.domain import Discretizer
 from synth.errors import BudgetError
 from synth.generators.aim import Aim
 from synth.generators.independent import Independent
+from synth.generators.latent_class import LatentClass
 from synth.generators.mst import Mst
 from synth.generators.outlook import ASSUMED_CATEGORIES, assumed, outlook
 from synth.schema import Schema, build_schema
 
 N_ROWS = 4000
-GENERATORS = (Independent, Mst, Aim)
+GENERATORS = (Independent, Mst, Aim, LatentClass)
 
 
 def schema_of(n_units: int = N_ROWS, **changes: Any) -> Schema:

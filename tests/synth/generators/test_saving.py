@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file, save
 
+from synth.domain.coarsening import MARK
 from synth.errors import BadInput, ModelError
 from synth.generators import registry
 from synth.generators.saving import ARRAYS, DESCRIPTION, MOST_BYTES
@@ -167,6 +168,10 @@ CLASS_CONTRADICTIONS: dict[str, Callable[[Any, dict[str, np.ndarray]], object]] 
     "a table with no axis": lambda _, arrays: arrays.update(class_tables=np.float64(1.0)),
     "no table": lambda _, arrays: arrays.pop("class_tables"),
     "an array too many": lambda _, arrays: arrays.update(more=np.zeros(3)),
+    "a coarse attribute": lambda c, arrays: (
+        c["distribution"]["domain"].append([c["distribution"]["domain"][0][0] + MARK, 2]),
+        arrays.update(class_tables=np.vstack([arrays["class_tables"], np.full((2, 20), 0.5, np.float32)])),
+    ),
     "shares that are truth values": lambda _, arrays: arrays.update(class_shares=np.zeros(3, dtype=bool)),
 }
 

@@ -57,7 +57,7 @@ def test_every_marginal_is_that_of_the_cells_given_the_evidence(model, projected
         expected = expected * weights.reshape([-1 if name == other else 1 for other in NAMES])
     assert expected.sum() > 0
     expected *= TOTAL / expected.sum()
-    conditioned = model.given(evidence)
+    conditioned = model.condition(evidence)
     assert conditioned.total == TOTAL
     for clique in ALL_CLIQUES:
         np.testing.assert_allclose(conditioned.marginal(clique), projected(expected, DOMAIN, clique), atol=1e-9)
@@ -65,7 +65,7 @@ def test_every_marginal_is_that_of_the_cells_given_the_evidence(model, projected
 
 def test_evidence_leaves_the_model_that_was_asked_as_it_is(model) -> None:
     before = cell_by_cell(model)
-    model.given({"a": np.array([0.0, 1.0]), "c": np.array([0.0, 1.0, 0.0, 2.0])})
+    model.condition({"a": np.array([0.0, 1.0]), "c": np.array([0.0, 1.0, 0.0, 2.0])})
     np.testing.assert_array_equal(cell_by_cell(model), before)
 
 
@@ -78,11 +78,11 @@ def copies(n_attributes: int, least: float = 0.0) -> LatentClasses:
 
 def test_evidence_without_mass_is_refused() -> None:
     one, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    assert copies(2).given({"c0": one}).marginal(("c1",)).tolist() == [8.0, 0.0]
+    assert copies(2).condition({"c0": one}).marginal(("c1",)).tolist() == [8.0, 0.0]
     with pytest.raises(ModelError, match=r"no mass .*\['c0', 'c1'\]"):
-        copies(2).given({"c0": one, "c1": other})
+        copies(2).condition({"c0": one, "c1": other})
     with pytest.raises(ModelError, match="no mass"):
-        copies(2).given({"c1": np.zeros(2)})
+        copies(2).condition({"c1": np.zeros(2)})
 
 
 def test_evidence_of_many_attributes_that_is_unlikely_has_mass_all_the_same() -> None:
@@ -90,7 +90,7 @@ def test_evidence_of_many_attributes_that_is_unlikely_has_mass_all_the_same() ->
     # is less likely than the smallest number.
     one, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     evidence = {f"c{index}": one if index < 19 else other for index in range(39)}
-    conditioned = copies(40, 1e-20).given(evidence)
+    conditioned = copies(40, 1e-20).condition(evidence)
     np.testing.assert_allclose(conditioned.marginal(("c39",)), [0.0, 8.0], atol=1e-9)
 
 
@@ -98,7 +98,9 @@ def test_evidence_of_many_attributes_that_is_unlikely_has_mass_all_the_same() ->
 def test_only_proportions_of_the_evidence_matter(model, scale) -> None:
     evidence = {"b": np.array([0.5, 0.0, 2.0]), "c": np.array([0.5, 1.0, 2.0, 0.1])}
     scaled = {name: weights * scale for name, weights in evidence.items()}
-    np.testing.assert_allclose(model.given(scaled).marginal(NAMES), model.given(evidence).marginal(NAMES), atol=1e-9)
+    np.testing.assert_allclose(
+        model.condition(scaled).marginal(NAMES), model.condition(evidence).marginal(NAMES), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_only_proportions_of_the_evidence_matter(model, scale) -> None:
 )
 def test_evidence_that_fits_no_attribute_is_refused(model, evidence) -> None:
     with pytest.raises(ValueError, match=r"attribute='[az]'") as caught:
-        model.given(evidence)
+        model.condition(evidence)
     assert not isinstance(caught.value, ModelError)
 
 
