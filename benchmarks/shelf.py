@@ -248,7 +248,8 @@ def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:
                 cells = [_cell([run.get(key, math.nan) for run in done]) for key in FIGURES]
             else:
                 cells = [next(iter(runs.values()))["failure"], *[""] * (len(FIGURES) - 1)]
-            yield f"| {table} | {fit} | {' | '.join(cells)} |"
+            failed = f" ({len(done)} of {len(runs)} fits)" if 0 < len(done) < len(runs) else ""
+            yield f"| {table} | {fit}{failed} | {' | '.join(cells)} |"
 
 
 def _cell(values: Sequence[float]) -> str:

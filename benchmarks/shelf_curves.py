@@ -13,6 +13,7 @@ PANELS = {"tstr": "TSTR (higher is better)", "tv2": "pairs (lower)", "tv3": "tri
 """Figures of a fit, and what they are called."""
 COLORS = {
     "latent_class": "#2747b8", "aim": "#97591b", "mst": "#3f7d4e", "tvae": "#8a3b8f", "ctgan": "#b8273a",
+    "independent": "#5d5a54",
 }  # fmt: skip
 OTHER_COLOR, FRESH = "#5d5a54", "fresh real rows"
 WIDTH, HEIGHT, GAP, LEFT, TOP = 200.0, 150.0, 46.0, 56.0, 84.0

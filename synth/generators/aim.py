@@ -102,11 +102,6 @@ class Aim(PrivateGenerator):
     n_draws: int = Field(default=100_000, ge=100, description="Rows at most drawn to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")
 
-    def __hash__(self) -> int:
-        """A hash like that of every frozen specification, which a table of weights alone would not have."""
-        others = (value for name, value in self if name != "workload")
-        return hash((*others, frozenset(self.workload.items())))
-
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema rules out.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FEW_COLUMNS = 6
 """With fewer columns a junction tree holds what matters, and sharper than classes do."""
 LEAST_SIGNAL = 5.0
-"""Below it all pairs are noise, and columns on their own are nearer to the table than any model of pairs."""
+"""Below it pairs are noise: columns on their own are nearer to the table, by pairs and triples, too."""
 CATEGORICAL_SHARE, TREE_SIGNAL = 2 / 3, (50.0, 150.0)
 """Where more columns than this share are categories, few marginals say more at such a signal than all pairs."""
 
@@ -29,9 +29,8 @@ CATEGORICAL_SHARE, TREE_SIGNAL = 2 / 3, (50.0, 150.0)
 class Auto(PrivateGenerator):
     """`latent_class`, `aim` or `independent`, as public facts have it: kinds and number of columns, units, epsilon.
 
-    The rule comes from fits of eleven tables at epsilon 1, and of six from .1 to 10. It reads no row, so that choosing
-    costs nothing. The
-    model is that of the chosen generator, and bears its name.
+    The rule comes from fits of eleven tables at epsilon 1, and of six at other epsilons. It reads no row, so that
+    choosing costs nothing. The model is that of the chosen generator, and bears its name.
     """
 
     name: ClassVar[str] = "auto"

@@ -81,6 +81,10 @@ class Generator(BaseModel):
     stored: ClassVar[bool] = True
     """Whether it is fitted on tables that stay where they are stored, too."""
 
+    def __hash__(self) -> int:
+        """A hash of all parameters, of which a table of weights has none of its own."""
+        return hash((type(self), *(frozenset(x.items()) if isinstance(x, dict) else x for _, x in self)))
+
     @property
     def promises(self) -> bool:
         """Whether a fit gives a formal guarantee."""

@@ -99,11 +99,6 @@ class LatentClass(PrivateGenerator):
         description="Penalty on information that classes hold of a column, in units of noise; 0: no penalty.",
     )
 
-    def __hash__(self) -> int:
-        """A hash like that of every frozen specification, which a table of weights alone would not have."""
-        others = (value for name, value in self if name != "workload")
-        return hash((*others, frozenset(self.workload.items())))
-
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema rules out.
 
