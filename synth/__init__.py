@@ -11,6 +11,7 @@ Three lines from a notebook: a schema, a fit, a sample.
 """
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ def fit(real: "pd.DataFrame", schema: "Schema", name: str = "auto", *, seed: int
     """
     from synth.generators.registry import generator
 
-    return generator(name, **parameters).fit(real, schema, seed=seed)
+    chosen = generator(name, **parameters)
+    for sentence in chosen.cautions:
+        warnings.warn(sentence, stacklevel=2)
+    return chosen.fit(real, schema, seed=seed)
 
 
 def __getattr__(name: str) -> Any:

@@ -60,7 +60,7 @@ class Swept:
 
 def cautions(intent: Intent) -> tuple[str, ...]:
     """Sentences without a final stop, each with its reason; none where there is nothing to say."""
-    found = list(_without_promise(intent))
+    found = [*_without_promise(intent), *_of_settings(intent)]
     if intent.schedules:
         for label in intent.schedules:
             found += _of_budget(intent, label)
@@ -89,6 +89,11 @@ def _without_promise(intent: Intent) -> Iterator[str]:
             f"no formal guarantee for {_listed(intent, plain)}: a synthetic table without an epsilon is not private by "
             "itself, and may repeat what single rows say"
         )
+
+
+def _of_settings(intent: Intent) -> Iterator[str]:
+    for label, chosen in intent.generators.items():
+        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in chosen.cautions)
 
 
 def _of_budget(intent: Intent, label: str) -> Iterator[str]:

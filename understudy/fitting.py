@@ -10,8 +10,7 @@ import pandas as pd
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
-from synth.generators.base import Generator, Model, PrivateGenerator
-from synth.generators.neural import NeuralGenerator
+from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
 from synth.generators.registry import load_model
 from synth.output import Making, is_taken
 from synth.progress import Progress
@@ -86,8 +85,8 @@ def plan_fit(
     Raises:
         BadInput: the schema, the output or the ledger does not allow the fit, or nothing is trained that has a log.
     """
-    if place is not None and not isinstance(chosen, NeuralGenerator):
-        raise JobError(f"generator={chosen.name!r} trains no network and keeps no log; leave --training out")
+    if place is not None and not chosen.resumes:
+        raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
     if table.stored:
         check_fit(chosen, "the fit")
     chosen.check(schema)
@@ -162,11 +161,4 @@ def _paid(
 
 
 def _fit(fit: SingleFit, budget: Budget | None, real: "Rows", seed: int, progress: Progress) -> Model:
-    if isinstance(fit.generator, NeuralGenerator):
-        return fit.generator.fit(
-            real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
-        )  # fmt: skip
-    if isinstance(fit.generator, PrivateGenerator):
-        return fit.generator.fit(real, fit.schema, seed=seed, progress=progress, budget=budget)
-    assert isinstance(real, pd.DataFrame)  # no other generator is planned for a table that stays where it is stored
-    return fit.generator.fit(real, fit.schema, seed=seed, progress=progress)
+    return fit_model(fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place)

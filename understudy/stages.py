@@ -14,10 +14,9 @@ from evaluate.tables import SAMPLE_ROWS, Real
 from evaluate.verdict import Verdict
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.generators.base import Model, PrivateGenerator
+from synth.generators.base import Model, PrivateGenerator, fit_model
 from synth.generators.chunks import write_rows
 from synth.generators.lawful import REJECTED
-from synth.generators.neural import NeuralGenerator
 from synth.generators.outlook import Planned, outlook
 from synth.progress import Progress
 from synth.split import Split, split_table
@@ -75,12 +74,7 @@ def fit(
         progress: told the share done.
     """
     chosen, seed = plan.generators[label], child_seed(plan.job.seed, "fit", label)
-    if isinstance(chosen, NeuralGenerator):
-        return chosen.fit(train, plan.schema, seed=seed, progress=progress, budget=budget, place=place)
-    if isinstance(chosen, PrivateGenerator):
-        return chosen.fit(train, plan.schema, seed=seed, progress=progress, budget=budget)
-    assert isinstance(train, pd.DataFrame)  # no other generator is planned for a table that stays where it is stored
-    return chosen.fit(train, plan.schema, seed=seed, progress=progress)
+    return fit_model(chosen, train, plan.schema, seed=seed, progress=progress, budget=budget, place=place)
 
 
 def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress) -> int | None:

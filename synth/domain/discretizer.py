@@ -97,7 +97,7 @@ class Attribute:
             ranks: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
         if ranks is not None:
-            return self._values(self._ranked(codes, ranks), rng)
+            return self._values(self.ranked(codes, ranks), rng)
         return self._values(self._cell_aliases.draw(self.possible(codes, rng), rng), rng)
 
     def _values(self, cells: np.ndarray, rng: np.random.Generator) -> pd.Series:
@@ -129,12 +129,36 @@ class Attribute:
         low, high = below[firsts[code]], below[ends[code]]
         return float(((below[place] + below[place + 1]) / 2 - low) / (high - low)) if high > low else 0.5
 
-    def _ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
         order, below, firsts, ends = self._below
         low, high = below[firsts][codes], below[ends][codes]
         places = np.searchsorted(below, low + ranks * (high - low), side="right") - 1
         return np.asarray(order[np.clip(places, firsts[codes], ends[codes] - 1)])
+
+    def rank_interval(self, cell: int) -> tuple[float, float]:
+        """The shares of its code's mass below a cell and below its end; the whole code where it has no mass."""
+        order, below, firsts, ends = self._below
+        code, place = self.group[cell], int(np.flatnonzero(order == cell)[0])
+        low, high = below[firsts[code]], below[ends[code]]
+        return tuple(((below[place : place + 2] - low) / (high - low)).tolist()) if high > low else (0.0, 1.0)
+
+    @cached_property
+    def middle_ranks(self) -> np.ndarray:
+        """The share of its code's mass below the middle of every cell; shape (n_cells,)."""
+        order, below, firsts, ends = self._below
+        codes = self.group[order]
+        low, high = below[firsts][codes], below[ends][codes]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            middles = np.where(high > low, ((below[:-1] + below[1:]) / 2 - low) / (high - low), 0.5)
+        ranks = np.empty(self.n_cells)
+        ranks[order] = middles
+        return ranks
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether some code of a number or time has several cells that hold values."""
+        return self.edges is not None and bool((np.bincount(self.group[:OTHER][self.mass[:OTHER] > 0]) > 1).any())
 
     @cached_property
     def _below(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

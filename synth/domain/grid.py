@@ -24,8 +24,8 @@ def public_grid(column: line.LineColumn) -> np.ndarray:
     scale, often = getattr(column, "scale", "linear"), line.spacing(column)
     edges = _geometric(low, high, often) if scale == "log" else _even(low, high, often)
     if often != unit:
-        edges = _between(edges, often)
-    return _close(np.concatenate([edges, _declared(column), _around_spikes(column)]), low, high, unit)
+        edges = between(edges, often)
+    return close(np.concatenate([edges, _declared(column), _around_spikes(column)]), low, high, unit)
 
 
 def declared_groups(column: line.LineColumn, edges: np.ndarray) -> np.ndarray | None:
@@ -33,7 +33,7 @@ def declared_groups(column: line.LineColumn, edges: np.ndarray) -> np.ndarray | 
     declared = _declared(column)
     if len(declared) == 0:
         return None
-    inner = _between(declared, line.step(column))[1:-1]
+    inner = between(declared, line.step(column))[1:-1]
     return np.searchsorted(inner, edges[:-1], side="right").astype(np.int64)
 
 
@@ -52,7 +52,7 @@ def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: line.LineCo
     spikes = distinct[alone]
     after = spikes + unit if unit is not None else np.nextafter(spikes, np.inf)
     rest = quantiles(distinct[~alone], counts[~alone], n_bins)
-    return _close(np.concatenate([spikes, after, rest]), low, high, unit)
+    return close(np.concatenate([spikes, after, rest]), low, high, unit)
 
 
 def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarray:
@@ -84,7 +84,7 @@ def within(edges: np.ndarray, column: line.LineColumn) -> bool:
         column: gives bounds and precision.
     """
     low, high = line.bounds(column)
-    around = _close(np.zeros(0), low, high, line.step(column))
+    around = close(np.zeros(0), low, high, line.step(column))
     return bool(around[0] <= edges[0] and edges[-1] <= around[-1])
 
 
@@ -113,6 +113,19 @@ def spike_cells(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
     return found
 
 
+def close(edges: np.ndarray, low: float, high: float, unit: float | None) -> np.ndarray:
+    """Inner edges between the bounds, the bounds around them."""
+    bottom = low if unit is None else low - unit / 2
+    top = np.nextafter(high, np.inf) if unit is None else max(high + unit / 2, np.nextafter(high, np.inf))
+    inner = np.unique(between(edges, unit))
+    return np.concatenate([[bottom], inner[(inner > bottom) & (inner < top)], [top]])
+
+
+def between(edges: np.ndarray, unit: float | None) -> np.ndarray:
+    """Edges moved half a step below the first value they admit: no value of a lattice ever lies on an edge."""
+    return edges if unit is None else (np.ceil(line.ratio(edges, unit)) - 0.5) * unit
+
+
 def _declared(column: line.LineColumn) -> np.ndarray:
     return np.array([line.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
 
@@ -126,19 +139,6 @@ def _around_spikes(column: line.LineColumn) -> np.ndarray:
     steps, strict = line.ratio(spikes, often), (often, 1.0) in getattr(column, "ladder", ())
     around = np.where(strict & (steps == np.round(steps)), often, unit) / 2
     return np.concatenate([spikes - around, spikes + around])
-
-
-def _close(edges: np.ndarray, low: float, high: float, unit: float | None) -> np.ndarray:
-    """Inner edges between the bounds, the bounds around them."""
-    bottom = low if unit is None else low - unit / 2
-    top = np.nextafter(high, np.inf) if unit is None else max(high + unit / 2, np.nextafter(high, np.inf))
-    inner = np.unique(_between(edges, unit))
-    return np.concatenate([[bottom], inner[(inner > bottom) & (inner < top)], [top]])
-
-
-def _between(edges: np.ndarray, unit: float | None) -> np.ndarray:
-    """Edges moved half a step below the first value they admit: no value of a lattice ever lies on an edge."""
-    return edges if unit is None else (np.ceil(line.ratio(edges, unit)) - 0.5) * unit
 
 
 def _even(low: float, high: float, unit: float | None) -> np.ndarray:

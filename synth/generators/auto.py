@@ -8,10 +8,10 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.generators.aim import Aim
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
 from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
-from synth.generators.marginal_model import MarginalModel
+from synth.generators.trees import Trees
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -27,16 +27,19 @@ CATEGORICAL_SHARE, TREE_SIGNAL = 2 / 3, (50.0, 150.0)
 
 
 class Auto(PrivateGenerator):
-    """`latent_class`, `aim` or `independent`, as public facts have it: kinds and number of columns, units, epsilon.
+    """Without epsilon `trees`; with it `latent_class`, `aim` or `independent`, as public facts have it.
 
-    The rule comes from fits of eleven tables at epsilon 1, and of six at other epsilons. It reads no row, so that
+    These are the kinds and the number of columns, the units, and epsilon. The rule comes from fits of eleven tables at epsilon 1, and of six at other epsilons. It reads no row, so that
     choosing costs nothing. The model is that of the chosen generator, and bears its name.
     """
 
     name: ClassVar[str] = "auto"
 
-    def chosen(self, schema: Schema) -> Aim | Independent | LatentClass:
+    def chosen(self, schema: Schema) -> Generator:
         """The generator for tables of a schema, with this epsilon and delta."""
+        return Trees() if self.epsilon is None else self._private(schema)
+
+    def _private(self, schema: Schema) -> Aim | Independent | LatentClass:
         classes, signal = LatentClass(epsilon=self.epsilon, delta=self.delta), self.signal(schema)
         if signal < LEAST_SIGNAL or len(schema.modeled) == 1:
             return Independent(epsilon=self.epsilon, delta=self.delta)
@@ -61,7 +64,7 @@ class Auto(PrivateGenerator):
 
     def plan(self, schema: Schema) -> Plan:
         """That of the generator that is chosen."""
-        return self.chosen(schema).plan(schema)
+        return self._private(schema).plan(schema)
 
     def fit(
         self,
@@ -71,7 +74,7 @@ class Auto(PrivateGenerator):
         seed: int = 0,
         progress: Progress = quiet,
         budget: Budget | None = None,
-    ) -> MarginalModel:
+    ) -> Model:
         """A model of the table, fitted by the generator that is chosen.
 
         Args:
@@ -81,4 +84,4 @@ class Auto(PrivateGenerator):
             progress: told what is being done.
             budget: on this generator's `schedule`; `None`: one of its own.
         """
-        return self.chosen(schema).fit(train, schema, seed=seed, progress=progress, budget=budget)
+        return fit_model(self.chosen(schema), train, schema, seed=seed, progress=progress, budget=budget)

@@ -34,7 +34,7 @@ class Model(Protocol):
 
     @property
     def statement(self) -> PrivacyStatement | None:
-        """What it promises; none: **no formal guarantee**."""
+        """What it promises; `None`: **no formal guarantee**."""
 
     @property
     def default_rows(self) -> int:
@@ -80,6 +80,8 @@ class Generator(BaseModel):
     """Why its models cannot be saved; none: they can."""
     stored: ClassVar[bool] = True
     """Whether it is fitted on tables that stay where they are stored, too."""
+    resumes: ClassVar[bool] = False
+    """Whether a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
 
     def __hash__(self) -> int:
         """A hash of all parameters, of which a table of weights has none of its own."""
@@ -111,6 +113,11 @@ class Generator(BaseModel):
             schema: declared, where epsilon is set.
         """
         return self
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences on settings that are allowed and leak, without a final stop."""
+        return ()
 
     def check_held(self, train: object) -> None:
         """Refuse a table that is not held in memory.
@@ -178,10 +185,6 @@ class PrivateGenerator(Generator):
         if self.epsilon is not None:
             resolve_delta(self.delta, schema)
 
-    def chosen(self, schema: Schema) -> "PrivateGenerator":
-        """The generator that fits tables of a schema; it has the same epsilon and delta."""
-        return self
-
     def plan(self, schema: Schema) -> Plan:
         """The generator's own events at a total cost rho, with its stated shares; what every fit reads is added."""
         raise NotImplementedError
@@ -227,3 +230,32 @@ class PrivateGenerator(Generator):
             BudgetError: the budget is not on this generator's schedule; nothing was drawn.
         """
         raise NotImplementedError
+
+
+def fit_model(  # noqa: PLR0913 - what a fit of any generator may take
+    generator: Generator,
+    train: "pd.DataFrame | StoredTable",
+    schema: Schema,
+    *,
+    seed: int = 0,
+    progress: Progress = quiet,
+    budget: Budget | None = None,
+    place: Path | None = None,
+) -> Model:
+    """A model by any generator, which is given what it takes.
+
+    Args:
+        generator: the specification.
+        train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored.
+        schema: declared, where epsilon is set.
+        seed: for everything but the noise of a private fit.
+        progress: told what is being done.
+        budget: of a private fit; `None`: one of its own.
+        place: a folder for unfinished work, of a generator that keeps any.
+    """
+    taken: dict[str, Any] = {"seed": seed, "progress": progress}
+    if isinstance(generator, PrivateGenerator):
+        taken["budget"] = budget
+    if generator.resumes:
+        taken["place"] = place
+    return generator.fit(train, schema, **taken)  # type: ignore[arg-type]

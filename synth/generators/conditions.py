@@ -6,7 +6,7 @@ conditional distribution over them. That holds for a bin, and for a category mer
 determine each other, the one that is modeled is conditioned on. Free of any budget: a released model is all it reads.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,11 +16,12 @@ import pandas as pd
 from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, PersonalColumn, TextColumn
 from synth.constraints import Formula
 from synth.domain import Discretizer
-from synth.domain.discretizer import Attribute
+from synth.domain.discretizer import Attribute, categories
 from synth.domain.lawfulness import canonical
 from synth.errors import JobError, ModelError, nearest
 from synth.marginals import Factor, LatentClasses, MarkovRandomField
 from synth.marginals.conditioning import condition
+from synth.marginals.sampling import round_counts
 from synth.schema import Schema
 from synth.table.given import look
 from synth.table.kinds import read
@@ -79,13 +80,35 @@ class Conditions:
         Raises:
             JobError: the model gives such rows no mass at all; nothing was drawn.
         """
-        evidence = _ruled_out(self.evidence, zeros)
+        evidence = self.ruled_out(zeros)
         try:
             if isinstance(distribution, LatentClasses):
                 return distribution.condition(evidence)
             return condition(distribution, evidence)
         except ModelError:
-            raise JobError(_no_rows(self.asked)) from None
+            raise JobError(self.no_rows) from None
+
+    def ruled_out(self, zeros: Iterable[Factor]) -> dict[str, np.ndarray]:
+        """The evidence, and what structural zeros make of it where they leave at most one column open.
+
+        No row that keeps the constraints is lost. A distribution that does not hold the zeros itself needs fewer
+        rejections so, and shows before any is drawn that values do not go together.
+        """
+        ruled = dict(self.evidence)
+        for zero in zeros:
+            *known, last = sorted(zero.attributes, key=lambda name: name not in self.evidence)
+            if self.evidence.keys() >= {*known}:
+                order = [zero.attributes.index(name) for name in (*known, last)]
+                is_open = np.isfinite(zero.log_values).transpose(order).astype(np.float64)
+                for name in known:
+                    is_open = np.tensordot(self.evidence[name], is_open, axes=1)
+                ruled[last] = ruled.get(last, 1.0) * (is_open > 0)
+        return ruled
+
+    @property
+    def no_rows(self) -> str:
+        """The sentence for values that do not go together."""
+        return _no_rows(self.asked)
 
     def fixed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The canonical rows with exactly the values asked for; the same object where nothing was."""
@@ -95,6 +118,87 @@ class Conditions:
         held = {name: value.take(first).set_axis(frame.index) for name, value in self.values.items()}
         columns = {name: held.get(name, frame[name]) for name in frame.columns}
         return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Conditions by shares of the rows: those of a table that is balanced over the values of a column.
+
+    Attributes:
+        conditions: of each part.
+        shares: of the rows, in proportion, one for each part.
+        is_asked: whether anybody named a condition.
+    """
+
+    conditions: tuple[Conditions, ...]
+    shares: tuple[float, ...]
+    is_asked: bool
+
+    @classmethod
+    def of(
+        cls,
+        given: Mapping[str, Any] | None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None,
+        discretizer: Discretizer,
+        schema: Schema,
+    ) -> Self:
+        """Conditions of every part of a table.
+
+        Args:
+            given: the value of all rows in some columns.
+            balance: for one column the share of each value; `None`: the same for every value that the model holds.
+            discretizer: the codes of the modeled columns.
+            schema: what the columns may hold.
+
+        Raises:
+            JobError: a column is unknown or not modeled, a value is not its own, or shares are no shares.
+        """
+        if not balance:
+            return cls((Conditions.of(given, discretizer, schema),), (1.0,), bool(given))
+        if len(balance) > 1 or (given or {}).keys() & balance.keys():
+            raise JobError(f"balance={sorted(balance)} must be one column that is not given; name one")
+        ((name, shares),) = balance.items()
+        asked = dict.fromkeys(_values(name, discretizer, schema), 1.0) if shares is None else dict(shares)
+        weights = list(asked.values())
+        if not asked or not all(0 <= weight < np.inf for weight in weights) or not sum(weights) > 0:
+            raise JobError(f"balance={name!r} must give each value a share of at least 0, and some more; correct them")
+        kept = [(value, weight) for value, weight in asked.items() if weight > 0]
+        parts = tuple(Conditions.of({**(given or {}), name: value}, discretizer, schema) for value, _ in kept)
+        return cls(parts, tuple(weight for _, weight in kept), is_asked=True)
+
+    def draw(
+        self, n_rows: int, rng: np.random.Generator, draw: Callable[[int, Conditions], pd.DataFrame]
+    ) -> pd.DataFrame:
+        """Rows of all parts in random order, as many of each as its share says, rounded at random.
+
+        Args:
+            n_rows: of all parts.
+            rng: source of rounding and order.
+            draw: gives so many rows on conditions.
+        """
+        if len(self.conditions) == 1:
+            return draw(n_rows, self.conditions[0])
+        counts = round_counts(np.array([self.shares]), np.array([n_rows]), rng)[0]
+        parts = [draw(int(n), each) for n, each in zip(counts, self.conditions, strict=True) if n]
+        return pd.concat(parts, ignore_index=True).take(rng.permutation(n_rows)).reset_index(drop=True)
+
+
+def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
+    """The values that a balanced column has: its categories that the model holds.
+
+    Raises:
+        JobError: it is no column of categories.
+    """
+    attribute = next((each for each in discretizer.attributes if each.name == name), None)
+    if attribute is None and name not in schema.equivalents:
+        raise JobError(_unknown(name, schema).replace("given=", "balance="))
+    if attribute is None or attribute.edges is not None:
+        raise JobError(f"balance={name!r} is no modeled column of categories; give the share of each value")
+    known: Sequence[Any] = categories(attribute.column)
+    held = [value for value, mass in zip(known, attribute.mass, strict=False) if mass > 0]
+    if isinstance(attribute.column, BooleanColumn):
+        return [attribute.column.tokens[int(value)] for value in held]
+    return held
 
 
 def _no_rows(given: Collection[str]) -> str:
@@ -160,21 +264,3 @@ def _evidence(attribute: Attribute, value: pd.Series) -> np.ndarray:
     weights[attribute.codes(value)] = 1.0
     weights[attribute.impossible] = 0.0
     return weights
-
-
-def _ruled_out(evidence: Mapping[str, np.ndarray], zeros: Iterable[Factor]) -> dict[str, np.ndarray]:
-    """The evidence, and what structural zeros make of it where they leave at most one column open.
-
-    No row that keeps the constraints is lost. A distribution that does not hold the zeros itself needs fewer rejections
-    so, and shows before any is drawn that values do not go together.
-    """
-    ruled = dict(evidence)
-    for zero in zeros:
-        *known, last = sorted(zero.attributes, key=lambda name: name not in evidence)
-        if evidence.keys() >= {*known}:
-            order = [zero.attributes.index(name) for name in (*known, last)]
-            is_open = np.isfinite(zero.log_values).transpose(order).astype(np.float64)
-            for name in known:
-                is_open = np.tensordot(evidence[name], is_open, axes=1)
-            ruled[last] = ruled.get(last, 1.0) * (is_open > 0)
-    return ruled

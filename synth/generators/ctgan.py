@@ -84,7 +84,7 @@ class Ctgan(NeuralGenerator):
         spec = CtganSpec(batch_size=self.batch_size, pac=self.pac, precision=self.precision, **wanted)
         training = CtganTraining(spec, rows.encoded, rows.layout, device, rows.room)
         train(training, self.epochs, course)
-        return CtganNetwork(rows.layout, training.generator.cpu().eval(), training.conditions.frequencies())
+        return CtganNetwork(rows.layout, training.sampled_generator().cpu(), training.conditions.frequencies())
 
     def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.drawing import CtganNetwork

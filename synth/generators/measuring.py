@@ -106,7 +106,7 @@ def start(
     """
     if not generator.promises:
         generator.check(schema)
-        rows, schema = _as_it_is(train, schema, progress)
+        rows, schema = as_it_is(train, schema, progress)
         return _exact(generator, rows, schema)
     if budget is None:
         progress("calibrating the noise", None)
@@ -172,7 +172,7 @@ def _identity(event: Event) -> tuple[object, ...]:
     )
 
 
-def _as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Progress) -> tuple[TrainingTable, Schema]:
+def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Progress) -> tuple[TrainingTable, Schema]:
     """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
 
     Raises:

@@ -43,6 +43,7 @@ Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_l
 class NeuralGenerator(PrivateGenerator):
     """A network: trained for some epochs without epsilon, for some steps of DP-SGD with it."""
 
+    resumes: ClassVar[bool] = True
     usual_rate: ClassVar[float]
     """Share of the units in a step's sample, of tables that are neither small nor large."""
     epochs: int = Field(default=300, ge=1, le=100_000, description="Without epsilon: passes over the table.")

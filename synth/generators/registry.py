@@ -17,6 +17,8 @@ _CLASSES = {
     "mst": "synth.generators.mst:Mst",
     "aim": "synth.generators.aim:Aim",
     "latent_class": "synth.generators.latent_class:LatentClass",
+    "trees": "synth.generators.trees:Trees",
+    "arn": "synth.generators.arn:Arn",
     "ctgan": "synth.generators.ctgan:Ctgan",
     "tvae": "synth.generators.tvae:Tvae",
     "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
@@ -56,7 +58,7 @@ def generator(name: str, /, **parameters: Any) -> Generator:
     if parameters.get("epsilon") is not None and not chosen.private:
         raise JobError(
             f"generator={name!r} gives no formal guarantee and takes no epsilon; leave epsilon out or choose "
-            f"{' or '.join(n for n in _CLASSES if not n.startswith('sdv.'))}"
+            f"{' or '.join(n for n in _CLASSES if not n.startswith('sdv.') and generator_class(n).private)}"
         )
     try:
         return chosen.model_validate(parameters)
@@ -70,6 +72,8 @@ def load_model(path: Path | str) -> Model:
     Raises:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
     """
+    from synth.generators.autoregressive import AutoregressiveGenerator
+    from synth.generators.autoregressive_model import AutoregressiveModel
     from synth.generators.marginal_model import MarginalModel
     from synth.generators.neural import NeuralGenerator
     from synth.generators.neural_model import NeuralModel
@@ -78,5 +82,10 @@ def load_model(path: Path | str) -> Model:
     name = content.get("generator")
     if not isinstance(name, str) or name not in _CLASSES or generator_class(name).unsaved is not None:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
-    kind = NeuralModel if issubclass(generator_class(name), NeuralGenerator) else MarginalModel
+    asked = generator_class(name)
+    kind: type[MarginalModel | NeuralModel | AutoregressiveModel] = MarginalModel
+    if issubclass(asked, AutoregressiveGenerator):
+        kind = AutoregressiveModel
+    elif issubclass(asked, NeuralGenerator):
+        kind = NeuralModel
     return kind.load(content, arrays, schema, statement)

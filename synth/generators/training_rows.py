@@ -106,8 +106,8 @@ def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tupl
         return HeldColumns(train.rows), np.zeros
     from synth.stored.streaming import in_order
 
-    disk = _disk(place)
-    return in_order(_stored(train), Discretizer.by_schema(schema), disk).columns, disk
+    disk = disk_of(place)
+    return in_order(stored_rows(train), Discretizer.by_schema(schema), disk).columns, disk
 
 
 def owned_columns_of(
@@ -130,19 +130,21 @@ def owned_columns_of(
         return HeldColumns(train.rows), np.zeros, owned
     from synth.stored.streaming import by_entity
 
-    disk = _disk(place)
-    filed = by_entity(_stored(train), discretizer, disk)
+    disk = disk_of(place)
+    filed = by_entity(stored_rows(train), discretizer, disk)
     return filed.columns, disk, None if filed.first_row is None else Owned(first_row=filed.first_row)
 
 
-def _disk(place: Path | None) -> Disk:
+def disk_of(place: Path | None) -> Disk:
+    """The folder of a fit as a disk, made if need be; `None`: that of the system's temporary files."""
     if place is None:
         return Disk(Path(tempfile.gettempdir()))
     place.mkdir(parents=True, exist_ok=True)
     return Disk(place)
 
 
-def _stored(train: TrainingTable) -> "StoredRows":
+def stored_rows(train: TrainingTable) -> "StoredRows":
+    """The rows of a table that stays where it is stored."""
     from synth.stored.rows import StoredRows
 
     assert isinstance(train, StoredRows)

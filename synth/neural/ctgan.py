@@ -3,6 +3,7 @@
 Source: Xu et al. 2019 (1907.00503), section 4.3 and Algorithm 1; settings and losses are those of the library `ctgan`.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synth.errors import JobError
+from synth.errors import JobError, ModelError
 from synth.neural.checkpoint import restore, states_of
 from synth.neural.conditions import Conditions
 from synth.neural.data import Rows
 from synth.neural.networks import BETAS, Critic, Generator, Precision, products_in, widened
+from synth.neural.released import averaged
 from synth.transforms.layout import Encoded, Layout
 from synth.transforms.mapped import Room
+
+N_NORM_BATCHES = 100
+"""Batches of fakes that tell the statistics of batch norm."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,14 @@ class CtganSpec:
         pac: rows that the critic sees as one.
         temperature: of the relaxed draws.
         penalty: weight of the critic's gradient penalty.
+        average_exponent: the generator after step t weighs in the average about as t to this power, which so is
+            1 / (average_exponent + 2) of all steps old.
         precision: of the networks' products; bfloat16 is faster where a processor has it, and much
             slower where it has not.
 
     Raises:
-        JobError: a batch is no whole number of packs or too small, or the critic has no step; nothing was trained.
+        JobError: a batch is no whole number of packs or too small, the critic has no step, or the exponent is below
+            zero; nothing was trained.
     """
 
     d_latent: int = 128
@@ -54,6 +62,7 @@ class CtganSpec:
     pac: int = 10
     temperature: float = 0.2
     penalty: float = 10.0
+    average_exponent: float = 17.0
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
@@ -64,6 +73,11 @@ class CtganSpec:
             )
         if self.critic_steps < 1:
             raise JobError(f"the critic takes one step or more: critic_steps={self.critic_steps}; give at least 1")
+        if not self.average_exponent >= 0:
+            raise JobError(
+                "a generator weighs no less than those before it: "
+                f"average_exponent={self.average_exponent:g}; give at least 0"
+            )
 
 
 class CtganTraining:
@@ -71,6 +85,7 @@ class CtganTraining:
 
     Attributes:
         generator: what is trained.
+        average: of the generators after each step; `sampled_generator` is made of it.
         critic: what it is trained against.
         conditions: what rows are asked for by.
         n_steps_per_epoch: steps that draw about as many rows as the table has.
@@ -91,24 +106,46 @@ class CtganTraining:
         self.conditions = Conditions.of(encoded, layout, device, room)
         d_condition = self.conditions.width
         self.generator = Generator(spec.d_latent + d_condition, spec.generator_widths, layout.width).to(device)
+        self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
         self.critic = Critic(layout.width + d_condition, spec.critic_widths, spec.pac).to(device)
         self.n_steps_per_epoch = max(len(encoded) // spec.batch_size, 1)
         self._generator_adam = self._adam(self.generator, spec.generator_rate)
         self._critic_adam = self._adam(self.critic, spec.critic_rate)
         self._generator_weights = list(self.generator.parameters())
+        self._n_done = 0
 
     def step(self) -> dict[str, Tensor]:
         """Some steps of the critic and one of the generator; the losses of the last of each, detached and 0-d."""
         for _ in range(self.spec.critic_steps):
             critic = self._critic_step()
-        return {"critic": critic, "generator": self._generator_step()}
+        losses = {"critic": critic, "generator": self._generator_step()}
+        self._n_done += 1
+        averaged(self.average, self.generator, kept_share(self._n_done, self.spec.average_exponent))
+        return losses
+
+    def sampled_generator(self) -> Generator:
+        """The generator to draw rows from: a copy of the average, its batch norm fitted to its weights by fresh fakes.
+
+        DEVIATES: the library `ctgan` samples from the generator of the last step, whose marginals swing about the
+        average's. It leaves that one in training mode, so that a row depends on those that it is drawn with.
+        """
+        made: Generator = copy.deepcopy(self.average)
+        made.fit_norms(self._inputs(self._conditions()[1]) for _ in range(N_NORM_BATCHES))
+        return made
 
     def state(self) -> dict[str, Any]:
         """A copy of all that training goes on from, but for the state of torch's generators."""
-        return states_of(self._parts())
+        return {"n_done": self._n_done, **states_of(self._parts())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state of the same spec and layout."""
+        """Goes on from a state of the same spec and layout.
+
+        Raises:
+            ModelError: the state holds no average, so that an earlier version wrote it; nothing was loaded.
+        """
+        if not state.keys() >= {"n_done", *self._parts()}:
+            raise ModelError("the checkpoint is of an earlier version; remove it and start anew")
+        self._n_done = state["n_done"]
         restore(self._parts(), state)
 
     def penalized(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,10 +214,14 @@ class CtganTraining:
             return torch.randint(len(self.rows), (self.spec.batch_size,), device=self.device)
         return self.conditions.matching(conditions.index_select(0, order))
 
+    def _inputs(self, hot: Tensor) -> Tensor:
+        """Noise beside conditions."""
+        return torch.cat([torch.randn(self.spec.batch_size, self.spec.d_latent, device=self.device), hot], 1)
+
     def _logits(self, hot: Tensor) -> Tensor:
-        latent = torch.randn(self.spec.batch_size, self.spec.d_latent, device=self.device)
+        inputs = self._inputs(hot)
         with products_in(self.spec.precision, self.device):
-            return widened(self.generator(torch.cat([latent, hot], 1)))
+            return widened(self.generator(inputs))
 
     def _activated(self, logits: Tensor) -> Tensor:
         codes, scalars = logits.split([self.layout.n_codes, len(self.layout.scalars)], 1)
@@ -192,7 +233,19 @@ class CtganTraining:
     def _parts(self) -> dict[str, Any]:
         return {
             "generator": self.generator,
+            "average": self.average,
             "critic": self.critic,
             "generator_adam": self._generator_adam,
             "critic_adam": self._critic_adam,
         }
+
+
+def kept_share(n_done: int, exponent: float) -> float:
+    """The share that a running average keeps of itself after some steps; the first step is taken whole.
+
+    Source: Karras et al. 2024 (2312.02696), equation 2.
+
+    >>> kept_share(1, 17.0), round(kept_share(1000, 17.0), 3)
+    (0.0, 0.982)
+    """
+    return float((1 - 1 / n_done) ** (exponent + 1))

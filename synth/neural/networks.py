@@ -3,7 +3,7 @@
 Source: Xu et al. 2019 (1907.00503), sections 4.3 and 4.4; equal to those of the library `ctgan` under its weights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -52,6 +52,24 @@ class Generator(nn.Module):
             row = torch.cat([torch.relu(norm(layer(row))), row], dim=1)
         out: Tensor = self.output(row)
         return out
+
+    @torch.no_grad()
+    def fit_norms(self, batches: Iterable[Tensor]) -> None:
+        """Take the mean statistics of some batches for those of batch norm, in place of the running ones.
+
+        Args:
+            batches: of noise and conditions, at least one, each of shape (n, d_in) with n at least 2.
+        """
+        was_training, momenta = self.training, [norm.momentum for norm in self.norms]
+        for norm in self.norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean of all batches, each as heavy
+        self.train()
+        for batch in batches:
+            self(batch)
+        for norm, momentum in zip(self.norms, momenta, strict=True):
+            norm.momentum = momentum
+        self.train(was_training)
 
 
 class Critic(nn.Module):

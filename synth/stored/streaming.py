@@ -36,21 +36,28 @@ class FiledRows:
     first_row: NDArray[np.int64] | None = field(default=None, repr=False)
 
 
-def in_order(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRows:
+SHARE = "understudy_share"
+"""The column that holds one over the rows of each row's entity."""
+
+
+def in_order(rows: StoredRows, discretizer: Discretizer, disk: Disk, *, shares: bool = False) -> FiledRows:
     """The rows ordered by what they hold, so that the same rows come in the same order from every backend.
 
     Args:
         rows: *Sensitive*. Where they are stored.
         discretizer: names the columns, under the schema of the rows.
         disk: where they are kept.
+        shares: whether to add the column `SHARE`; the schema names an entity.
 
     Raises:
         TableError: the backend failed.
         OutputError: the disk has no room; nothing is left there.
     """
-    read = _read(rows, discretizer)
+    owned = rows.rows.count().over(group_by=rows.rows[OWNER]) if shares else None
+    more = {} if owned is None else {SHARE: ibis.ifelse(rows.rows[OWNER].isnull(), 1.0, 1.0 / owned)}
+    read = _read(rows, discretizer, **more)
     read = read.order_by([ibis.asc(read[name], nulls_first=True) for name in read.columns])
-    return FiledRows(disk.keep(_blocks(rows.place, read), discretizer.columns))
+    return FiledRows(disk.keep(_blocks(rows.place, read), (*discretizer.columns, *more)))
 
 
 def by_entity(rows: StoredRows, discretizer: Discretizer, disk: Disk) -> FiledRows:

@@ -84,7 +84,7 @@ def _told(folder: Path) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
         raise OutputError(
-            f"the rows that a network is trained on cannot be kept on the disk of folder={str(folder)!r} ({reason}); "
+            f"the rows that a fit learns from cannot be kept on the disk of folder={str(folder)!r} ({reason}); "
             "make room there, or set TMPDIR to a folder on another disk"
         ) from None
 
@@ -123,10 +123,14 @@ class FiledColumns:
 
     def parts(self, attribute: Attribute) -> Iterator[NDArray[Any]]:
         """A column in the order of the rows, as `Columns` says."""
-        place, start = self.names.index(attribute.name), 0
-        for size in self.sizes:
-            part = self.cells[start + place * size : start + (place + 1) * size]
+        for part in self.column(attribute.name):
             yield part.astype(np.int64) if attribute.edges is None else part
+
+    def column(self, name: str) -> Iterator[Array]:
+        """A column as it was kept, in the order of the rows."""
+        place, start = self.names.index(name), 0
+        for size in self.sizes:
+            yield self.cells[start + place * size : start + (place + 1) * size]
             start += len(self.names) * size
 
     def values(self, attribute: Attribute) -> "FiledValues":

@@ -22,6 +22,8 @@ from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.neural import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
 from synth.generators.neural_model import NeuralModel
+from synth.neural.checkpoint import CHECKPOINT
+from synth.neural.drawing import CtganNetwork
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from synth.transforms.layout import Encoded
@@ -579,6 +581,42 @@ def test_a_checkpoint_of_another_table_is_not_taken_up(
     shuffled = frame.assign(income=frame["income"].to_numpy()[::-1])
     with pytest.raises(ModelError, match="of another fit"):
         generator(name, False).fit(shuffled, schema, seed=0, place=tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fit_without_epsilon_that_was_cut_short_ends_where_it_would_have(
+    name: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from synth.neural import training
+    from synth.neural.weights import to_arrays
+
+    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
+
+    def cut(text: str, _: float | None) -> None:
+        if text == "epoch 3 of 4":
+            raise KeyboardInterrupt
+
+    chosen = generator(name, False, epochs=4)
+    whole = chosen.fit(frame, schema, seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        chosen.fit(frame, schema, seed=0, place=tmp_path, progress=cut)
+    again = chosen.fit(frame, schema, seed=0, place=tmp_path)
+    expected, arrays = to_arrays(whole.network), to_arrays(again.network)
+    assert expected.keys() == arrays.keys()
+    for part, array in expected.items():
+        np.testing.assert_array_equal(arrays[part], array)
+    pd.testing.assert_frame_equal(again.sample(50, seed=1), whole.sample(50, seed=1))
+
+
+def test_a_ctgan_without_epsilon_samples_from_the_average_of_its_generators(
+    frame: pd.DataFrame, schema: Schema, tmp_path: Path
+) -> None:
+    made = generator("ctgan", False).fit(frame, schema, seed=0, place=tmp_path).network
+    assert isinstance(made, CtganNetwork)
+    state = torch.load(tmp_path / CHECKPOINT, weights_only=True)["state"]
+    for name, weight in made.generator.named_parameters():
+        assert torch.equal(weight, state["average"][name])
+        assert not torch.equal(weight, state["generator"][name])
 
 
 def test_neither_the_registry_nor_the_help_imports_torch() -> None:

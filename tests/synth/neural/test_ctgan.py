@@ -1,6 +1,7 @@
 """A step of CTGAN: the library's losses, tables at the edges, and a step that never waits for its device."""
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,9 @@ from ctgan.synthesizers.ctgan import Discriminator
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from synth.errors import JobError
-from synth.neural.ctgan import CtganSpec, CtganTraining
+from synth.errors import JobError, ModelError
+from synth.neural.ctgan import CtganSpec, CtganTraining, kept_share
+from synth.neural.networks import Generator
 from synth.transforms.layout import Encoded, Layout, Span
 
 CPU = torch.device("cpu")
@@ -70,6 +72,12 @@ def test_a_batch_that_is_no_whole_number_of_packs_is_refused(batch_size: int, pa
 def test_a_critic_without_a_step_is_refused() -> None:
     with pytest.raises(JobError, match="critic_steps=0; give at least 1"):
         CtganSpec(critic_steps=0)
+
+
+@pytest.mark.parametrize("exponent", [-0.5, float("nan")])
+def test_an_average_that_forgets_the_last_generators_is_refused(exponent: float) -> None:
+    with pytest.raises(JobError, match=f"average_exponent={exponent:g}; give at least 0"):
+        CtganSpec(average_exponent=exponent)
 
 
 def test_the_condition_loss_is_the_librarys() -> None:
@@ -157,6 +165,72 @@ def _same(a: Any, b: Any) -> None:
             _same(a[key], b[key])
     else:
         assert torch.equal(a, b) if isinstance(a, Tensor) else a == b
+
+
+def test_a_state_without_an_average_is_refused_and_changes_nothing() -> None:
+    training, other = _training(), _training(seed=5)
+    earlier = {name: part for name, part in training.state().items() if name not in ("average", "n_done")}
+    before = other.state()
+    with pytest.raises(ModelError, match="earlier version; remove it"):
+        other.load(earlier)
+    _same(other.state(), before)
+
+
+def test_the_average_weighs_every_generator_by_its_step() -> None:
+    training, exponent, n = _training(), SMALL.average_exponent, 12
+    on_the_way = []
+    for step in range(n):
+        _steps(training, 1, seed=step)
+        on_the_way.append({name: weight.detach().double() for name, weight in _state(training.generator).items()})
+    ends = (np.arange(n + 1) / n) ** (exponent + 1)
+    for name, weight in _state(training.average).items():
+        expected = sum(share * one[name] for share, one in zip(np.diff(ends), on_the_way, strict=True))
+        torch.testing.assert_close(weight.double(), expected, **CLOSE)
+    assert not torch.equal(training.average.output.weight, training.generator.output.weight)
+
+
+def _state(network: nn.Module) -> dict[str, Tensor]:
+    """A copy of weights and statistics, but for counters."""
+    return {name: value.clone() for name, value in network.state_dict().items() if value.is_floating_point()}
+
+
+def test_the_average_reaches_back_over_a_share_of_all_steps() -> None:
+    for n in (100, 10_000):
+        shares = np.cumprod([kept_share(step, 17.0) for step in range(n, 0, -1)])
+        ago = (np.r_[1.0, shares[:-1]] - shares) @ np.arange(n) / n
+        assert ago == pytest.approx(1 / 19, abs=2 / n)
+
+
+@pytest.mark.parametrize("name", ["mixed", "no column to ask by"])
+def test_rows_are_drawn_from_the_average_with_statistics_of_its_own(name: str) -> None:
+    training = _training(LAYOUTS[name], spec=replace(SMALL, batch_size=500))
+    _steps(training, 5)
+    before = training.state()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = training.sampled_generator()
+        with torch.no_grad():
+            rows = torch.cat([training._inputs(training._conditions()[1]) for _ in range(40)])
+            inner = [norm(layer(part)) for layer, norm, part in _hidden(made, rows)]
+    _same(training.state(), before)
+    assert not any(module.training for module in made.modules())
+    for weight, averaged, last in zip(
+        made.parameters(), training.average.parameters(), training.generator.parameters(), strict=True
+    ):
+        assert torch.equal(weight, averaged)
+        assert not torch.equal(weight, last)
+    for values, norm in zip(inner, made.norms, strict=True):
+        standard = (values - norm.bias) / norm.weight
+        # Means and deviations of 50,000 rows against those of 20,000: four standard errors are .034 and .024.
+        torch.testing.assert_close(standard.mean(0), torch.zeros(16), atol=0.04, rtol=0)
+        torch.testing.assert_close(standard.std(0), torch.ones(16), atol=0.04, rtol=0)
+
+
+def _hidden(network: Generator, rows: Tensor) -> Iterator[tuple[nn.Module, nn.Module, Tensor]]:
+    """Each layer, its norm, and what comes to it."""
+    for layer, norm in zip(network.layers, network.norms, strict=True):
+        yield layer, norm, rows
+        rows = torch.cat([torch.relu(norm(layer(rows))), rows], 1)
 
 
 def test_the_critic_takes_as_many_steps_as_the_spec_says() -> None:

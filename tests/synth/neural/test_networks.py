@@ -62,6 +62,20 @@ def test_the_generator_is_the_librarys() -> None:
     _assert_equal(ours, theirs, _rows(N, 7), lambda network, rows: network(rows))
 
 
+def test_norms_take_the_mean_statistics_of_batches_and_go_on_as_before() -> None:
+    generator = Generator(7, (6, 5), 9).double().eval()
+    batches = [_rows(N, 7, seed) for seed in (1, 2, 3)]
+    generator.norms[0].running_mean.fill_(100.0)  # what was seen before is forgotten
+    generator.fit_norms(iter(batches))
+    before = [generator.layers[0](batch) for batch in batches]
+    torch.testing.assert_close(generator.norms[0].running_mean, torch.stack([x.mean(0) for x in before]).mean(0))
+    torch.testing.assert_close(generator.norms[0].running_var, torch.stack([x.var(0) for x in before]).mean(0))
+    assert not generator.training
+    assert not any(norm.training for norm in generator.norms)
+    assert [norm.momentum for norm in generator.norms] == [nn.BatchNorm1d(1).momentum] * 2
+    assert all(weight.requires_grad and weight.grad is None for weight in generator.parameters())
+
+
 @pytest.mark.parametrize("pac", [1, PAC])
 def test_the_critic_is_the_librarys(pac: int) -> None:
     ours, theirs = Critic(7, (6, 5), pac).double().eval(), ctgan.Discriminator(7, (6, 5), pac).double().eval()

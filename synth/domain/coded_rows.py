@@ -1,0 +1,109 @@
+"""Rows as codes and ranks within them: what sequential generators learn from and draw, and evidence on them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.domain.discretizer import Discretizer
+
+Codes = NDArray[np.int32]
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Rows as codes, and where within their codes values lie.
+
+    Attributes:
+        codes: shape (n, d), column-major.
+        ranks: by place, of numbers and times some code of which has several cells, the share of its code's mass below
+            each value; shape (n,) each.
+        log_weights: how likely each row makes what is known, where it was drawn on conditions; shape (n,).
+    """
+
+    codes: Codes
+    ranks: Mapping[int, Array]
+    log_weights: Array
+
+    @classmethod
+    def of(cls, discretizer: Discretizer, cells: Mapping[int, NDArray[np.int64]]) -> Self:
+        """Real rows.
+
+        Args:
+            discretizer: names codes and cells.
+            cells: *Sensitive*. The cell of every value, by place; shape (n,) each.
+        """
+        n = len(next(iter(cells.values())))
+        codes = np.empty((n, len(discretizer.attributes)), dtype=np.int32, order="F")
+        ranks = {}
+        for place, attribute in enumerate(discretizer.attributes):
+            codes[:, place] = attribute.group[cells[place]]
+            if attribute.is_refined:
+                ranks[place] = attribute.middle_ranks[cells[place]]
+        return cls(codes, ranks, np.zeros(n))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """All rows of some parts, in order; at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        codes = np.asfortranarray(np.concatenate([part.codes for part in parts]))
+        ranks = {place: np.concatenate([part.ranks[place] for part in parts]) for place in parts[0].ranks}
+        return cls(codes, ranks, np.concatenate([part.log_weights for part in parts]))
+
+    def taken(self, rows: NDArray[np.intp]) -> "CodedRows":
+        """Some of the rows."""
+        ranks = {place: values[rows] for place, values in self.ranks.items()}
+        return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows])
+
+    def decoded(self, discretizer: Discretizer, rng: np.random.Generator) -> pd.DataFrame:
+        """A canonical table of the modeled columns, values drawn within their cells."""
+        made = {
+            attribute.name: attribute.values(self.codes[:, place], rng, self.ranks.get(place))
+            for place, attribute in enumerate(discretizer.attributes)
+        }
+        return pd.DataFrame(made, index=pd.RangeIndex(len(self.codes)), copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of rows before they are drawn.
+
+    Attributes:
+        codes: of columns whose value is given, by place.
+        intervals: of those of them that are numbers with ranks, the least and the greatest rank.
+        allowed: codes that other columns may have, by place, shape (size,).
+        zeros: places of some columns, and which of their codes go together, an axis for each.
+    """
+
+    codes: Mapping[int, int] = field(default_factory=dict)
+    intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    allowed: Mapping[int, Flags] = field(default_factory=dict)
+    zeros: tuple[tuple[tuple[int, ...], Flags], ...] = ()
+
+    def is_leading(self, order: Sequence[int]) -> bool:
+        """Whether the given columns are the first ones of an order."""
+        return {*order[: len(self.codes)]} == {*self.codes}
+
+    def open_codes(self, place: int, codes: Codes, drawn: Collection[int]) -> Flags | None:
+        """The codes that a column may have beside those of columns that are drawn; shape (n, size); `None`: all.
+
+        Args:
+            place: of the column.
+            codes: of rows, shape (n, d).
+            drawn: places of columns whose codes are known.
+        """
+        found = self.allowed.get(place)
+        flags = None if found is None else np.broadcast_to(found, (len(codes), len(found)))
+        for places, together in self.zeros:
+            others = [other for other in places if other != place]
+            if place in places and {*drawn} >= {*others}:
+                moved = np.moveaxis(together, places.index(place), -1)
+                more = moved[tuple(codes[:, other] for other in others)]
+                flags = more if flags is None else flags & more
+        return flags

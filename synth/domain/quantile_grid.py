@@ -1,0 +1,262 @@
+"""Quantile grids: cells and codes read off a table, none of them held by fewer than a number of units.
+
+For fits that promise nothing. A frequent value has a cell of its own, and the others are in cells between quantiles.
+Values of fewer units than the least share a cell with their neighbors on the line; rare categories are in `other`. So
+no value of few units is told from others, and what is drawn within a cell follows its ends and its mean.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import grid, line
+from synth.domain.discretizer import Attribute, Discretizer, regroup
+from synth.schema import Schema
+
+FEW_CELLS = 2.5
+"""A number or time has a code for each of its cells up to so many times the codes that are asked for."""
+MOST_CELLS = 1_000
+"""Cells that values of a number are in at most, about; each holds at least that part of them."""
+SPLIT = 8
+"""Parts of a cell whose mean is off its middle."""
+OFF_MIDDLE = 0.15
+"""How far the mean of a cell may lie from its middle, in widths, before the cell is split into parts."""
+
+SMALLEST = 1e-300
+
+Places = NDArray[np.float64]
+
+
+def quantile_discretizer(
+    schema: Schema, places: Mapping[str, Places], weights: Places, *, n_bins: int, least_units: float
+) -> Discretizer:
+    """Codes of all modeled columns, read off rows.
+
+    Args:
+        schema: names the columns; nothing in it is left to measure.
+        places: *Sensitive*. For each column where its values lie on the line, NaN where missing, or the number of its
+            category; shape (n,) each.
+        weights: of the rows, one over the rows of their unit, so that a set of rows weighs no more than its units.
+        n_bins: codes of a number or time of many values, about.
+        least_units: weight that a cell holds at least.
+    """
+    made = []
+    for name in schema.modeled:
+        column: Any = schema.columns[name]
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            made.append(_categories(name, column, places[name], weights, least_units))
+        else:
+            made.append(_line(name, column, places[name], weights, n_bins, least_units))
+    return Discretizer(tuple(made))
+
+
+def _categories(
+    name: str, column: CategoricalColumn | BooleanColumn, cells: Places, weights: Places, least: float
+) -> Attribute:
+    """Categories on their own, the rarest together in `other` until they are held by enough units."""
+    n_cells = (2 if isinstance(column, BooleanColumn) else len(column.categories)) + 2
+    mass = np.bincount(cells.astype(np.int64), weights=weights, minlength=n_cells).astype(np.float64)
+    known = mass[:-2]
+    order = np.argsort(known, kind="stable")
+    below = np.cumsum(known[order])
+    n_rare = int((known < least).sum())
+    if 0 < n_rare < len(known) and known[order[n_rare - 1]] > 0:
+        n_rare = max(n_rare, int(np.searchsorted(below, least)) + 1)
+    groups = np.arange(len(known))
+    if isinstance(column, CategoricalColumn):
+        groups[order[:n_rare]] = -1
+    attribute = Attribute(name, column, None, np.arange(n_cells), mass)
+    # Of categories in `other`, each is as likely as the next: their own frequencies are those of few units.
+    rare = np.concatenate([(groups < 0) & (known > 0), [False, False]])
+    if rare.any():
+        mass[rare] = mass[rare].mean()
+    return regroup(attribute, groups, mass)
+
+
+def _line(
+    name: str, column: line.LineColumn, positions: Places, weights: Places, n_bins: int, least: float
+) -> Attribute:
+    """A number or time: frequent values, and cells between quantiles, merged into codes of about even mass."""
+    present = ~np.isnan(positions)
+    distinct, inverse = np.unique(np.clip(positions[present], *line.bounds(column)), return_inverse=True)
+    held = np.bincount(inverse, weights=weights[present]).astype(np.float64)
+    missing = float(weights[~present].sum())
+    if len(distinct) == 0:
+        edges = _closed(np.zeros(0), column)
+        return Attribute(name, column, edges, np.arange(3), np.array([0.0, 0.0, missing or 1.0]))
+    enough = max(least, held.sum() / MOST_CELLS)
+    runs = _runs(held >= enough)
+    edges = _closed(np.concatenate([_ends(distinct, held, first, end, enough, column) for first, end in runs]), column)
+    cells = np.searchsorted(edges, distinct, side="right") - 1
+    n_cells = len(edges) - 1
+    mass = np.bincount(cells, weights=held, minlength=n_cells)
+    means = np.bincount(cells, weights=held * distinct, minlength=n_cells) / np.maximum(mass, SMALLEST)
+    n_distinct = np.bincount(cells, minlength=n_cells)
+    pools = _pools(mass, enough)
+    mass = _blurred(mass, pools, line.lattice_measure(edges, column))
+    groups = _groups(mass, pools, n_bins)
+    n_distinct[pools >= 0] = 0
+    edges, mass, groups = _split(edges, mass, groups, means, n_distinct, column)
+    attribute = Attribute(name, column, edges, np.arange(len(mass) + 2), np.concatenate([mass, [0.0, missing]]))
+    return regroup(attribute, groups)
+
+
+def _runs(frequent: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First and end of the frequent values, each on its own, and of the runs of others between them."""
+    starts = np.ones(len(frequent), dtype=bool)
+    starts[1:] = frequent[1:] | frequent[:-1]
+    firsts = np.flatnonzero(starts)
+    return list(zip(firsts.tolist(), np.append(firsts[1:], len(frequent)).tolist(), strict=True))
+
+
+def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, column: line.LineColumn) -> Places:
+    """Edges that a frequent value has around it, or that cut a run into cells of enough mass.
+
+    The outermost runs go beyond their values by the mean distance of these, so that no edge is at an extreme value.
+    """
+    unit = line.step(column)
+    if end - first == 1 and held[first] >= enough:
+        value = distinct[first]
+        return np.array([value, np.nextafter(value, np.inf) if unit is None else value + unit])
+    running = np.cumsum(held[first:end])
+    n_cells = max(int(running[-1] / enough), 1)
+    before = np.concatenate([[0.0], running[:-1]])
+    cuts = [first]
+    for place in range(1, end - first):
+        so_far, left = before[place] - before[cuts[-1] - first], running[-1] - before[place]
+        if so_far >= running[-1] / n_cells and left >= enough:
+            cuts.append(first + place)
+    far = (distinct[end - 1] - distinct[first]) / (end - first)
+    outer = [distinct[first] - far] if first == 0 else []
+    outer += [distinct[end - 1] + far + (unit or 0.0)] if end == len(distinct) else []
+    return np.append(distinct[cuts[1:]], outer)
+
+
+def _pools(mass: Places, enough: float) -> NDArray[np.int64]:
+    """Numbers of pools, from 0, in which cells of too little mass have enough together; -1 for cells in none.
+
+    A pool takes one cell after another, whatever frequent values lie between. Where all of them together have too
+    little, their number is -2.
+    """
+    pools = np.full(len(mass), -1)
+    few = np.flatnonzero((mass > 0) & (mass < enough))
+    number, running = 0, 0.0
+    for cell in few.tolist():
+        pools[cell] = number
+        running += mass[cell]
+        if running >= enough:
+            number, running = number + 1, 0.0
+    pools[pools == number] = number - 1 if number else -2
+    return pools
+
+
+def _blurred(mass: Places, pools: NDArray[np.int64], measure: Places) -> Places:
+    """Masses of cells, those of each pool spread by the values that its cells can hold.
+
+    Cells that are in too small a pool lose their mass to the cell next to them.
+    """
+    mass = mass.copy()
+    for pool in range(pools.max() + 1):
+        cells = np.flatnonzero(pools == pool)
+        share = measure[cells] if measure[cells].any() else np.ones(len(cells))
+        mass[cells] = mass[cells].sum() * share / share.sum()
+    lost = np.flatnonzero(pools == -2)
+    left = np.flatnonzero((mass > 0) & (pools != -2))
+    if len(left):
+        np.add.at(mass, _beside(left, lost), mass[lost])
+        mass[lost] = 0.0
+    return mass
+
+
+def _beside(held: NDArray[np.intp], cells: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Of the held cells, ascending, the one nearest to each cell."""
+    after = np.minimum(np.searchsorted(held, cells), len(held) - 1)
+    before = np.maximum(after - 1, 0)
+    return np.where(cells - held[before] <= held[after] - cells, held[before], held[after])
+
+
+def _closed(edges: Places, column: line.LineColumn) -> Places:
+    return grid.close(edges, *line.bounds(column), line.step(column))
+
+
+def _cell_starts(held: Places, least: float) -> NDArray[np.int64]:
+    """Where cells start among the distinct values, each with at least so much weight as far as there is any.
+
+    A value that reaches the least by itself is a cell, and so is a run of rarer ones that does; a run that does not
+    joins the lighter of its neighbors.
+    """
+    frequent = held >= least
+    starts: list[int] = []
+    masses: list[float] = []
+    open_run = False
+    for place, weight in enumerate(held.tolist()):
+        if frequent[place] or not open_run or (masses[-1] >= least):
+            starts.append(place)
+            masses.append(weight)
+        else:
+            masses[-1] += weight
+        open_run = not frequent[place]
+    cells = list(zip(starts, masses, strict=True))
+    merged: list[list[float]] = []
+    for index, (start, weight) in enumerate(cells):
+        after = cells[index + 1][1] if index + 1 < len(cells) else np.inf
+        if merged and (weight < least and merged[-1][1] <= after or merged[-1][1] < least):
+            merged[-1][1] += weight
+        else:
+            merged.append([start, weight])
+    return np.array([start for start, _ in merged], dtype=np.int64)
+
+
+def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
+    """The code of each cell: its own or its pool's where there are few; else about even mass, a heavy cell alone.
+
+    Light cells share a code with the next of them, whatever heavy ones lie between. A cell without mass is in the code
+    of one beside it.
+    """
+    held = np.flatnonzero(mass > 0)
+    some = mass[held]
+    if len(some) <= FEW_CELLS * n_bins:
+        first = np.unique(pools[held], return_index=True)
+        firsts = dict(zip(*(each.tolist() for each in first), strict=True))
+        codes = np.array([place if pool < 0 else firsts[pool] for place, pool in enumerate(pools[held].tolist())])
+    else:
+        target = some.sum() / n_bins
+        heavy = some >= target / 2
+        level = np.floor(np.cumsum(np.where(heavy, 0.0, some)) / target - some / target * 0.5)
+        light = np.flatnonzero(~heavy)
+        _, first, number = np.unique(level[light], return_index=True, return_inverse=True)
+        codes = np.arange(len(some))
+        codes[light] = light[first][number]
+    return codes[np.searchsorted(held, _beside(held, np.arange(len(mass))))]
+
+
+def _split(
+    edges: Places, mass: Places, groups: NDArray[np.int64], means: Places, n_distinct: NDArray[np.int64], column: Any
+) -> tuple[Places, Places, NDArray[np.int64]]:
+    """The cells, those of several values whose mean is off the middle in parts, whose masses give that mean.
+
+    Within such a cell the distribution function is a power of the place, which the mean sets: F(x) = x^a, of mean
+    a / (a + 1).
+    """
+    made_edges, made_mass, made_groups = [edges[:1]], [], []
+    for cell, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        middle = float(np.clip((means[cell] - low) / (high - low), 1e-3, 1 - 1e-3))
+        if n_distinct[cell] < 2 or abs(middle - 0.5) <= OFF_MIDDLE:
+            ends, parts = np.array([high]), mass[cell : cell + 1]
+        else:
+            inner = grid.between(low + (high - low) * _shares(middle)[1:-1], line.step(column))
+            ends = np.append(np.unique(inner[(inner > low) & (inner < high)]), high)
+            places = (np.concatenate([[low], ends]) - low) / (high - low)
+            parts = mass[cell] * np.diff(places ** (middle / (1 - middle)))
+        made_edges.append(ends)
+        made_mass.append(parts)
+        made_groups.append(np.full(len(parts), groups[cell]))
+    return np.concatenate(made_edges), np.concatenate(made_mass), np.concatenate(made_groups)
+
+
+def _shares(middle: float) -> Places:
+    """Places within a cell, in widths, between which even shares of its values lie; shape (SPLIT + 1,)."""
+    return np.linspace(0, 1, SPLIT + 1) ** ((1 - middle) / middle)

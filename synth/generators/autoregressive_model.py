@@ -1,0 +1,214 @@
+"""The model behind `trees` and `arn`: a distribution over rows of codes and ranks, drawn column by column."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.domain import Discretizer
+from synth.domain.coded_rows import CodedRows, Evidence
+from synth.errors import JobError, ModelError
+from synth.generators.assembling import finish, rows_wanted
+from synth.generators.conditions import Conditions, Mixture
+from synth.generators.lawful import draw_lawful, with_dependents
+from synth.generators.saving import default_rows_of, entity_shares_of, save_model
+from synth.generators.structural_zeros import structural_zeros
+from synth.part import Part
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+
+GIVEN = "given"
+"""Key in `attrs` of a table sampled on conditions: "exact", "rejection" or "weights"."""
+PILOT_ROWS = 10_000
+"""Candidates whose weights say how many of them are accepted."""
+MOST_CANDIDATES = 200
+"""Candidates that are drawn for a row at most, on average; beyond, they are drawn again by their weights."""
+
+
+class Autoregression(Protocol):
+    """A distribution over codes, and ranks within them, column by column."""
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """Places of the columns in the one order in which they are drawn; `None`: any is."""
+
+    def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
+        """Rows; those of given columns have what is given, and weigh how likely the others make it."""
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain data and arrays."""
+
+
+@dataclass(frozen=True, eq=False)
+class AutoregressiveModel:
+    """A distribution over codes and ranks, what these stand for, and the schema.
+
+    Attributes:
+        name: of the generator.
+        schema: what it was fitted under.
+        default_rows: rows that `sample` gives unless told.
+        discretizer: codes to values.
+        distribution: over codes and ranks.
+        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+        parameters: the generator's, as plain data.
+    """
+
+    name: str
+    schema: Schema
+    default_rows: int
+    discretizer: Discretizer
+    distribution: Autoregression
+    entity_shares: tuple[float, ...] | None
+    parameters: Mapping[str, Any]
+
+    @property
+    def statement(self) -> None:
+        """`None`: **no formal guarantee**."""
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        progress: Progress = quiet,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """A synthetic table, as often as wanted.
+
+        Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
+        columns as given, and accepted by how likely the columns before make that. Where next to none would be, they
+        are drawn again by those weights, so that rows repeat. ``attrs["given"]`` says which.
+
+        Args:
+            n_rows: how many rows; `None`: `default_rows`.
+            seed: the same seed gives the same table; `None` draws a fresh one.
+            given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
+                distribution given these.
+            balance: for one column the share of rows with each value; `None`: the same for all its values.
+            progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
+
+        Raises:
+            JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
+            ModelError: next to no row keeps the constraints; there is no table.
+        """
+        wanted = rows_wanted(n_rows, self.default_rows)
+        mixture = Mixture.of(given, balance, self.discretizer, self.schema)
+        zeros = self._zeros
+        known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
+        rng = np.random.default_rng(seed)
+        ways: set[str] = set()
+        progress("sampling", None)
+
+        def draw_given(n: int, conditions: Conditions) -> pd.DataFrame:
+            coded, way = self._accepted(n, known[id(conditions)], conditions, rng)
+            ways.add(way)
+            drawn = conditions.fixed(coded.decoded(self.discretizer, rng))
+            return conditions.fixed(with_dependents(drawn, self.schema))
+
+        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw_given), wanted, self.schema, part)
+        if mixture.is_asked:
+            learned.attrs[GIVEN] = next(way for way in ("weights", "rejection", "exact") if way in ways)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def _evidence(self, conditions: Conditions, zeros: Evidence) -> Evidence:
+        """What conditions say of codes and ranks."""
+        places = {attribute.name: place for place, attribute in enumerate(self.discretizer.attributes)}
+        ruled = conditions.ruled_out(structural_zeros(self.schema, self.discretizer) if conditions.evidence else ())
+        if any(not np.any(weights) for weights in ruled.values()):
+            raise JobError(conditions.no_rows)
+        codes, intervals = {}, {}
+        for name, value in conditions.values.items():  # noqa: PD011
+            attribute = self.discretizer.attributes[places[name]]
+            cell = int(attribute.cells(value)[0])
+            codes[places[name]] = int(attribute.group[cell])
+            if attribute.is_refined:
+                intervals[places[name]] = attribute.rank_interval(cell)
+        allowed = {places[name]: weights > 0 for name, weights in ruled.items() if places[name] not in codes}
+        return Evidence(codes, intervals, allowed, zeros.zeros)
+
+    @property
+    def _zeros(self) -> Evidence:
+        places = {attribute.name: place for place, attribute in enumerate(self.discretizer.attributes)}
+        factors = structural_zeros(self.schema, self.discretizer)
+        zeros = ((tuple(places[name] for name in f.attributes), np.isfinite(f.log_values)) for f in factors)
+        return Evidence(zeros=tuple(zeros))
+
+    def _accepted(
+        self, n: int, evidence: Evidence, conditions: Conditions, rng: np.random.Generator
+    ) -> tuple[CodedRows, str]:
+        """Rows on conditions, and how they were come by: "exact", "rejection" or "weights"."""
+        order = self.distribution.order
+        if order is None or evidence.is_leading(order):
+            return self.distribution.draw(n, rng, evidence), "exact"
+        pilot = self.distribution.draw(max(PILOT_ROWS, n), rng, evidence)
+        bound = float(pilot.log_weights.max())
+        if not np.isfinite(bound):
+            raise JobError(conditions.no_rows)
+        parts: list[CodedRows] = []
+        found, drawn = 0, pilot
+        n_drawn = 0
+        while True:
+            chances = np.exp(drawn.log_weights - bound)
+            kept = np.flatnonzero(rng.random(len(chances)) < chances)[: n - found]
+            parts.append(drawn.taken(kept))
+            found, n_drawn = found + len(kept), n_drawn + len(chances)
+            if found == n:
+                return CodedRows.joined(parts), "rejection"
+            if n_drawn >= MOST_CANDIDATES * max(n, PILOT_ROWS / 10):
+                shares = np.exp(pilot.log_weights - bound)
+                again = rng.choice(len(shares), n, p=shares / shares.sum())
+                return pilot.taken(again), "weights"
+            rate = (found + 1) / (n_drawn + 1)
+            drawn = self.distribution.draw(int(min(1.1 * (n - found) / rate + 100, 10 * max(n, PILOT_ROWS))), rng, evidence)
+
+    def save(self, path: Path) -> None:
+        """Write the model as a new folder, whole or not at all.
+
+        Raises:
+            ModelError: it is too large to be loaded; nothing was written.
+        """
+        description, arrays = self.distribution.to_arrays()
+        content = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "discretizer": self.discretizer.to_plain(),
+            "distribution": description,
+            "entity_shares": self.entity_shares,
+            "parameters": dict(self.parameters),
+        }
+        save_model(path, content, arrays, self.schema, None)
+
+    @classmethod
+    def load(cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any) -> Self:
+        """A model from what `save` wrote.
+
+        Raises:
+            ModelError: a part is missing or contradicts another; nothing was loaded.
+            MissingExtra: it needs a library that is not installed.
+        """
+        from synth.generators.arn import restored_network
+        from synth.trees import SequentialTrees
+
+        try:
+            if statement is not None:
+                raise ValueError("such a model promises nothing")
+            parameters, description = content["parameters"], content["distribution"]
+            if not isinstance(parameters, dict):
+                raise TypeError("parameters are a mapping")
+            discretizer = Discretizer.from_plain(content["discretizer"], schema)
+            restored = SequentialTrees.from_arrays if content["generator"] == "trees" else restored_network
+            distribution: Autoregression = restored(description, arrays, discretizer)
+            shares = entity_shares_of(content, schema)
+            rows = default_rows_of(content)
+            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None

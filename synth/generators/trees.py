@@ -1,0 +1,128 @@
+"""Sequential trees: every column from those before it, by gradient boosting and CART; the default without epsilon."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from synth.errors import ModelError
+from synth.generators.autoregressive import AutoregressiveGenerator, LearnedRows
+from synth.output import whole_file
+from synth.progress import Progress
+from synth.trees import Growth, SequentialTrees, fit_sequence
+from synth.trees.conditional import Conditional
+from synth.trees.forest import forests_from_arrays, forests_to_arrays
+from synth.trees.storing import described, restored
+
+LEAST_LEAF = 20
+"""Units of a leaf below which members of the table are found."""
+
+
+class Trees(AutoregressiveGenerator):
+    """Every column learned from those before it, the target last: boosted chances of codes, and CART within them.
+
+    Columns come in the order of the schema. It takes no epsilon; with one, `aim` or `latent_class` is to be chosen.
+    """
+
+    name: ClassVar[str] = "trees"
+    n_bins: int = Field(default=16, ge=2, le=1000, description="Codes of a number or time of many values, about.")
+    smallest_leaf: int = Field(
+        default=LEAST_LEAF, ge=1, le=10_000, description="Units of a leaf; below 20, members of the table are found."
+    )
+    rounds: int = Field(default=120, ge=1, le=10_000, description="Trees of a booster on 20,000 rows.")
+    n_threads: int = Field(default=1, ge=1, le=1024, description="Columns that are learned at a time.")
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences on settings that are allowed and leak."""
+        few = {name: getattr(self, name) for name in ("smallest_leaf", "least_units") if getattr(self, name) < LEAST_LEAF}
+        return tuple(
+            f"{name}={units} leaks: below {LEAST_LEAF} units, rows of the table are found in the synthetic one by attacks"
+            for name, units in few.items()
+        )
+
+    def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:
+        growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit)
+        kept = None if place is None else KeptColumns(place, self._digest(learned, seed))
+        trees = fit_sequence(
+            learned.rows, learned.discretizer, learned.weights, learned.order, growth, seed,
+            n_threads=self.n_threads, kept=kept, tell=lambda done: progress("learning columns", done),
+        )  # fmt: skip
+        if kept is not None:
+            kept.clear()
+        return trees
+
+    def _digest(self, learned: LearnedRows, seed: int) -> str:
+        """What unfinished work goes by: everything that a fit depends on."""
+        known = {**self.parameters(), "seed": seed, "order": learned.order, "codes": learned.discretizer.to_plain()}
+        known.pop("n_threads")
+        digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+        for part in (learned.rows.codes, *learned.rows.ranks.values(), learned.weights):
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class KeptColumns:
+    """Columns that are learned, in a folder, for the same fit to go on from.
+
+    Attributes:
+        folder: of the fit; no other fit writes to it.
+        fit: digest of what is fitted.
+    """
+
+    folder: Path
+    fit: str
+
+    def load(self, place: int) -> Conditional | None:
+        """A column that was learned before; `None`: there is none.
+
+        Raises:
+            ModelError: it is damaged, or of another fit.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        path = self._path(place)
+        if not path.exists():
+            return None
+        try:
+            with safe_open(path, framework="numpy") as file:
+                held = file.metadata() or {}
+                arrays: Mapping[str, NDArray[Any]] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if held.get("fit") != self.fit:
+                raise ModelError(
+                    f"the folder {str(self.folder)!r} holds unfinished work of another fit; name another folder, or "
+                    "remove it"
+                )
+            own = {name.removeprefix("own."): part for name, part in arrays.items() if name.startswith("own.")}
+            size, n_features = int(held["size"]), int(held["n_features"])
+            return restored(json.loads(held["content"]), own, forests_from_arrays(arrays), size, n_features)
+        except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
+            raise ModelError(
+                f"the unfinished work in {str(path)!r} is damaged ({type(error).__name__}); remove it"
+            ) from None
+
+    def save(self, place: int, conditional: Conditional, size: int, n_features: int) -> None:
+        """Keep a column, whole and durable."""
+        from safetensors.numpy import save_file
+
+        forests: list[Any] = []
+        content, own = described(conditional, forests)
+        arrays = {**forests_to_arrays(forests), **{f"own.{name}": np.ascontiguousarray(a) for name, a in own.items()}}
+        held = {"fit": self.fit, "content": json.dumps(content), "size": str(size), "n_features": str(n_features)}
+        with whole_file(self._path(place)) as beside:
+            save_file(arrays, beside, metadata=held)
+
+    def clear(self) -> None:
+        """Remove what is kept: the fit is done."""
+        for path in self.folder.glob("column-*.safetensors"):
+            path.unlink()
+
+    def _path(self, place: int) -> Path:
+        return self.folder / f"column-{place:05d}.safetensors"

@@ -1,0 +1,406 @@
+"""The autoregressive network: each column's softmax given the columns before it, in one order or in any.
+
+The columns before are known by the sum of their embeddings alone. So all columns of a batch are trained in one pass,
+and a row is drawn without computing anything twice.
+
+Source: Germain et al. 2015 (1502.03509) for one pass over all columns; Uria et al. 2014 (1310.1757) for any order;
+Tiwald et al. 2025 (2501.12012) for tables.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+Order = Literal["fixed", "any"]
+"""The orders of columns that a network learns: the one they are in, or all."""
+Mask = Callable[[int, NDArray[np.int32]], NDArray[np.bool_] | None]
+"""Called with a column and the codes of rows so far, shape (n, d). It returns which codes the column may take in each
+row, shape (n, size), or `None` where it may take all."""
+UNDRAWN = -1
+"""Code of a cell that is not drawn yet."""
+CHUNK_ROWS = 8_192
+"""Rows that are drawn at once."""
+
+
+class AutoregressiveNetwork(nn.Module):
+    """The softmax of each column given any columns before it.
+
+    A leader and its followers are a unit: no other column comes between them, in any order.
+
+    Attributes:
+        sizes: codes of each column.
+        leaders: of each column the place of the column that it follows directly, or `None`.
+        order: in which columns come.
+        units: of each column, the place of the first column of its unit.
+
+    Args:
+        d_state: width of embeddings and of their sum.
+        d_hidden: width of each column's layer.
+        dropout: share of each layer's outputs that training leaves out, in [0, 1).
+
+    Raises:
+        ValueError: there is no column, a column has no code, or a leader does not come before its follower.
+    """
+
+    before: Tensor
+    unit_of: Tensor
+    starts: Tensor
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        leaders: Sequence[int | None],
+        order: Order,
+        *,
+        d_state: int = 128,
+        d_hidden: int = 96,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.sizes, self.leaders, self.order, self.dropout = tuple(sizes), tuple(leaders), order, dropout
+        if order not in get_args(Order):
+            raise ValueError(f"a network has a fixed order or any, not order={order!r}")
+        self.units = units_of(self.sizes, self.leaders)
+        unit_of = torch.tensor(self.units)
+        d, n_codes = len(self.sizes), sum(self.sizes)
+        before = torch.ones(d, d, dtype=torch.bool).tril(-1)
+        if order == "any":
+            before &= unit_of[:, None] == unit_of
+        self.register_buffer("before", before, persistent=False)
+        self.register_buffer("unit_of", unit_of, persistent=False)
+        starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
+        self.register_buffer("starts", starts, persistent=False)
+        self.embeddings = nn.Parameter(torch.zeros(n_codes, d_state))
+        self.biases = nn.Parameter(torch.zeros(d, d_state))
+        self.layers = nn.Parameter(torch.zeros(d, d_state, d_hidden))
+        self.layer_biases = nn.Parameter(torch.zeros(d, d_hidden))
+        self.heads = nn.Parameter(torch.zeros(n_codes, d_hidden))
+        self.head_biases = nn.Parameter(torch.zeros(n_codes))
+
+    def draw_weights(self) -> None:
+        """First weights, from torch's own generator; every column is uniform."""
+        nn.init.normal_(self.embeddings, std=1 / math.sqrt(len(self.sizes)))
+        nn.init.normal_(self.biases, std=0.5)
+        nn.init.normal_(self.layers, std=math.sqrt(2 / self.layers.shape[1]))
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Negative log-likelihood of rows, each in an order of its own where the network takes any.
+
+        Shape: int64 (n, d), to (n,).
+        """
+        outputs = self._outputs(self.states(codes))
+        logits = zip(outputs, self.heads.split(self.sizes), self.head_biases.split(self.sizes), strict=True)
+        losses = [
+            functional.cross_entropy(torch.addmm(bias, output, head.T), column, reduction="none")
+            for (output, head, bias), column in zip(logits, codes.T.contiguous(), strict=True)
+        ]
+        return torch.stack(losses).sum(0)
+
+    def states(self, codes: Tensor) -> Tensor:
+        """For each column the sum of the embeddings before it.
+
+        Shape: int64 (n, d), to (d, n, d_state).
+        """
+        if self.order == "fixed":
+            embedded = functional.embedding(codes.T + self.starts[:, None], self.embeddings)
+            # A product is faster than `cumsum` along the first axis, and its gradient is, too.
+            return (self.before.to(embedded.dtype) @ embedded.flatten(1)).view(embedded.shape)
+        embedded = functional.embedding(codes + self.starts, self.embeddings)
+        turns = torch.rand(len(codes), len(self.sizes), device=codes.device)[:, self.unit_of]
+        before = (turns[:, :, None] > turns[:, None, :]) | self.before
+        return torch.bmm(before.to(embedded.dtype), embedded).transpose(0, 1)
+
+    def _outputs(self, states: Tensor) -> Tensor:
+        """Of each column's layer, shape (d, n, d_hidden)."""
+        active = functional.silu(states + self.biases[:, None])
+        outputs = torch.baddbmm(self.layer_biases[:, None], active, self.layers).relu()
+        return functional.dropout(outputs, self.dropout, self.training)
+
+    def logits(self, column: int, state: Tensor) -> Tensor:
+        """Of one column's codes, given the sum of the embeddings before it; no dropout.
+
+        Shape: (n, d_state), to (n, size).
+        """
+        active = functional.silu(state + self.biases[column])
+        outputs = torch.addmm(self.layer_biases[column], active, self.layers[column]).relu()
+        rows = self.rows_of(column)
+        return torch.addmm(self.head_biases[rows], outputs, self.heads[rows].T)
+
+    def rows_of(self, column: int) -> slice:
+        """The place of a column's codes among all codes."""
+        start = sum(self.sizes[:column])
+        return slice(start, start + self.sizes[column])
+
+
+def units_of(sizes: Sequence[int], leaders: Sequence[int | None]) -> tuple[int, ...]:
+    """Of each column, the place of the first column of its unit.
+
+    Raises:
+        ValueError: there is no column, a column has no code, or a leader does not come before its follower.
+    """
+    if not sizes or min(sizes) < 1 or len(leaders) != len(sizes):
+        raise ValueError("a network has columns, each with codes and with a leader or None")
+    units: list[int] = []
+    for place, leader in enumerate(leaders):
+        if leader is not None and not 0 <= leader < place:
+            raise ValueError(f"a leader comes before its follower: column={place}, leader={leader}")
+        units.append(place if leader is None else units[leader])
+    return tuple(units)
+
+
+def draw(
+    network: AutoregressiveNetwork,
+    codes: NDArray[np.integer[Any]],
+    known: Sequence[bool] | NDArray[np.bool_],
+    generator: torch.Generator,
+    *,
+    allowed: Mapping[int, NDArray[np.bool_]] | None = None,
+    mask: Mask | None = None,
+    order: Sequence[int] | None = None,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Rows on condition of the columns that are known.
+
+    A network of any order draws from the distribution given them. One of a fixed order weighs its rows instead, by how
+    likely each known code is given the columns before it. Known columns that come first weigh nothing.
+
+    Args:
+        network: trained, in evaluation mode.
+        codes: of the columns that are known; the others are not read. Shape (n, d).
+        known: which columns are, shape (d,).
+        generator: of random numbers, on the CPU.
+        allowed: codes that a column may take, by its place: shape (size,) or (n, size).
+        mask: called for each column that is not known, before it is drawn; it is also called for weights.
+        order: of the columns, for a network of any; `None`: by their places. A unit stays together.
+
+    Returns:
+        Codes, shape (n, d), and log weights, shape (n,); zeros from a network of any order. A row weighs minus infinity
+        where masks exclude a known code. A mask that leaves a row no code is ignored in that row.
+
+    Raises:
+        ValueError: shapes, codes or order do not fit the network, or a follower is known without its leader where the
+            order is any; nothing was drawn.
+    """
+    codes = np.asarray(codes)
+    unknown = ~np.asarray(known, dtype=np.bool_)
+    if codes.ndim != 2 or unknown.shape != (len(network.sizes),):
+        raise ValueError("codes have the shape (n, d), and what is known the shape (d,)")
+    missing = np.broadcast_to(unknown, codes.shape[:1] + unknown.shape)
+    return _completed(network, codes, missing, generator, _Support(allowed or {}, mask), order)
+
+
+def fill(
+    network: AutoregressiveNetwork,
+    codes: NDArray[np.integer[Any]],
+    missing: NDArray[np.bool_],
+    generator: torch.Generator,
+    *,
+    allowed: Mapping[int, NDArray[np.bool_]] | None = None,
+    mask: Mask | None = None,
+    order: Sequence[int] | None = None,
+) -> NDArray[np.int32]:
+    """Multiple imputation: one draw of all missing cells, given the others of their row.
+
+    Args:
+        network: of any order, trained, in evaluation mode.
+        codes: of the cells that are not missing; the others are not read. Shape (n, d).
+        missing: which cells are, shape (n, d).
+        generator: of random numbers, on the CPU.
+        allowed: as `draw` has it.
+        mask: as `draw` has it.
+        order: of the missing cells of a row, as `draw` has it.
+
+    Raises:
+        ValueError: the network is of a fixed order, a follower is known without its leader, or shapes, codes or order
+            do not fit the network; nothing was drawn.
+    """
+    if network.order == "fixed":
+        raise ValueError('a network of a fixed order does not fill in cells; train one with order="any"')
+    missing = np.asarray(missing, dtype=np.bool_)
+    return _completed(network, np.asarray(codes), missing, generator, _Support(allowed or {}, mask), order)[0]
+
+
+@dataclass(frozen=True)
+class _Support:
+    """Codes that columns may take."""
+
+    allowed: Mapping[int, NDArray[np.bool_]]
+    mask: Mask | None
+
+    def check(self, n: int, sizes: Sequence[int]) -> None:
+        for column, allowed in self.allowed.items():
+            if not 0 <= column < len(sizes) or allowed.shape not in ((sizes[column],), (n, sizes[column])):
+                raise ValueError(f"allowed codes have the shape (size,) or (n, size), not so column={column}")
+
+    def of(self, column: int, size: int, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> Tensor | None:
+        """Codes that a column may take in some rows, at least one in each; `None`: all.
+
+        Shape: (n_rows,) and (n_rows, d), to (n_rows, size).
+        """
+        support = self.allowed.get(column)
+        if support is not None:
+            support = np.broadcast_to(support if support.ndim == 1 else support[rows], (len(rows), size))
+            support = support | ~support.any(1, keepdims=True)
+        narrow = None if self.mask is None else self.mask(column, codes)
+        if narrow is not None:
+            if narrow.shape != (len(rows), size):
+                raise ValueError(f"a mask has the shape (n, size), not so for column={column}")
+            wide = np.ones_like(narrow) if support is None else support
+            support = np.where((narrow & wide).any(1, keepdims=True), narrow & wide, wide)
+        return None if support is None else torch.from_numpy(np.ascontiguousarray(support))
+
+
+def _completed(
+    network: AutoregressiveNetwork,
+    codes: NDArray[np.integer[Any]],
+    missing: NDArray[np.bool_],
+    generator: torch.Generator,
+    support: _Support,
+    order: Sequence[int] | None,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Rows without missing cells, and their log weights, drawn a chunk of rows at a time."""
+    sequence = _sequence(network, order)
+    _check_cells(network, codes, missing)
+    support.check(len(codes), network.sizes)
+    rows, weights = np.where(missing, UNDRAWN, codes).astype(np.int32), np.zeros(len(codes))
+    with torch.inference_mode():
+        for start in range(0, len(rows), CHUNK_ROWS):
+            chunk = slice(start, start + CHUNK_ROWS)
+            drawing = _Drawing(network, generator, support, start)
+            if network.order == "any":
+                drawing.fill(rows[chunk], missing[chunk], sequence)
+            else:
+                weights[chunk] = drawing.weigh(rows[chunk], ~missing[start])
+    return rows, weights
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """Drawing the cells of a chunk of rows, which starts at some row. Each row's sum of embeddings is kept."""
+
+    network: AutoregressiveNetwork
+    generator: torch.Generator
+    support: _Support
+    start: int
+
+    def fill(self, rows: NDArray[np.int32], missing: NDArray[np.bool_], sequence: Sequence[int]) -> None:
+        """Draw missing cells in place, in a network of any order."""
+        states = torch.zeros(len(rows), self.network.embeddings.shape[1])
+        for column in range(rows.shape[1]):
+            index = np.flatnonzero(~missing[:, column])
+            states[torch.from_numpy(index)] += self._embedded(column, rows[index, column])
+        for column in sequence:
+            index = np.flatnonzero(missing[:, column])
+            if len(index):
+                chosen = torch.from_numpy(index)
+                shares = self._log_shares(column, states[chosen], index, rows[index])
+                rows[index, column] = self._one_code(shares)
+                states[chosen] += self._embedded(column, rows[index, column])
+
+    def weigh(self, rows: NDArray[np.int32], known: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Draw columns that are not known in place, in a network of a fixed order; log weights of the rows."""
+        states = torch.zeros(len(rows), self.network.embeddings.shape[1])
+        everyone, weights = np.arange(len(rows)), np.zeros(len(rows))
+        # A mask sees what comes before a column alone: else rows would not be drawn from what their weights are for.
+        so_far = np.full_like(rows, UNDRAWN)
+        n_leading = int(np.argmin(known)) if not known.all() else len(known)
+        for column in range(rows.shape[1]):
+            if column >= n_leading:
+                shares = self._log_shares(column, states, everyone, so_far)
+                if known[column]:
+                    weights += shares.numpy()[everyone, rows[:, column]]
+                else:
+                    rows[:, column] = self._one_code(shares)
+            so_far[:, column] = rows[:, column]
+            states += self._embedded(column, rows[:, column])
+        return weights
+
+    def _embedded(self, column: int, codes: NDArray[np.int32]) -> Tensor:
+        return functional.embedding(torch.from_numpy(codes), self.network.embeddings[self.network.rows_of(column)])
+
+    def _log_shares(
+        self, column: int, states: Tensor, index: NDArray[np.int64], codes: NDArray[np.int32]
+    ) -> Tensor:  # fmt: skip
+        """Log probabilities of a column's codes in some rows of the chunk, shape (n_rows, size)."""
+        logits = self.network.logits(column, states).double()
+        support = self.support.of(column, self.network.sizes[column], index + self.start, codes)
+        if support is not None:
+            logits = logits.masked_fill(~support, -math.inf)
+        return logits.log_softmax(1)
+
+    def _one_code(self, log_shares: Tensor) -> NDArray[np.int32]:
+        """A code for each row, by where a uniform number falls among cumulative probabilities."""
+        cumulative = log_shares.exp().cumsum(1)
+        uniform = torch.rand(len(log_shares), 1, generator=self.generator, dtype=torch.float64)
+        # A last code of probability zero cannot be drawn: what is looked up is below the last cumulative probability.
+        sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
+        codes: NDArray[np.int32] = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
+        return codes
+
+
+def _sequence(network: AutoregressiveNetwork, order: Sequence[int] | None) -> list[int]:
+    """Places of columns in the order in which they are drawn."""
+    places = range(len(network.sizes))
+    if network.order == "fixed":
+        if order is not None and list(order) != list(places):
+            raise ValueError("a network of a fixed order draws columns in no other")
+        return list(places)
+    if order is None:
+        return sorted(places, key=lambda place: (network.units[place], place))
+    if sorted(order) != list(places):
+        raise ValueError("an order has each column once")
+    first = {unit: rank for rank, unit in reversed(list(enumerate(network.units[place] for place in order)))}
+    if list(order) != sorted(order, key=lambda place: (first[network.units[place]], place)):
+        raise ValueError("an order keeps a leader and its followers together, the leader first")
+    return list(order)
+
+
+def _check_cells(
+    network: AutoregressiveNetwork, codes: NDArray[np.integer[Any]], missing: NDArray[np.bool_]
+) -> None:  # fmt: skip
+    """Refuse cells that do not fit a network."""
+    if codes.ndim != 2 or codes.shape != missing.shape or codes.shape[1] != len(network.sizes):
+        raise ValueError("codes and missing cells have the shape (n, d)")
+    if (~missing & ((codes < 0) | (codes >= np.array(network.sizes)))).any():
+        raise ValueError("codes are at least 0 and below the size of their column")
+    if network.order == "any":
+        for place, leader in enumerate(network.leaders):
+            if leader is not None and (missing[:, leader] & ~missing[:, place]).any():
+                raise ValueError(f"a follower is known only where its leader is: column={place}, leader={leader}")
+
+
+def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:
+    """Everything that rows are drawn from, by name; sizes, leaders and order are the caller's to keep."""
+    return {name: weight.detach().cpu().numpy() for name, weight in network.named_parameters()}
+
+
+def from_arrays(
+    arrays: Mapping[str, NDArray[Any]], sizes: Sequence[int], leaders: Sequence[int | None], order: Order
+) -> AutoregressiveNetwork:
+    """A network from what `to_arrays` gave; its widths are those of the arrays.
+
+    Raises:
+        ValueError: arrays are missing, are not finite, or do not fit each other or the columns; no network was made.
+    """
+    layers = arrays.get("layers")
+    if layers is None or layers.ndim != 3 or layers.size == 0:
+        raise ValueError("a network has a layer for each column")
+    d_state, d_hidden = layers.shape[1:]
+    if any(array.size > layers.size * sum(sizes) for array in arrays.values()):
+        raise ValueError("weights fit the network")
+    network = AutoregressiveNetwork(sizes, leaders, order, d_state=d_state, d_hidden=d_hidden)
+    weights = dict(network.named_parameters())
+    if set(arrays) != set(weights):
+        raise ValueError(f"a network has the arrays {sorted(weights)}")
+    for name, weight in weights.items():
+        array = arrays[name]
+        if array.dtype != np.float32 or array.shape != tuple(weight.shape) or not np.isfinite(array).all():
+            raise ValueError(f"array={name!r} is damaged: it has float32 of shape {tuple(weight.shape)}, all finite")
+        weight.data.copy_(torch.from_numpy(array))
+    return network.eval().requires_grad_(False)  # type: ignore[no-any-return]

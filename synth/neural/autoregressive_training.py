@@ -1,0 +1,238 @@
+"""Training of the autoregressive network without privacy, one step at a time.
+
+In a column of many codes, embeddings and heads are the sum of what a code has of its own and of a few smooth curves
+over all codes. So the codes of a number learn from their neighbors. The trained network holds the sums alone.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from synth.errors import ModelError
+from synth.neural.autoregressive import AutoregressiveNetwork, Order
+from synth.neural.checkpoint import restore, states_of
+from synth.neural.data import Epochs
+from synth.neural.devices import seeded
+from synth.neural.networks import is_finite
+from synth.neural.training import Course, train
+
+EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
+"""Passes over the table where no number is set."""
+RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
+"""Of the one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak."""
+FEW_CODES = 12
+"""Columns of no more codes have no curves."""
+
+
+@dataclass(frozen=True)
+class ArnSpec:
+    """How the autoregressive network is trained.
+
+    Attributes:
+        order: of the columns: the one they are in, or any.
+        epochs: passes over the table; `None`: 6 in a fixed order, 14 in any.
+        d_state: width of embeddings and of their sum.
+        d_hidden: width of each column's layer.
+        n_curves: cosines over the codes of a column, from half a wave on; 0: each code learns on its own.
+        dropout: share of each layer's outputs that a step leaves out.
+        rate: learning rate at the peak of its one cycle.
+        decay: of all weights.
+        batch_size: rows a step.
+        averaging: share of the averaged weights that a step keeps, in [0, 1).
+    """
+
+    order: Order = "fixed"
+    epochs: int | None = None
+    d_state: int = 128
+    d_hidden: int = 96
+    n_curves: int = 6
+    dropout: float = 0.05
+    rate: float = 4e-3
+    decay: float = 0.5
+    batch_size: int = 128
+    averaging: float = 0.98
+
+    @property
+    def n_epochs(self) -> int:
+        """Passes over the table."""
+        return EPOCHS[self.order] if self.epochs is None else self.epochs
+
+
+class Curves(nn.Module):
+    """Cosines over the codes of each column, and what embeddings, heads and their biases have of each.
+
+    Args:
+        sizes: codes of each column.
+        n_curves: cosines of each column.
+        widths: of embeddings and of heads.
+    """
+
+    cosines: Tensor
+
+    def __init__(self, sizes: Sequence[int], n_curves: int, widths: tuple[int, int]) -> None:
+        super().__init__()
+        self._sizes, self._widths = tuple(sizes), (*widths, 1)
+        self.register_buffer("cosines", torch.cat([_cosines(size, n_curves) for size in sizes]), persistent=False)
+        self.amounts = nn.Parameter(torch.zeros(len(sizes), n_curves, sum(self._widths)))
+        nn.init.normal_(self.amounts[..., : widths[0]], std=1 / math.sqrt(len(sizes)))
+
+    def added(self, network: AutoregressiveNetwork) -> dict[str, Tensor]:
+        """The weights of a network, with the curves."""
+        columns = zip(self.cosines.split(self._sizes), self.amounts, strict=True)
+        sums = torch.cat([cosines @ amounts for cosines, amounts in columns])
+        embeddings, heads, biases = sums.split(self._widths, 1)
+        weights = dict(network.named_parameters())
+        more = {"embeddings": embeddings, "heads": heads, "head_biases": biases.squeeze(1)}
+        return weights | {name: weights[name] + curve for name, curve in more.items()}
+
+
+def _cosines(size: int, n_curves: int) -> Tensor:
+    """Cosines at the codes of a column, shape (size, n_curves); short waves weigh less."""
+    if size <= FEW_CODES:
+        return torch.zeros(size, n_curves)
+    waves = torch.arange(1, n_curves + 1)
+    return math.sqrt(2) * torch.cos(math.pi * waves * (torch.arange(size)[:, None] + 0.5) / size) / waves
+
+
+class ArnTraining:
+    """The autoregressive network on a table: everything is on the device, and a step never waits for it.
+
+    Attributes:
+        network: what is trained, but for its curves.
+        curves: trained along.
+        average: the network with its curves and averaged weights, in evaluation mode.
+
+    Args:
+        spec: how.
+        codes: *Sensitive*. The table, shape (n, d), at least one row.
+        sizes: codes of each column.
+        leaders: of each column the place of the column that it follows directly, or `None`.
+        device: where.
+    """
+
+    def __init__(
+        self,
+        spec: ArnSpec,
+        codes: NDArray[np.integer[Any]],
+        sizes: Sequence[int],
+        leaders: Sequence[int | None],
+        device: torch.device,
+    ) -> None:
+        self.spec = spec
+        self._codes = torch.from_numpy(np.ascontiguousarray(codes, dtype=np.int64)).to(device)
+        self._epochs = Epochs(len(codes), spec.batch_size, device)
+        self.network, self.average = (
+            AutoregressiveNetwork(
+                sizes, leaders, spec.order, d_state=spec.d_state, d_hidden=spec.d_hidden, dropout=spec.dropout
+            )
+            for _ in range(2)
+        )
+        self.network.draw_weights()
+        self.curves = Curves(sizes, spec.n_curves, (spec.d_state, spec.d_hidden)).to(device)
+        self.network.to(device)
+        self.average.to(device).eval().requires_grad_(False)
+        weights = [*self.network.parameters(), *self.curves.parameters()]
+        self._adam = torch.optim.AdamW(weights, spec.rate, weight_decay=spec.decay, fused=True)
+        self._n_done = 0
+
+    @property
+    def n_steps_per_epoch(self) -> int:
+        """Steps that go through all rows once; the last is filled up with rows that weigh nothing."""
+        return self._epochs.n_steps
+
+    def step(self) -> dict[str, Tensor]:
+        """A step on a batch; its loss, detached and 0-d."""
+        index, shares = self._epochs.draw()
+        for group in self._adam.param_groups:
+            group["lr"] = self.spec.rate * one_cycle(self._n_done / (self.spec.n_epochs * self.n_steps_per_epoch))
+        weights = self.curves.added(self.network)
+        nll = functional_call(self.network, weights, self._codes.index_select(0, index))
+        loss = torch.dot(nll, shares)
+        self._adam.zero_grad()
+        loss.backward()
+        self._adam.step()
+        self._n_done += 1
+        self._take_average()
+        return {"nll": loss.detach()}
+
+    @torch.no_grad()
+    def _take_average(self) -> None:
+        # Early steps keep less, so that first weights are soon forgotten.
+        kept = min(self.spec.averaging, (self._n_done - 1) / (self._n_done + 9))
+        weights = self.curves.added(self.network)
+        for name, averaged in self.average.named_parameters():
+            averaged.lerp_(weights[name], 1 - kept)
+
+    def state(self) -> dict[str, Any]:
+        """A copy of all that training goes on from, but for the state of torch's generators."""
+        return {**states_of(self._parts()), "epochs": self._epochs.state(), "n_done": self._n_done}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state of the same spec, columns and number of rows."""
+        restore(self._parts(), state)
+        self._epochs.load(state["epochs"])
+        self._n_done = int(state["n_done"])
+
+    def _parts(self) -> dict[str, Any]:
+        return {"network": self.network, "curves": self.curves, "average": self.average, "adam": self._adam}
+
+
+def fit_network(
+    codes: NDArray[np.integer[Any]],
+    sizes: Sequence[int],
+    leaders: Sequence[int | None],
+    spec: ArnSpec,
+    device: torch.device,
+    seed: int | None,
+    course: Course,
+) -> AutoregressiveNetwork:
+    """A trained network, in evaluation mode and on the CPU; torch's own generators are left as they were.
+
+    Args:
+        codes: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
+        sizes: codes of each column.
+        leaders: of each column the place of the column that it follows directly, or `None`.
+        spec: how it is trained.
+        device: where it is trained.
+        seed: of all that is random; `None` draws a fresh one.
+        course: how training goes; its digest covers all other arguments.
+
+    Raises:
+        ValueError: codes, sizes or leaders do not fit each other; nothing was trained.
+        ModelError: training diverged, or the checkpoint cannot be used; no network was made.
+    """
+    _check(codes, sizes)
+    with seeded(seed, device):
+        training = ArnTraining(spec, codes, sizes, leaders, device)
+        train(training, spec.n_epochs, course)
+    if not is_finite(training.average):
+        raise ModelError(f"training of generator={course.name!r} diverged at its end; lower learning_rate")
+    return training.average.cpu()  # type: ignore[no-any-return]
+
+
+def _check(codes: NDArray[np.integer[Any]], sizes: Sequence[int]) -> None:
+    if codes.ndim != 2 or len(codes) == 0 or codes.shape[1] != len(sizes):
+        raise ValueError("codes have the shape (n, d), with at least one row and a size for each column")
+    if codes.min() < 0 or (codes.max(axis=0) >= np.asarray(sizes)).any():
+        raise ValueError("codes are at least 0 and below the size of their column")
+
+
+def one_cycle(share: float) -> float:
+    """The learning rate after a share of the steps, as a share of its peak.
+
+    Source: Smith, Topin 2017 (1708.07120), with the cosine that PyTorch's `OneCycleLR` has.
+    """
+    if share < RISE:
+        return _between(FIRST, 1.0, share / RISE)
+    return _between(1.0, LAST, (share - RISE) / (1 - RISE))
+
+
+def _between(first: float, last: float, share: float) -> float:
+    return last + (first - last) * (1 + math.cos(math.pi * share)) / 2

@@ -1,0 +1,412 @@
+"""The distribution of one column given those before it: a tree of boosters over its codes, or the leaves of a CART.
+
+Few codes, or those of a number, are told apart by a balanced tree of binary boosters. Many categories are drawn from
+the leaves of one tree. A number also has a *stack*, its boosted mean as one more feature, and a *refinement*: where
+within its code a value lies, as a beta distribution in each leaf of a second tree.
+
+Source: synthpop (Nowok, Raab & Dibben 2016) for CART; UnmaskingTrees (McCarter 2024, 2407.05593) for balanced trees of
+boosters; Wolpert 1992 for stacking.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
+
+from synth.trees.forest import Array, Features, Forest
+from synth.trees.growing import Growth
+
+Codes = NDArray[np.int32]
+FEW_CODES = 20
+"""Up to so many categories are told apart by boosters."""
+LEAST_BOOSTED = 300
+"""Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
+STACKED_CODES = 12
+"""Codes of a number beyond which its mean is a feature."""
+N_FOLDS = 3
+"""Of the mean that is stacked."""
+N_AXES = 6
+"""Directions of the features in which categories are told apart by CART."""
+PRIOR_ROWS = 5.0
+"""Rows by which the means of a category are drawn to those of all rows."""
+SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
+"""Of a side of a booster, and of a beta distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """Codes by their frequencies, whatever the features.
+
+    Attributes:
+        counts: rows of each code, shape (size,).
+    """
+
+    counts: Array
+
+    def table(self, rows: Features) -> Array:
+        """The chance of each code for each row, shape (n, size)."""
+        return np.broadcast_to(self.counts / self.counts.sum(), (len(rows), len(self.counts)))
+
+    def draw(self, rows: Features, rng: np.random.Generator) -> Codes:
+        """A code for each row, shape (n,)."""
+        running = np.cumsum(self.counts)
+        return np.searchsorted(running, _below(rng, len(rows)) * running[-1], side="right").astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Boosters:
+    """A balanced tree over codes; at each node a booster gives the chance of the codes on its right.
+
+    Attributes:
+        order: codes in the order of the leaves, shape (n_codes,).
+        nodes: for each node the first leaf, the first leaf on the right, and the end, shape (n_nodes, 3), root first.
+        log_odds: of the right, at a node without a booster, shape (n_nodes,).
+        forests: the booster of each node; `None`: it has none.
+        size: codes of the column.
+    """
+
+    order: Codes
+    nodes: NDArray[np.int32]
+    log_odds: Array
+    forests: tuple[Forest | None, ...]
+    size: int
+
+    def table(self, rows: Features) -> Array:
+        """The chance of each code for each row, shape (n, size)."""
+        table = np.zeros((len(rows), self.size))
+        table[:, self.order] = 1.0
+        for node, (first, middle, end) in enumerate(self.nodes.tolist()):
+            chance = self._right(node, rows)[:, np.newaxis]
+            table[:, self.order[first:middle]] *= 1 - chance
+            table[:, self.order[middle:end]] *= chance
+        return table
+
+    def draw(self, rows: Features, rng: np.random.Generator) -> Codes:
+        """A code for each row, shape (n,); each row asks the boosters on its way alone."""
+        codes = np.empty(len(rows), dtype=np.int32)
+        level = rng.random(len(rows))
+        numbers = {(first, end): node for node, (first, _, end) in enumerate(self.nodes.tolist())}
+        waiting = [(0, len(self.order), np.arange(len(rows)))]
+        while waiting:
+            first, end, places = waiting.pop()
+            if end - first == 1:
+                codes[places] = self.order[first]
+            elif len(places):
+                node = numbers[first, end]
+                chance = self._right(node, rows[places])
+                right = level[places] < chance
+                # What is left of the level is as uniform as it was.
+                level[places] = np.where(right, level[places] / chance, (level[places] - chance) / (1 - chance))
+                middle = int(self.nodes[node, 1])
+                waiting += [(first, middle, places[~right]), (middle, end, places[right])]
+        return codes
+
+    def _right(self, node: int, rows: Features) -> Array:
+        forest = self.forests[node]
+        odds = np.full(len(rows), self.log_odds[node]) if forest is None else forest.total(rows)
+        return np.asarray(np.clip(expit(odds), SMALLEST_CHANCE, 1 - SMALLEST_CHANCE))
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """The codes that the rows of each leaf of a tree hold.
+
+    Attributes:
+        tree: leads rows to leaves.
+        ends: where the entries of each leaf end, shape (n_leaves,).
+        codes: of the entries, shape (n_entries,).
+        counts: rows of the entries, shape (n_entries,).
+        size: codes of the column.
+    """
+
+    tree: Forest
+    ends: NDArray[np.int32]
+    codes: Codes
+    counts: Array
+    size: int
+
+    def table(self, rows: Features) -> Array:
+        """The chance of each code for each row, shape (n, size)."""
+        present, of_rows = np.unique(self.tree.leaves(rows), return_inverse=True)
+        counts = np.zeros((len(present), self.size))
+        for index, leaf in enumerate(present.tolist()):
+            entries = slice(self.ends[leaf - 1] if leaf else 0, self.ends[leaf])
+            counts[index, self.codes[entries]] = self.counts[entries]
+        return np.asarray((counts / counts.sum(axis=1, keepdims=True))[of_rows])
+
+    def draw(self, rows: Features, rng: np.random.Generator) -> Codes:
+        """A code for each row, shape (n,)."""
+        running = np.concatenate([[0.0], np.cumsum(self.counts)])
+        starts, leaves = np.concatenate([[0], self.ends[:-1]]), self.tree.leaves(rows)
+        low, high = running[starts][leaves], running[self.ends][leaves]
+        places = np.searchsorted(running, low + _below(rng, len(rows)) * (high - low), side="right") - 1
+        return self.codes[np.clip(places, starts[leaves], self.ends[leaves] - 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Where within its code a value lies, as a share of the code's mass: a beta distribution in each leaf.
+
+    Attributes:
+        tree: over the features, and the code after them.
+        shapes: parameters of the distribution in each leaf, shape (n_leaves, 2).
+    """
+
+    tree: Forest
+    shapes: Array
+
+    def draw(self, rows: Features, codes: Codes, rng: np.random.Generator) -> Array:
+        """A rank for each row, in [0, 1], shape (n,)."""
+        shapes = self.of_rows(rows, codes)
+        return rng.beta(shapes[:, 0], shapes[:, 1])
+
+    def of_rows(self, rows: Features, codes: Codes) -> Array:
+        """The parameters of the distribution of each row, shape (n, 2)."""
+        return self.shapes[self.tree.leaves(_with_code(rows, codes))]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """The mean of a number's normal score, boosted on all rows but one of some folds.
+
+    Attributes:
+        forests: one for each fold.
+    """
+
+    forests: tuple[Forest, ...]
+
+    def added(self, rows: Features, rng: np.random.Generator) -> Features:
+        """The features and, last, the mean by the forest of a random fold; shape (n, n_features + 1)."""
+        folds = rng.integers(len(self.forests), size=len(rows))
+        means = np.empty(len(rows), dtype=np.float32)
+        for fold, forest in enumerate(self.forests):
+            means[folds == fold] = forest.total(rows[folds == fold])
+        return np.column_stack([rows, means])
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """One column given those before it.
+
+    Attributes:
+        distribution: of its code.
+        places: for features that are categories, by number, the place of each on a line, shape (size,): those beside
+            each other go with like values of the column.
+        stack: of a number with more than `STACKED_CODES` codes; `None`: there is none.
+        refinement: of a number of which some code has several cells; `None`: there is none.
+    """
+
+    distribution: Marginal | Boosters | Leaves
+    places: Mapping[int, Array] = field(default_factory=dict)
+    stack: Stack | None = None
+    refinement: Refinement | None = None
+
+    def features(self, rows: Features, rng: np.random.Generator) -> Features:
+        """What the trees of this column see of the features."""
+        rows = _placed(rows, self.places)
+        return rows if self.stack is None else self.stack.added(rows, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """*Sensitive*. A column and what it is learned from.
+
+    Attributes:
+        rows: features, shape (n, n_features).
+        categories: sizes of features that are categories in no order, by number.
+        codes: of the column, shape (n,).
+        size: codes that it has.
+        scores: what orders its values, shape (n,); `None`: nothing does.
+        ranks: of each value within its code, shape (n,); `None`: each code has one cell.
+        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    """
+
+    rows: Features = field(repr=False)
+    categories: Mapping[int, int]
+    codes: Codes = field(repr=False)
+    size: int
+    scores: Array | None = field(repr=False)
+    ranks: Array | None = field(repr=False)
+    weights: Array = field(repr=False)
+
+    @property
+    def counts(self) -> Array:
+        """Rows of each code."""
+        return np.bincount(self.codes, minlength=self.size).astype(np.float64)
+
+
+def fit_conditional(learned: Learned, growth: Growth, rng: np.random.Generator) -> Conditional:
+    """The distribution of a column given features.
+
+    Args:
+        learned: *Sensitive*. The column and the features.
+        growth: how trees are grown.
+        rng: source of folds and seeds.
+    """
+    counts, codes = learned.counts, learned.codes
+    refined = learned.ranks is not None
+    if learned.rows.shape[1] == 0 or len(codes) < 2 * growth.leaf_rows or np.count_nonzero(counts) < 2:
+        refinement = _refinement(learned.rows, learned, growth, rng) if refined else None
+        return Conditional(Marginal(counts), refinement=refinement)
+    places = _places(learned, counts)
+    rows, stack = _placed(learned.rows, places), None
+    if learned.scores is not None and np.count_nonzero(counts) > STACKED_CODES:
+        stack, rows = _stack(rows, learned.scores, growth, rng)
+    distribution: Boosters | Leaves
+    if learned.scores is not None or np.count_nonzero(counts) <= FEW_CODES:
+        distribution = _boosters(rows, learned, growth, rng)
+    else:
+        distribution = _leaves(rows, learned, growth, rng)
+    return Conditional(distribution, places, stack, _refinement(rows, learned, growth, rng) if refined else None)
+
+
+def draw_codes(
+    distribution: Marginal | Boosters | Leaves, rows: Features, is_open: NDArray[np.bool_] | None,
+    rng: np.random.Generator,
+) -> Codes:  # fmt: skip
+    """A code for each row, among those that are open to it, as far as it has a chance of any; shape (n,).
+
+    Args:
+        distribution: of the codes.
+        rows: features.
+        is_open: shape (n, size); `None`: all codes are.
+        rng: source of the draw.
+    """
+    if is_open is None or is_open.all():
+        return distribution.draw(rows, rng)
+    table = distribution.table(rows)
+    left = table * is_open
+    left = np.where(left.sum(axis=1, keepdims=True) > 0, left, table)
+    running = np.cumsum(left, axis=1)
+    marks = _below(rng, len(rows))[:, np.newaxis] * running[:, -1:]
+    return np.asarray((running <= marks).sum(axis=1), dtype=np.int32)
+
+
+def _boosters(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Boosters:
+    counts = learned.counts
+    order = np.arange(len(counts)) if learned.scores is not None else np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0].astype(np.int32)
+    leaf = np.full(len(counts), -1)
+    leaf[order] = np.arange(len(order))
+    of_rows = leaf[learned.codes]
+    nodes, log_odds, forests = [], [], []
+    for first, middle, end in _halves(np.concatenate([[0.0], np.cumsum(counts[order])])):
+        places = np.flatnonzero((of_rows >= first) & (of_rows < end))
+        right = (of_rows[places] >= middle).astype(np.float64)
+        n_right, n_left = right.sum(), (1 - right).sum()
+        is_boosted = len(places) >= LEAST_BOOSTED and min(n_right, n_left) >= growth.leaf_rows
+        nodes.append((first, middle, end))
+        log_odds.append(np.log(n_right / n_left))
+        forests.append(growth.boosted(rows[places], right, "binary", _seed(rng)) if is_boosted else None)
+    shaped = np.array(nodes, dtype=np.int32).reshape(-1, 3)
+    return Boosters(order, shaped, np.array(log_odds), tuple(forests), learned.size)
+
+
+def _halves(running: Array) -> Iterator[tuple[int, int, int]]:
+    """First, middle and end of the nodes of a tree over leaves, each split where its mass is halved best; root first.
+
+    Args:
+        running: mass before each leaf, and of all, shape (n_leaves + 1,).
+    """
+    waiting = [(0, len(running) - 1)]
+    while waiting:
+        first, end = waiting.pop()
+        if end - first > 1:
+            half = (running[first] + running[end]) / 2
+            middle = first + 1 + int(np.argmin(np.abs(running[first + 1 : end] - half)))
+            yield first, middle, end
+            waiting += [(middle, end), (first, middle)]
+
+
+def _leaves(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Leaves:
+    tree = growth.cart(rows, _centroids(rows, learned), learned.weights, _seed(rng))
+    entries, held = np.unique(tree.leaves(rows) * learned.size + learned.codes, return_counts=True)
+    leaves, codes = np.divmod(entries, learned.size)
+    ends = np.cumsum(np.bincount(leaves, minlength=tree.n_leaves)).astype(np.int32)
+    return Leaves(tree, ends, codes.astype(np.int32), held.astype(np.float64), learned.size)
+
+
+def _centroids(rows: Features, learned: Learned) -> Array:
+    """For each row the means of the features in its category, in the directions in which these differ most."""
+    counts = learned.counts
+    ranks = np.argsort(np.argsort(rows, axis=0, kind="stable"), axis=0, kind="stable") / len(rows) - 0.5
+    sums = np.stack([np.bincount(learned.codes, weights=column, minlength=len(counts)) for column in ranks.T], axis=1)
+    means = sums / (counts[:, np.newaxis] + PRIOR_ROWS)
+    _, _, axes = np.linalg.svd(means * np.sqrt(counts)[:, np.newaxis], full_matrices=False)
+    return np.asarray((means @ axes[:N_AXES].T)[learned.codes])
+
+
+def _places(learned: Learned, counts: Array) -> dict[int, Array]:
+    """The place of each category of each feature that is one, by the mean of the column beside it."""
+    if learned.scores is not None:
+        response = _shares_below(learned.scores)
+    else:
+        order = np.argsort(-counts, kind="stable")
+        shares = np.empty(len(counts))
+        shares[order] = np.cumsum(counts[order]) / len(learned.codes)
+        response = shares[learned.codes]
+    made = {}
+    for column, size in learned.categories.items():
+        held = learned.rows[:, column].astype(np.int64)
+        n = np.bincount(held, minlength=size)
+        sums = np.bincount(held, weights=response, minlength=size)
+        means = (sums + PRIOR_ROWS * response.mean()) / (n + PRIOR_ROWS)
+        made[column] = np.argsort(np.argsort(means, kind="stable"), kind="stable").astype(np.float64)
+    return made
+
+
+def _placed(rows: Features, places: Mapping[int, Array]) -> Features:
+    """The features, categories in their places."""
+    if not places:
+        return rows
+    rows = rows.copy()
+    for column, table in places.items():
+        rows[:, column] = table[rows[:, column].astype(np.int64)]
+    return rows
+
+
+def _stack(rows: Features, scores: Array, growth: Growth, rng: np.random.Generator) -> tuple[Stack, Features]:
+    """The boosted mean of each fold, and the features with the mean that the other folds give each row."""
+    normal = ndtri(_shares_below(scores))
+    folds = rng.permutation(np.arange(len(rows)) % N_FOLDS)
+    means = np.empty(len(rows), dtype=np.float32)
+    forests = []
+    for fold in range(N_FOLDS):
+        out = folds == fold
+        forests.append(growth.boosted(rows[~out], normal[~out], "regression", _seed(rng)))
+        means[out] = forests[-1].total(rows[out])
+    return Stack(tuple(forests)), np.column_stack([rows, means])
+
+
+def _refinement(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Refinement:
+    assert learned.ranks is not None
+    features, ranks = _with_code(rows, learned.codes), learned.ranks
+    tree = growth.cart(features, ranks, learned.weights, _seed(rng))
+    leaves = tree.leaves(features)
+    held = np.bincount(leaves, minlength=tree.n_leaves)
+    means = np.clip(np.bincount(leaves, weights=ranks, minlength=tree.n_leaves) / held, 0.01, 0.99)
+    variances = np.bincount(leaves, weights=(ranks - means[leaves]) ** 2, minlength=tree.n_leaves) / held
+    most = means * (1 - means)
+    precision = most / np.clip(variances, SMALLEST_VARIANCE, 0.95 * most) - 1
+    return Refinement(tree, np.column_stack([means, 1 - means]) * precision[:, np.newaxis])
+
+
+def _with_code(rows: Features, codes: Codes) -> Features:
+    return np.column_stack([rows, codes.astype(np.float32)])
+
+
+def _shares_below(scores: Array) -> Array:
+    """For each row the share of rows below it, and half of those at it; shape (n,)."""
+    _, places, held = np.unique(scores, return_inverse=True, return_counts=True)
+    return np.asarray(((np.cumsum(held) - held / 2) / len(scores))[places])
+
+
+def _below(rng: np.random.Generator, n: int) -> Array:
+    """Uniform numbers strictly below one, however they are scaled."""
+    return rng.random(n) * (1 - np.finfo(np.float64).eps)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31 - 1))

@@ -1,0 +1,163 @@
+"""Forests as plain arrays: decision trees whose leaves are added up, grown by scikit-learn and kept without pickle.
+
+A tree's nodes stand side by side, the root first and children after their parents. A row goes left where its feature is
+at most the threshold.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAF = -1
+"""Child of a leaf."""
+MOST_DEPTH = 2**16
+
+Features = NDArray[np.float32]
+Array = NDArray[np.float64]
+
+
+class Nodes(NamedTuple):
+    """Nodes of one tree or of several, one after another; shape (n_nodes,) each.
+
+    Attributes:
+        feature: that a node splits by; 0 at leaves.
+        threshold: of the split; 0 at leaves.
+        left: number of the left child within its tree; -1 at leaves.
+        right: of the right child.
+        value: that a leaf adds; 0 at other nodes.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: Array
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees one after another.
+
+    Attributes:
+        sizes: nodes of each tree, shape (n_trees,).
+        nodes: of all trees.
+        n_features: of a row.
+    """
+
+    sizes: NDArray[np.int32]
+    nodes: Nodes
+    n_features: int
+
+    @classmethod
+    def of(cls, trees: Sequence[tuple[Any, Any, Any, Any, Any]], n_features: int) -> "Forest":
+        """A forest of trees, each given by features, thresholds, left and right children, and values of its nodes.
+
+        Args:
+            trees: at least one; arrays of one length each, children of leaves below zero.
+            n_features: of a row.
+        """
+        feature, threshold, left, right, value = (np.concatenate(parts) for parts in zip(*trees, strict=True))
+        is_leaf = left < 0
+        nodes = Nodes(
+            np.where(is_leaf, 0, feature).astype(np.int32),
+            np.where(is_leaf, 0.0, threshold).astype(np.float64),
+            np.where(is_leaf, LEAF, left).astype(np.int32),
+            np.where(is_leaf, LEAF, right).astype(np.int32),
+            np.where(is_leaf, value, 0.0).astype(np.float64),
+        )
+        return cls(np.array([len(tree[0]) for tree in trees], dtype=np.int32), nodes, n_features)
+
+    def total(self, rows: Features) -> Array:
+        """The sum of the values of the leaves that each row comes to; shape (n,)."""
+        total = np.zeros(len(rows))
+        for tree, value in self._trees:
+            total += value[tree.apply(rows)]
+        return total
+
+    def leaves(self, rows: Features) -> NDArray[np.int64]:
+        """The leaf that each row comes to in the only tree, numbered among its leaves; shape (n,)."""
+        ((tree, _),) = self._trees
+        return np.asarray((np.cumsum(self.nodes.left == LEAF) - 1)[tree.apply(rows)])
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaves of all trees."""
+        return int((self.nodes.left == LEAF).sum())
+
+    @cached_property
+    def _trees(self) -> list[tuple[Any, Array]]:
+        """Each tree as scikit-learn follows it, and the values of its nodes."""
+        from sklearn.tree._tree import NODE_DTYPE, Tree
+
+        made, start = [], 0
+        for size in self.sizes.tolist():
+            part = Nodes(*(array[start : start + size] for array in self.nodes))
+            nodes = np.zeros(size, dtype=NODE_DTYPE)
+            nodes["left_child"], nodes["right_child"] = part.left, part.right
+            nodes["feature"], nodes["threshold"] = part.feature, part.threshold
+            nodes["n_node_samples"], nodes["weighted_n_node_samples"] = 1, 1.0
+            tree = Tree(self.n_features, np.ones(1, dtype=np.intp), 1)
+            values = np.zeros((size, 1, 1))
+            tree.__setstate__({"max_depth": MOST_DEPTH, "node_count": size, "nodes": nodes, "values": values})
+            made.append((tree, part.value))
+            start += size
+        return made
+
+
+def forests_to_arrays(forests: Sequence[Forest]) -> dict[str, NDArray[Any]]:
+    """All forests of a model in few arrays, for `forests_from_arrays`."""
+    arrays: dict[str, NDArray[Any]] = {
+        "forests.trees": np.array([len(forest.sizes) for forest in forests], dtype=np.int32),
+        "forests.features": np.array([forest.n_features for forest in forests], dtype=np.int32),
+        "forests.sizes": np.concatenate([np.zeros(0, np.int32), *(forest.sizes for forest in forests)]),
+    }
+    kinds = (np.int32, np.float64, np.int32, np.int32, np.float64)
+    for name, kind in zip(Nodes._fields, kinds, strict=True):
+        parts = (getattr(forest.nodes, name) for forest in forests)
+        arrays[f"nodes.{name}"] = np.concatenate([np.zeros(0, kind), *parts])
+    return arrays
+
+
+def forests_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Forest]:
+    """The forests of a model.
+
+    Raises:
+        ValueError, KeyError: an array is missing, or they make no trees; nothing was made.
+    """
+    n_trees, n_features, sizes = (_whole(arrays[f"forests.{name}"]) for name in ("trees", "features", "sizes"))
+    feature, left, right = (_whole(arrays[f"nodes.{name}"]) for name in ("feature", "left", "right"))
+    threshold, value = (_real(arrays[f"nodes.{name}"]) for name in ("threshold", "value"))
+    nodes = Nodes(feature, threshold, left, right, value)
+    fit = len(n_trees) == len(n_features) and (n_trees > 0).all() and n_trees.sum() == len(sizes)
+    if not fit or (sizes < 1).any() or any(len(part) != sizes.sum() for part in nodes):
+        raise ValueError("nodes are not those of the forests")
+    own = np.arange(len(feature)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    size, most = np.repeat(sizes, sizes), np.repeat(np.repeat(n_features, n_trees), sizes)
+    is_leaf, inner = left == LEAF, left != LEAF
+    follows = (left > own) & (left < size) & (right > own) & (right < size) & (left != right)
+    splits = (feature >= 0) & (feature < most)
+    if not ((right[is_leaf] == LEAF).all() and follows[inner].all() and splits[inner].all()):
+        raise ValueError("nodes do not make trees")
+    made, first_tree, first_node = [], 0, 0
+    for count, features in zip(n_trees.tolist(), n_features.tolist(), strict=True):
+        own_sizes = sizes[first_tree : first_tree + count]
+        end = first_node + int(own_sizes.sum())
+        made.append(Forest(own_sizes, Nodes(*(array[first_node:end] for array in nodes)), features))
+        first_tree, first_node = first_tree + count, end
+    return made
+
+
+def _whole(array: NDArray[Any]) -> NDArray[np.int32]:
+    if array.ndim != 1 or array.dtype != np.int32:
+        raise ValueError("an array of nodes holds whole numbers of 32 bits")
+    return array
+
+
+def _real(array: NDArray[Any]) -> Array:
+    if array.ndim != 1 or array.dtype != np.float64 or not np.isfinite(array).all():
+        raise ValueError("an array of nodes holds finite numbers of 64 bits")
+    return array

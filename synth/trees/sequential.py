@@ -1,0 +1,223 @@
+"""Sequential trees: a table's columns one after another, each given those before it.
+
+Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synthetic Data in R").
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+from threadpoolctl import threadpool_limits
+
+from synth.columns import CategoricalColumn
+from synth.domain.coded_rows import CodedRows, Evidence
+from synth.domain.discretizer import MISSING, Attribute, Discretizer
+from synth.trees.conditional import (
+    Array,
+    Codes,
+    Conditional,
+    Features,
+    Learned,
+    draw_codes,
+    fit_conditional,
+)
+from synth.trees.forest import Forest, forests_from_arrays, forests_to_arrays
+from synth.trees.growing import Growth
+from synth.trees.storing import described, restored
+
+ROWS_AT_ONCE = 100_000
+"""Rows that are drawn at a time: what they need in memory does not grow with a table."""
+
+
+class Kept(Protocol):
+    """Columns that are learned, kept where a fit that is cut short goes on from."""
+
+    def load(self, place: int) -> Conditional | None:
+        """A column that was learned before."""
+
+    def save(self, place: int, conditional: Conditional, size: int, n_features: int) -> None:
+        """Keep a column of so many codes, learned from so many others."""
+
+
+@dataclass(frozen=True, eq=False)
+class SequentialTrees:
+    """A distribution over rows of codes and ranks.
+
+    Attributes:
+        discretizer: names codes and cells.
+        order: places of the columns in the order in which they are drawn.
+        conditionals: the distribution of each, in that order.
+    """
+
+    discretizer: Discretizer
+    order: tuple[int, ...]
+    conditionals: tuple[Conditional, ...]
+
+    def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
+        """Rows; those of given columns have what is given, and weigh what the columns before say of it.
+
+        Args:
+            n_rows: at least one.
+            rng: source of the draw.
+            evidence: on some columns.
+        """
+        known = Evidence() if evidence is None else evidence
+        sizes = [min(ROWS_AT_ONCE, n_rows - start) for start in range(0, n_rows, ROWS_AT_ONCE)]
+        return CodedRows.joined([self._drawn(size, rng, known) for size in sizes])
+
+    def _drawn(self, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
+        codes = np.zeros((n, len(self.order)), dtype=np.int32, order="F")
+        features = np.zeros((n, len(self.order)), dtype=np.float32)
+        ranks: dict[int, Array] = {}
+        log_weights = np.zeros(n)
+        for position, (place, conditional) in enumerate(zip(self.order, self.conditionals, strict=True)):
+            attribute = self.discretizer.attributes[place]
+            rows = conditional.features(features[:, :position], rng)
+            if (given := evidence.codes.get(place)) is not None:
+                codes[:, place] = given
+                if position and not {*self.order[:position]} <= {*evidence.codes}:
+                    log_weights += _log_chances(conditional, rows, given, evidence.intervals.get(place))
+            else:
+                is_open = evidence.open_codes(place, codes, self.order[:position])
+                codes[:, place] = draw_codes(conditional.distribution, rows, is_open, rng)
+            if conditional.refinement is not None:
+                ranks[place] = conditional.refinement.draw(rows, codes[:, place], rng)
+                if place in evidence.intervals:
+                    ranks[place][:] = np.mean(evidence.intervals[place])
+            elif attribute.is_refined:
+                ranks[place] = rng.random(n)
+            features[:, position] = _feature(attribute, codes[:, place], ranks.get(place))
+        return CodedRows(codes, ranks, log_weights)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain data and arrays, for `from_arrays`."""
+        forests: list[Forest] = []
+        arrays: dict[str, NDArray[Any]] = {}
+        columns = []
+        for place, conditional in zip(self.order, self.conditionals, strict=True):
+            description, own = described(conditional, forests)
+            columns.append(description)
+            arrays |= {f"{place}.{name}": array for name, array in own.items()}
+        return {"order": list(self.order), "columns": columns}, {**arrays, **forests_to_arrays(forests)}
+
+    @classmethod
+    def from_arrays(
+        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
+    ) -> Self:
+        """What `to_arrays` took apart.
+
+        Raises:
+            ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
+        """
+        order = tuple(content["order"])
+        if sorted(order) != list(range(len(discretizer.attributes))) or len(content["columns"]) != len(order):
+            raise ValueError("the order is not one of the columns")
+        forests = forests_from_arrays(arrays)
+        attributes = [discretizer.attributes[place] for place in order]
+        made = []
+        for position, (place, description) in enumerate(zip(order, content["columns"], strict=True)):
+            prefix = f"{place}."
+            own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
+            conditional = restored(description, own, forests, attributes[position].size, position)
+            sizes = {p: len(table) for p, table in conditional.places.items()}
+            known = {p: each.size for p, each in enumerate(attributes[:position]) if _is_unordered(each)}
+            if not sizes.items() <= known.items():
+                raise ValueError("a feature has other categories than its column")
+            if conditional.refinement is not None and not attributes[position].is_refined:
+                raise ValueError("a column whose codes have one cell is refined")
+            made.append(conditional)
+        return cls(discretizer, order, tuple(made))
+
+
+def fit_sequence(
+    rows: CodedRows,
+    discretizer: Discretizer,
+    weights: Array,
+    order: Sequence[int],
+    growth: Growth,
+    seed: int,
+    *,
+    n_threads: int = 1,
+    kept: Kept | None = None,
+    tell: Callable[[float], None] = lambda _done: None,
+) -> SequentialTrees:
+    """Every column learned from those before it; the same whatever the number of threads.
+
+    Args:
+        rows: *Sensitive*. What is learned from.
+        discretizer: names codes and cells.
+        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+        order: places of all columns.
+        growth: how trees are grown.
+        seed: of folds and libraries; each column has a child of it.
+        n_threads: columns that are learned at a time.
+        kept: columns of a fit that was cut short.
+        tell: told the share of columns that are learned.
+    """
+    attributes = [discretizer.attributes[place] for place in order]
+    features = np.zeros((len(weights), len(order)), dtype=np.float32)
+    for position, place in enumerate(order):
+        features[:, position] = _feature(attributes[position], rows.codes[:, place], rows.ranks.get(place))
+    categories = {p: each.size for p, each in enumerate(attributes) if _is_unordered(each)}
+    seeds = np.random.SeedSequence(seed).spawn(len(order))
+    done: list[int] = []
+
+    def fitted(position: int) -> Conditional:
+        place = order[position]
+        conditional = None if kept is None else kept.load(place)
+        if conditional is None:
+            is_line = attributes[position].edges is not None or not _is_unordered(attributes[position])
+            learned = Learned(
+                features[:, :position],
+                {p: size for p, size in categories.items() if p < position},
+                rows.codes[:, place],
+                attributes[position].size,
+                features[:, position].astype(np.float64) if is_line else None,
+                rows.ranks.get(place),
+                weights,
+            )
+            with threadpool_limits(1):  # it holds for the thread that calls
+                conditional = fit_conditional(learned, growth, np.random.default_rng(seeds[position]))
+            if kept is not None:
+                kept.save(place, conditional, attributes[position].size, position)
+        done.append(place)
+        tell(len(done) / len(order))
+        return conditional
+
+    if n_threads == 1:
+        made = [fitted(position) for position in range(len(order))]
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            made = list(pool.map(fitted, range(len(order))))
+    return SequentialTrees(discretizer, tuple(order), tuple(made))
+
+
+def _is_unordered(attribute: Attribute) -> bool:
+    """Whether a column's codes are categories in no order, of which there are more than two."""
+    column = attribute.column
+    return attribute.size > 2 and isinstance(column, CategoricalColumn) and not column.ordered
+
+
+def _feature(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array:
+    """What trees see of a column: its codes, of numbers with the middle rank of the cell; missing in order is -1."""
+    values = codes.astype(np.float64)
+    if attribute.is_refined and ranks is not None:
+        values += attribute.middle_ranks[attribute.ranked(codes, ranks)]
+    return values if _is_unordered(attribute) else np.where(codes == attribute.size + MISSING, -1.0, values)
+
+
+def _log_chances(
+    conditional: Conditional, rows: Features, code: int, interval: tuple[float, float] | None
+) -> Array:
+    """The log of the chance of a code, and of an interval of ranks within it, for each row; shape (n,)."""
+    chances = conditional.distribution.table(rows)[:, code].copy()
+    if interval is not None and conditional.refinement is not None:
+        shapes = conditional.refinement.of_rows(rows, np.full(len(rows), code, dtype=np.int32))
+        below, above = (betainc(shapes[:, 0], shapes[:, 1], end) for end in interval)
+        chances *= above - below
+    with np.errstate(divide="ignore"):
+        return np.log(chances)
