@@ -5,6 +5,7 @@ Values of fewer units than the least share a cell with their neighbors on the li
 no value of few units is told from others, and what is drawn within a cell follows its ends and its mean.
 """
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,7 +93,7 @@ def _line(
     edges = _closed(np.concatenate([_ends(distinct, held, first, end, enough, column) for first, end in runs]), column)
     cells = np.searchsorted(edges, distinct, side="right") - 1
     n_cells = len(edges) - 1
-    mass = np.bincount(cells, weights=held, minlength=n_cells)
+    mass = np.bincount(cells, weights=held, minlength=n_cells).astype(np.float64)
     means = np.bincount(cells, weights=held * distinct, minlength=n_cells) / np.maximum(mass, SMALLEST)
     n_distinct = np.bincount(cells, minlength=n_cells)
     pools = _pools(mass, enough)
@@ -203,7 +204,7 @@ def _cell_starts(held: Places, least: float) -> NDArray[np.int64]:
     merged: list[list[float]] = []
     for index, (start, weight) in enumerate(cells):
         after = cells[index + 1][1] if index + 1 < len(cells) else np.inf
-        if merged and (weight < least and merged[-1][1] <= after or merged[-1][1] < least):
+        if merged and ((weight < least and merged[-1][1] <= after) or merged[-1][1] < least):
             merged[-1][1] += weight
         else:
             merged.append([start, weight])
@@ -219,17 +220,17 @@ def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int) -> NDArray[np.i
     held = np.flatnonzero(mass > 0)
     some = mass[held]
     if len(some) <= FEW_CELLS * n_bins:
-        first = np.unique(pools[held], return_index=True)
-        firsts = dict(zip(*(each.tolist() for each in first), strict=True))
+        numbers, places = np.unique(pools[held], return_index=True)
+        firsts = dict(zip(numbers.tolist(), places.tolist(), strict=True))
         codes = np.array([place if pool < 0 else firsts[pool] for place, pool in enumerate(pools[held].tolist())])
     else:
         target = some.sum() / n_bins
         heavy = some >= target / 2
         level = np.floor(np.cumsum(np.where(heavy, 0.0, some)) / target - some / target * 0.5)
         light = np.flatnonzero(~heavy)
-        _, first, number = np.unique(level[light], return_index=True, return_inverse=True)
+        _, places, number = np.unique(level[light], return_index=True, return_inverse=True)
         codes = np.arange(len(some))
-        codes[light] = light[first][number]
+        codes[light] = light[places][number]
     return codes[np.searchsorted(held, _beside(held, np.arange(len(mass))))]
 
 
@@ -242,7 +243,7 @@ def _split(
     a / (a + 1).
     """
     made_edges, made_mass, made_groups = [edges[:1]], [], []
-    for cell, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for cell, (low, high) in enumerate(itertools.pairwise(edges)):
         middle = float(np.clip((means[cell] - low) / (high - low), 1e-3, 1 - 1e-3))
         if n_distinct[cell] < 2 or abs(middle - 0.5) <= OFF_MIDDLE:
             ends, parts = np.array([high]), mass[cell : cell + 1]

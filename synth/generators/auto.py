@@ -29,8 +29,9 @@ CATEGORICAL_SHARE, TREE_SIGNAL = 2 / 3, (50.0, 150.0)
 class Auto(PrivateGenerator):
     """Without epsilon `trees`; with it `latent_class`, `aim` or `independent`, as public facts have it.
 
-    These are the kinds and the number of columns, the units, and epsilon. The rule comes from fits of eleven tables at epsilon 1, and of six at other epsilons. It reads no row, so that
-    choosing costs nothing. The model is that of the chosen generator, and bears its name.
+    Facts are kinds and number of columns, units, and epsilon. The rule comes from fits of eleven tables at epsilon 1,
+    and of six at other epsilons. It reads no row, so that choosing costs nothing. The model is that of the chosen
+    generator, and bears its name.
     """
 
     name: ClassVar[str] = "auto"

@@ -56,7 +56,7 @@ class LearnedRows:
 
 
 class AutoregressiveGenerator(Generator):
-    """Columns one after another, each given those before it; the codes are read off the rows, so that it promises nothing.
+    """Columns one after another, each given those before it; it promises nothing, since codes are read off the rows.
 
     Values that few units hold share a code, and are drawn alike.
     """
@@ -116,9 +116,7 @@ class AutoregressiveGenerator(Generator):
         """The distribution over codes and ranks."""
         raise NotImplementedError
 
-    def _read(
-        self, table: TrainingTable, schema: Schema, place: Path | None, rng: np.random.Generator
-    ) -> LearnedRows:
+    def _read(self, table: TrainingTable, schema: Schema, place: Path | None, rng: np.random.Generator) -> LearnedRows:
         """The rows, or a sample of them, in codes that are read off them."""
         n = len(table)
         chosen = np.sort(rng.choice(n, self.most_rows, replace=False)) if n > self.most_rows else np.arange(n)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
 from synth.generators.assembling import finish, rows_wanted
 from synth.generators.conditions import Conditions, Mixture
+from synth.generators.imputation import Imputation
 from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.generators.structural_zeros import structural_zeros
@@ -41,6 +42,20 @@ class Autoregression(Protocol):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain data and arrays."""
+
+
+@runtime_checkable
+class Imputing(Autoregression, Protocol):
+    """A distribution that answers any condition."""
+
+    def impute(self, rows: CodedRows, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator) -> CodedRows:
+        """Rows with the columns of `is_open` drawn among codes that are open, given all other cells.
+
+        Args:
+            rows: with the ranks of known numbers.
+            is_open: by place, shape (n, size); a known cell has its own code alone.
+            rng: source of the draw.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +181,41 @@ class AutoregressiveModel:
                 again = rng.choice(len(shares), n, p=shares / shares.sum())
                 return pilot.taken(again), "weights"
             rate = (found + 1) / (n_drawn + 1)
-            drawn = self.distribution.draw(int(min(1.1 * (n - found) / rate + 100, 10 * max(n, PILOT_ROWS))), rng, evidence)
+            drawn = self.distribution.draw(
+                int(min(1.1 * (n - found) / rate + 100, 10 * max(n, PILOT_ROWS))), rng, evidence
+            )
+
+    def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
+        """The rows of a table with missing cells drawn from their distribution given the cells that are there.
+
+        A filled cell is made from the model and the other cells of its row, and can repeat what these determine: it is
+        as sensitive as the row.
+
+        Args:
+            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+            seed: the same seed gives the same cells; `None` draws fresh ones.
+
+        Returns:
+            The rows in canonical form. Cells of identifiers, personal data, text, keys and columns that are constant
+            within an entity stay missing. `attrs["unfilled"]` counts rows in which other cells do: no draw kept the
+            constraints.
+
+        Raises:
+            JobError: the model draws its columns in one order; nothing was drawn.
+            TableError: the rows do not fit the schema; nothing was drawn.
+        """
+        distribution, rng = self.distribution, np.random.default_rng(seed)
+        if not isinstance(distribution, Imputing) or distribution.order is not None:
+            raise JobError(
+                f"generator={self.name!r} draws columns in one order and cannot fill in missing cells; fit arn with "
+                'order="any", or latent_class'
+            )
+
+        def fill(codes: np.ndarray, ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
+            known = CodedRows(codes, ranks, np.zeros(len(codes)))
+            return distribution.impute(known, is_open, rng).decoded(self.discretizer, rng)
+
+        return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
     def save(self, path: Path) -> None:
         """Write the model as a new folder, whole or not at all.
@@ -186,7 +235,9 @@ class AutoregressiveModel:
         save_model(path, content, arrays, self.schema, None)
 
     @classmethod
-    def load(cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any) -> Self:
+    def load(
+        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
+    ) -> Self:
         """A model from what `save` wrote.
 
         Raises:

@@ -46,6 +46,7 @@ class Model(Protocol):
         *,
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
@@ -55,6 +56,7 @@ class Model(Protocol):
             n_rows: how many rows; none: `default_rows`.
             seed: the same seed gives the same table; none draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing).
+            balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
             part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
@@ -232,7 +234,7 @@ class PrivateGenerator(Generator):
         raise NotImplementedError
 
 
-def fit_model(  # noqa: PLR0913 - what a fit of any generator may take
+def fit_model(
     generator: Generator,
     train: "pd.DataFrame | StoredTable",
     schema: Schema,

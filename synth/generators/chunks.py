@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
 from synth.generators.assembling import rows_wanted
 from synth.generators.base import Model
@@ -56,6 +58,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     *,
     seed: int | None = None,
     given: Mapping[str, Any] | None = None,
+    balance: Mapping[str, Mapping[Any, float] | None] | None = None,
     rows_a_file: int = ROWS_A_FILE,
     force: bool = False,
     progress: Progress = quiet,
@@ -71,6 +74,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
         n_rows: how many rows; none: the model's `default_rows`.
         seed: the same seed gives the same table; none: that of the unfinished table, or a fresh one.
         given: the value that every row holds in some columns, as of `Model.sample`.
+        balance: the share of rows with each value of a column, as of `Model.sample`.
         rows_a_file: how many rows a file holds at most; they are spread evenly over as many files as that takes.
         force: whether such a folder, or the unfinished table of another call, may be replaced.
         progress: told what is being done.
@@ -96,6 +100,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
             "rows": wanted,
             "rows_a_file": rows_a_file,
             "given": {name: repr(value) for name, value in sorted((given or {}).items())},
+            "balance": repr(sorted((balance or {}).items())),
             "seed": seed,
         }
         call = rows.claim(asked, force=force)
@@ -109,7 +114,13 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
             def under_way(label: str, share: float | None, index: int = index) -> None:
                 progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
 
-            done.append(_write(model, rows.file(index), part, _child(call["seed"], index), given, under_way))
+            def drawn(part: Part = part, index: int = index) -> pd.DataFrame:
+                seed_of_file = _child(call["seed"], index)
+                return model.sample(
+                    part.n_rows, seed=seed_of_file, given=given, balance=balance, progress=under_way, part=part
+                )  # fmt: skip
+
+            done.append(_write(model, rows.file(index), drawn, under_way))
             rows.note(call, done)
             _check_room(rows.file(index), n_files - len(done))
         rows.finish(force=force)
@@ -146,11 +157,9 @@ def check_columns(names: Sequence[str], folder: Path) -> None:
         )
 
 
-def _write(
-    model: Model, file: Path, part: Part, seed: int, given: Mapping[str, Any] | None, progress: Progress
-) -> int | None:
+def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress: Progress) -> int | None:
     """One file, and how many rows were rejected on the way."""
-    table = model.sample(part.n_rows, seed=seed, given=given, progress=progress, part=part)
+    table = draw()
     progress("writing", 1.0)
     write_table(table, file, model.schema)
     rejected: int | None = table.attrs.get(REJECTED)

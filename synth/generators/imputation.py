@@ -1,29 +1,26 @@
 """Imputation: missing cells of rows drawn from their distribution given the cells that are there.
 
-The posterior of the classes given a row's known codes is exact, and given the class all columns are independent: so
-are cells that are missing together drawn together. Within their codes, values drawn together follow the copula; known
-values of the row bear on the codes alone. A released model is all this reads beside the rows: no budget is spent.
+Values are drawn as if cells were missing at random given the row. A model is all this reads beside the rows: no budget
+is spent.
 
-Source: Si & Reiter 2013 (imputation by latent classes).
-
-DEVIATES: they draw the model's parameters anew for each imputation. Here all draws are from one model, so that their
-spread lacks the uncertainty of the model.
+DEVIATES: Rubin 1987 draws the model's parameters anew for each imputation. Here all draws are from one model, so that
+their spread lacks the uncertainty of the model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from synth.constraints import Unique
 from synth.domain import Discretizer
-from synth.domain.copula import Copula
 from synth.domain.discretizer import MISSING
 from synth.domain.lawfulness import broken, canonical
 from synth.generators.lawful import completed, with_dependents
-from synth.marginals import Factor, LatentClasses
-from synth.marginals.sampling import impute_codes
+from synth.generators.structural_zeros import structural_zeros
+from synth.marginals import Factor
 from synth.schema import Schema
 from synth.table import conform
 
@@ -34,6 +31,8 @@ ROWS_AT_ONCE = 2_000
 MOST_DRAWS = 30
 """Draws for a row until its constraints hold."""
 
+Fill = Callable[[np.ndarray, Mapping[int, np.ndarray], Mapping[int, np.ndarray]], pd.DataFrame]
+
 
 @dataclass(frozen=True, eq=False)
 class Imputation:
@@ -42,18 +41,15 @@ class Imputation:
     Attributes:
         schema: of the model; nothing in it is left to measure.
         discretizer: the codes of the modeled columns.
-        distribution: over codes.
-        zeros: structural ones, which say what is open to a missing cell beside known ones.
-        copula: of values within their codes; `None`: each column's are drawn alone.
+        fill: draws the modeled columns of rows from their codes, shape (n, d), ranks of known numbers within these, by
+            place, and which codes each row may have in columns with missing cells, by place, shape (n, size).
     """
 
     schema: Schema
     discretizer: Discretizer
-    distribution: LatentClasses
-    zeros: Sequence[Factor] = ()
-    copula: Copula | None = None
+    fill: Fill
 
-    def filled(self, frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    def filled(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The table in canonical form, missing cells of modeled and computed columns filled in.
 
         Cells of identifiers, personal data and text stay missing, and so do those of keys and of columns that are
@@ -61,15 +57,13 @@ class Imputation:
 
         Args:
             frame: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
-            rng: source of the draws.
 
         Raises:
             TableError: the rows do not fit the schema; nothing was drawn.
         """
-        optional = {name: column.model_copy(update={"missing": True}) for name, column in self.schema.columns.items()}
-        table = conform(frame, self.schema.model_copy(update={"columns": optional}), part=True)
+        table = conform(frame, with_missing(self.schema), part=True)
         pieces = [
-            self._piece(table.iloc[start : start + ROWS_AT_ONCE].reset_index(drop=True), rng)
+            self._piece(table.iloc[start : start + ROWS_AT_ONCE].reset_index(drop=True))
             for start in range(0, len(table), ROWS_AT_ONCE)
         ]
         whole = pd.concat(pieces, ignore_index=True) if pieces else table
@@ -84,7 +78,7 @@ class Imputation:
         others = keys | set(self.schema.constant_in_entity)
         return [name for name in self.schema.learned if name not in others]
 
-    def _piece(self, table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    def _piece(self, table: pd.DataFrame) -> pd.DataFrame:
         table = self._with_determinants(table)
         left = np.flatnonzero(table[self._filled_columns].isna().any(axis=1).to_numpy())
         bound = {name for constraint in self.schema.constraints for name in constraint.columns}
@@ -92,7 +86,7 @@ class Imputation:
             if len(left) == 0:
                 break
             rows = table.iloc[left].reset_index(drop=True)
-            drawn, is_lawful = self._drawn(rows, rng)
+            drawn, is_lawful = self._drawn(rows)
             for name in self._filled_columns:
                 # In the end, cells that no constraint bears on are filled in whatever the others are.
                 is_filled = is_lawful | (draw == MOST_DRAWS - 1 and name not in bound)
@@ -114,13 +108,17 @@ class Imputation:
             made[dependency.determinant] = held.where(held.notna() | (places < 0) | table[name].isna(), told)
         return pd.DataFrame(made, index=table.index, copy=False)
 
-    def _drawn(self, rows: pd.DataFrame, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    def _drawn(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         """The rows with every missing cell drawn, and which of them keep the constraints, shape (n,)."""
         names = list(self.discretizer.sizes)
         missing = rows[names].isna().to_numpy()
         codes = self.discretizer.encode(rows)
-        drawn = impute_codes(self.distribution, codes, self._open(codes, missing), rng)
-        made = self.discretizer.decode(drawn, rng, self.copula)
+        ranks = {
+            place: each.middle_ranks[each.cells(rows[each.name])]
+            for place, each in enumerate(self.discretizer.attributes)
+            if each.is_refined
+        }
+        made = self.fill(codes, ranks, self._open(codes, missing))
         modeled = pd.DataFrame({name: _merged(rows[name], made[name]) for name in names})
         dependents = with_dependents(modeled, self.schema)
         modeled = pd.DataFrame({name: _merged(rows[name], dependents[name]) for name in names})
@@ -131,6 +129,11 @@ class Imputation:
                 unlawful |= broken(merged, constraint, self.schema.columns)
         return merged, ~unlawful
 
+    @cached_property
+    def _zeros(self) -> tuple[Factor, ...]:
+        """Structural ones, which say what is open to a missing cell beside known ones."""
+        return structural_zeros(self.schema, self.discretizer)
+
     def _open(self, codes: np.ndarray, missing: np.ndarray) -> dict[int, np.ndarray]:
         """For each column with missing cells, which codes these may have, shape (n, size); a known cell has its own."""
         is_open: dict[int, np.ndarray] = {}
@@ -140,7 +143,7 @@ class Imputation:
                 possible[[*attribute.impossible, attribute.group[MISSING]]] = False
                 known = np.arange(attribute.size) == codes[:, [place]]
                 is_open[place] = np.where(missing[:, [place]], possible if possible.any() else ~possible, known)
-        for zero in self.zeros:
+        for zero in self._zeros:
             places = [self.discretizer.columns.index(name) for name in zero.attributes]
             for axis, place in enumerate(places):
                 others = [other for other in places if other != place]
@@ -150,6 +153,12 @@ class Imputation:
                     left = is_open[place][rows] & allowed
                     is_open[place][rows] = np.where(left.any(axis=1, keepdims=True), left, is_open[place][rows])
         return is_open
+
+
+def with_missing(schema: Schema) -> Schema:
+    """The schema of rows that are to be filled in: any cell may be missing."""
+    optional = {name: column.model_copy(update={"missing": True}) for name, column in schema.columns.items()}
+    return schema.model_copy(update={"columns": optional})
 
 
 def _merged(known: pd.Series, drawn: pd.Series) -> pd.Series:

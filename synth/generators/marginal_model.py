@@ -15,7 +15,7 @@ from synth.domain.copula import FITTED_ROWS, Copula
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.assembling import finish, rows_wanted
-from synth.generators.conditions import Conditions
+from synth.generators.conditions import Conditions, Mixture
 from synth.generators.imputation import Imputation
 from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
@@ -23,6 +23,7 @@ from synth.generators.search import CELLS_A_MB
 from synth.generators.structural_zeros import structural_zeros
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
 from synth.marginals.latent_classes import CLASS_SHARES
+from synth.marginals.sampling import impute_codes
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -61,6 +62,7 @@ class MarginalModel:
         *,
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
@@ -71,6 +73,7 @@ class MarginalModel:
             seed: the same seed gives the same table; none draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
                 distribution given these.
+            balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
             part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
@@ -79,26 +82,32 @@ class MarginalModel:
             ModelError: next to no row keeps the constraints; there is no table.
         """
         wanted = rows_wanted(n_rows, self.default_rows)
-        conditions = Conditions.of(given, self.discretizer, self.schema)
-        zeros = structural_zeros(self.schema, self.discretizer) if conditions.evidence else ()
-        distribution = conditions.applied(self.distribution, zeros)
+        mixture = Mixture.of(given, balance, self.discretizer, self.schema)
+        zeros = structural_zeros(self.schema, self.discretizer) if mixture.is_asked else ()
+        distributions = {id(each): each.applied(self.distribution, zeros) for each in mixture.conditions}
         rng = np.random.default_rng(seed)
         progress("sampling", None)
 
-        def draw(n: int) -> pd.DataFrame:
-            codes = _sampled(distribution, n, rng)[:, : len(self.discretizer.attributes)]  # coarse attributes are last
+        def draw(n: int, conditions: Conditions) -> pd.DataFrame:
+            codes = _sampled(distributions[id(conditions)], n, rng)[
+                :, : len(self.discretizer.attributes)
+            ]  # coarse attributes are last
             drawn = conditions.fixed(self.discretizer.decode(codes, rng, self._copula, conditions.values))
             return conditions.fixed(with_dependents(drawn, self.schema))
 
-        learned = draw_lawful(draw, wanted, self.schema, part)
+        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw), wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)
 
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.
 
-        Free of any budget, as often as wanted. A filled cell is made from the model and the other cells of its row,
-        and can repeat what these determine: it is as sensitive as the row, and no guarantee of the model covers it.
-        Values are drawn as if cells were missing at random given the row.
+        The posterior of the classes given a row's known codes is exact, and given the class all columns are
+        independent: so are cells that are missing together drawn together. Within their codes, values drawn together
+        follow the copula; known values of the row bear on the codes alone. Free of any budget, as often as wanted. A
+        filled cell is made from the model and the other cells of its row, and can repeat what these determine: it is
+        as sensitive as the row, and no guarantee of the model covers it.
+
+        Source: Si & Reiter 2013 (imputation by latent classes).
 
         Args:
             frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
@@ -114,10 +123,15 @@ class MarginalModel:
             TableError: the rows do not fit the schema; nothing was drawn.
         """
         if not isinstance(self.distribution, LatentClasses):
-            raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class, which can")
-        zeros = structural_zeros(self.schema, self.discretizer)
-        imputation = Imputation(self.schema, self.discretizer, self.distribution, zeros, self._copula)
-        return imputation.filled(frame, np.random.default_rng(seed))
+            raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class or arn, which can")
+        classes, rng = self.distribution, np.random.default_rng(seed)
+
+        def fill(
+            codes: np.ndarray, _ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]
+        ) -> pd.DataFrame:
+            return self.discretizer.decode(impute_codes(classes, codes, is_open, rng), rng, self._copula)
+
+        return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
     @cached_property
     def _copula(self) -> Copula | None:

@@ -11,7 +11,7 @@ import pandas as pd
 from synth.dp.statement import PrivacyStatement
 from synth.errors import MissingExtra, ModelError
 from synth.generators.assembling import finish, rows_wanted
-from synth.generators.conditions import Conditions
+from synth.generators.conditions import Conditions, Mixture
 from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.part import Part
@@ -58,6 +58,7 @@ class NeuralModel:
         *,
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
@@ -68,6 +69,7 @@ class NeuralModel:
             seed: the same seed gives the same table; none draws a fresh one.
             given: the value that every row holds in some columns (`None`: missing); the others are drawn from what the
                 network says of rows that are likely to hold these.
+            balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
             part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
@@ -83,17 +85,17 @@ class NeuralModel:
         from synth.neural.drawing import draw
 
         wanted = rows_wanted(n_rows, self.default_rows)
-        conditions = Conditions.of(given, self.encoding.discretizer, self.schema)
-        match = self._match(conditions)
+        mixture = Mixture.of(given, balance, self.encoding.discretizer, self.schema)
+        matches = {id(each): self._match(each) for each in mixture.conditions}
         rng = np.random.default_rng(seed)
         progress("sampling", None)
 
-        def rows(n: int) -> pd.DataFrame:
-            drawn = conditions.fixed(self.encoding.invert(draw(self.network, n, match), rng))
+        def rows(n: int, conditions: Conditions) -> pd.DataFrame:
+            drawn = conditions.fixed(self.encoding.invert(draw(self.network, n, matches[id(conditions)]), rng))
             return conditions.fixed(with_dependents(drawn, self.schema))
 
         with seeded(int(rng.integers(2**63)), torch.device("cpu")):
-            learned = draw_lawful(rows, wanted, self.schema, part)
+            learned = draw_lawful(lambda n: mixture.draw(n, rng, rows), wanted, self.schema, part)
         return finish(learned, self.schema, self.entity_shares, rng, part)
 
     def _match(self, conditions: Conditions) -> dict[int, Match]:

@@ -68,6 +68,7 @@ class SdvModel:
         *,
         seed: int | None = None,
         given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
@@ -77,6 +78,7 @@ class SdvModel:
             n_rows: how many rows; none: as many as it was fitted on.
             seed: the same seed gives the same table; none draws a fresh one.
             given: refused, unless empty: SDV rejects rows until enough hold a value, and knows no rare ones.
+            balance: refused, unless empty.
             progress: told what is being done.
             part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
 
@@ -84,10 +86,11 @@ class SdvModel:
             JobError: `n_rows` is below one, or columns are given; nothing was drawn.
             ModelError: next to no row keeps the constraints; there is no table.
         """
-        if given:
+        if given or balance:
+            asked = sorted({**(given or {}), **(balance or {})})
             raise JobError(
-                f"generator={self.name!r} samples without conditions only: given={sorted(given)}; fit `mst`, `aim` or "
-                "`independent` for rows that hold given values"
+                f"generator={self.name!r} samples without conditions only: given={asked}; fit `trees` or `aim` "
+                "for rows that hold given values"
             )
         wanted = rows_wanted(n_rows, self.default_rows)
         rng = np.random.default_rng(seed)

@@ -41,9 +41,11 @@ class Trees(AutoregressiveGenerator):
     @property
     def cautions(self) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak."""
-        few = {name: getattr(self, name) for name in ("smallest_leaf", "least_units") if getattr(self, name) < LEAST_LEAF}
+        few = {
+            name: getattr(self, name) for name in ("smallest_leaf", "least_units") if getattr(self, name) < LEAST_LEAF
+        }
         return tuple(
-            f"{name}={units} leaks: below {LEAST_LEAF} units, rows of the table are found in the synthetic one by attacks"
+            f"{name}={units} leaks: below {LEAST_LEAF} units, attacks find rows of the table in the synthetic one"
             for name, units in few.items()
         )
 

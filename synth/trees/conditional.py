@@ -52,7 +52,8 @@ class Marginal:
     def draw(self, rows: Features, rng: np.random.Generator) -> Codes:
         """A code for each row, shape (n,)."""
         running = np.cumsum(self.counts)
-        return np.searchsorted(running, _below(rng, len(rows)) * running[-1], side="right").astype(np.int32)
+        drawn = np.searchsorted(running, _below(rng, len(rows)) * running[-1], side="right")
+        return np.asarray(drawn, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,7 @@ class Leaves:
         starts, leaves = np.concatenate([[0], self.ends[:-1]]), self.tree.leaves(rows)
         low, high = running[starts][leaves], running[self.ends][leaves]
         places = np.searchsorted(running, low + _below(rng, len(rows)) * (high - low), side="right") - 1
-        return self.codes[np.clip(places, starts[leaves], self.ends[leaves] - 1)]
+        return np.asarray(self.codes[np.clip(places, starts[leaves], self.ends[leaves] - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +288,7 @@ def draw_codes(
 def _boosters(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Boosters:
     counts = learned.counts
     order = np.arange(len(counts)) if learned.scores is not None else np.argsort(-counts, kind="stable")
-    order = order[counts[order] > 0].astype(np.int32)
+    order = order[counts[order] > 0]
     leaf = np.full(len(counts), -1)
     leaf[order] = np.arange(len(order))
     of_rows = leaf[learned.codes]
@@ -301,7 +302,7 @@ def _boosters(rows: Features, learned: Learned, growth: Growth, rng: np.random.G
         log_odds.append(np.log(n_right / n_left))
         forests.append(growth.boosted(rows[places], right, "binary", _seed(rng)) if is_boosted else None)
     shaped = np.array(nodes, dtype=np.int32).reshape(-1, 3)
-    return Boosters(order, shaped, np.array(log_odds), tuple(forests), learned.size)
+    return Boosters(order.astype(np.int32), shaped, np.array(log_odds), tuple(forests), learned.size)
 
 
 def _halves(running: Array) -> Iterator[tuple[int, int, int]]:

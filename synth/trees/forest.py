@@ -37,6 +37,11 @@ class Nodes(NamedTuple):
     right: NDArray[np.int32]
     value: Array
 
+    def cut(self, first: int, end: int) -> "Nodes":
+        """Consecutive nodes."""
+        part = slice(first, end)
+        return Nodes(self.feature[part], self.threshold[part], self.left[part], self.right[part], self.value[part])
+
 
 @dataclass(frozen=True, eq=False)
 class Forest:
@@ -95,7 +100,7 @@ class Forest:
 
         made, start = [], 0
         for size in self.sizes.tolist():
-            part = Nodes(*(array[start : start + size] for array in self.nodes))
+            part = self.nodes.cut(start, start + size)
             nodes = np.zeros(size, dtype=NODE_DTYPE)
             nodes["left_child"], nodes["right_child"] = part.left, part.right
             nodes["feature"], nodes["threshold"] = part.feature, part.threshold
@@ -146,7 +151,7 @@ def forests_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Forest]:
     for count, features in zip(n_trees.tolist(), n_features.tolist(), strict=True):
         own_sizes = sizes[first_tree : first_tree + count]
         end = first_node + int(own_sizes.sum())
-        made.append(Forest(own_sizes, Nodes(*(array[first_node:end] for array in nodes)), features))
+        made.append(Forest(own_sizes, nodes.cut(first_node, end), features))
         first_tree, first_node = first_tree + count, end
     return made
 

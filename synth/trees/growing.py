@@ -65,7 +65,7 @@ class Growth:
             threshold = np.where(is_leaf, 0.0, nodes["num_threshold"])
             trees.append((nodes["feature_idx"], threshold, *children, nodes["value"]))
         start = float(np.ravel(booster._baseline_prediction)[0])
-        return Forest.of([([0], [0.0], [-1], [-1], [start]), *trees], rows.shape[1])  # type: ignore[list-item]
+        return Forest.of([([0], [0.0], [-1], [-1], [start]), *trees], rows.shape[1])
 
     def cart(self, rows: Features, response: Array, weights: Array, seed: int) -> Forest:
         """One regression tree (CART); its leaves have no values.

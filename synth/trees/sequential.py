@@ -17,15 +17,13 @@ from synth.columns import CategoricalColumn
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import MISSING, Attribute, Discretizer
 from synth.trees.conditional import (
-    Array,
     Codes,
     Conditional,
-    Features,
     Learned,
     draw_codes,
     fit_conditional,
 )
-from synth.trees.forest import Forest, forests_from_arrays, forests_to_arrays
+from synth.trees.forest import Array, Features, Forest, forests_from_arrays, forests_to_arrays
 from synth.trees.growing import Growth
 from synth.trees.storing import described, restored
 
@@ -133,7 +131,7 @@ class SequentialTrees:
         return cls(discretizer, order, tuple(made))
 
 
-def fit_sequence(
+def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     rows: CodedRows,
     discretizer: Discretizer,
     weights: Array,
@@ -210,9 +208,7 @@ def _feature(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array:
     return values if _is_unordered(attribute) else np.where(codes == attribute.size + MISSING, -1.0, values)
 
 
-def _log_chances(
-    conditional: Conditional, rows: Features, code: int, interval: tuple[float, float] | None
-) -> Array:
+def _log_chances(conditional: Conditional, rows: Features, code: int, interval: tuple[float, float] | None) -> Array:
     """The log of the chance of a code, and of an interval of ranks within it, for each row; shape (n,)."""
     chances = conditional.distribution.table(rows)[:, code].copy()
     if interval is not None and conditional.refinement is not None:

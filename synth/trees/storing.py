@@ -28,9 +28,7 @@ def described(conditional: Conditional, forests: list[Forest]) -> tuple[dict[str
 
     distribution = conditional.distribution
     content: dict[str, Any] = {"kind": type(distribution).__name__.lower()}
-    arrays: dict[str, NDArray[Any]] = {
-        f"place{column}": table for column, table in sorted(conditional.places.items())
-    }
+    arrays: dict[str, NDArray[Any]] = {f"place{column}": table for column, table in sorted(conditional.places.items())}
     if isinstance(distribution, Marginal):
         arrays["counts"] = distribution.counts
     elif isinstance(distribution, Boosters):
@@ -78,12 +76,17 @@ def restored(
         if shapes.shape != (tree.n_leaves, 2) or (shapes <= 0).any():
             raise ValueError("parameters are not those of the leaves")
         refinement = Refinement(tree, shapes)
-    kinds = {"marginal": _marginal, "boosters": _boosters, "leaves": _leaves}
-    distribution = kinds[content["kind"]](content, arrays, forests, size, width)
+    distribution: Marginal | Boosters | Leaves
+    if content["kind"] == "marginal":
+        distribution = _marginal(arrays, size)
+    elif content["kind"] == "boosters":
+        distribution = _boosters(content, arrays, forests, size, width)
+    else:
+        distribution = _leaves(content, arrays, forests, size, width)
     return Conditional(distribution, places, stack, refinement)
 
 
-def _marginal(content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, width: int) -> Marginal:
+def _marginal(arrays: Arrays, size: int) -> Marginal:
     counts = _require(arrays["counts"], np.float64, 1)
     if len(counts) != size or (counts < 0).any() or not counts.sum() > 0:
         raise ValueError("counts are not those of the codes")

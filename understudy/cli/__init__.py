@@ -21,6 +21,7 @@ from understudy.cli import (
     bundles,
     cards,
     evidence,
+    imputation,
     jobs,
     json_schemas,
     keys,
@@ -54,6 +55,7 @@ schemas.add_to(app)
 json_schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)
+imputation.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 ledgers.add_to(app)

@@ -31,6 +31,13 @@ FIT = (
 )
 SAMPLE = "Example: understudy sample model --rows 10000 --seed 7 --given sex=Female --given age=37 --out synthetic.csv"
 
+CONDITIONED = {
+    "exact": "drawn exactly, column by column",
+    "rejection": "rows were accepted by how likely the columns before make what is given",
+    "weights": "next to no row was likely to hold what is given, so that rows were drawn again by weights and repeat",
+}
+"""How rows on conditions were come by, in words."""
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
@@ -191,12 +198,21 @@ def sample(  # noqa: PLR0913 - options of the command line
             help="What every row holds in a column, written as in a CSV file (nothing: missing); may be repeated.",
         ),
     ] = None,
+    balance: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--balance",
+            metavar="COLUMN[=VALUE:SHARE]",
+            help="As many rows with each category of a column; or, repeated, the share of rows with each value.",
+        ),
+    ] = None,
     rows_a_file: Annotated[
         int | None, typer.Option(min=1, help="Rows of each file in a folder, at most; none: a million.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file, or the folder of files.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
+    from synth.generators.autoregressive_model import GIVEN
     from synth.generators.chunks import ROWS_A_FILE, Written, write_rows
     from synth.generators.lawful import REJECTED, rejections
     from synth.generators.registry import load_model
@@ -216,11 +232,14 @@ def sample(  # noqa: PLR0913 - options of the command line
         check_writable(out)
     loaded = load_model(model)
     conditions = _conditions(given or [], loaded.schema.columns)
+    shares = _shares(balance or [], loaded.schema.columns)
     result: dict[str, Any] = {"synthetic": str(out), "generator": loaded.name}
 
     def tell(more: Mapping[str, Any]) -> None:
         files = more.get("files")
         console.say(f"Synthetic table: {out}" + ("" if files is None else f" ({files} file{'s' * (files > 1)})"))
+        if more.get("given") is not None:
+            console.say(f"Conditions: {CONDITIONED[more['given']]}")
         if more["rejected"] is not None:
             console.say(f"Constraints: {rejections(more['rejected'])}")
         console.result({**result, **more})
@@ -235,19 +254,25 @@ def sample(  # noqa: PLR0913 - options of the command line
         with ExitStack() as bar:
             progress = bar.enter_context(console.stage(f"sample {loaded.name}"))
             write_rows(
-                loaded, out, rows, seed=seed, given=conditions, rows_a_file=rows_a_file or ROWS_A_FILE, force=force,
-                progress=progress, tell=tell_files,
+                loaded, out, rows, seed=seed, given=conditions, balance=shares,
+                rows_a_file=rows_a_file or ROWS_A_FILE, force=force, progress=progress, tell=tell_files,
             )  # fmt: skip
         return 0
     check_names(loaded.schema.kept, out)
-    call = call_of("sample", rows=rows, seed=seed, given=conditions, force=force, model=file_state(model))
+    call = call_of(
+        "sample", rows=rows, seed=seed, given=conditions, balance=shares, force=force, model=file_state(model)
+    )
     with making(out, call, is_file=True, force=force) as made:
         told = made.told
         if told is None:
             with console.stage(f"sample {loaded.name}") as progress:
-                synthetic = loaded.sample(rows, seed=seed, given=conditions, progress=progress)
+                synthetic = loaded.sample(rows, seed=seed, given=conditions, balance=shares, progress=progress)
                 write_table(synthetic, made.place, loaded.schema)
-            told = {"rows": len(synthetic), "rejected": synthetic.attrs.get(REJECTED)}
+            told = {
+                "rows": len(synthetic),
+                "rejected": synthetic.attrs.get(REJECTED),
+                "given": synthetic.attrs.get(GIVEN),
+            }
             made.finish(told)
         else:
             console.note(made.notice)
@@ -270,6 +295,32 @@ def _conditions(options: list[str], columns: Collection[str]) -> dict[str, str]:
         if name in found:
             raise typer.BadParameter(f"{name!r} is given twice; keep one")
         found[name] = value
+    return found
+
+
+def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str, float] | None]:
+    """What `--balance` says: shares by value, or `None` for the same share of every category.
+
+    >>> _shares(["sex"], ["sex"]), _shares(["a=F:0.3", "a=M:0.7"], ["a"])
+    ({'sex': None}, {'a': {'F': 0.3, 'M': 0.7}})
+    """
+    found: dict[str, dict[str, float] | None] = {}
+    for option in options:
+        if option in columns:
+            found[option] = None
+            continue
+        ((name, told),) = _conditions([option], columns).items()
+        value, mark, share = told.rpartition(":")
+        try:
+            shares = found.setdefault(name, {})
+            if not mark or shares is None or value in shares:
+                raise ValueError
+            shares[value] = float(share)
+        except ValueError:
+            raise typer.BadParameter(
+                f"{option!r} is not of the form column=value:share; write one such as --balance sex=F:0.5, once for "
+                "each value, or --balance sex"
+            ) from None
     return found
 
 

@@ -155,7 +155,9 @@ def audit(
     """
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
-    generator = generator.chosen(schema)
+    chosen = generator.chosen(schema)
+    assert isinstance(chosen, PrivateGenerator)  # what has an epsilon stands for nothing else
+    generator = chosen
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     stand_in = StandIn.like(schema)
     weighed = audited.model_copy(update=_weights(generator, schema, stand_in))

@@ -40,9 +40,11 @@ QUICK = {
     "latent_class": {"rounds": 4, "n_classes": 50},
     "ctgan": {"epochs": 1, "batch_size": 100},
     "tvae": {"epochs": 1, "batch_size": 100},
+    "arn": {"epochs": 2},
+    "trees": {"rounds": 20},
 }
 QUICK_PRIVATE = {**QUICK, "ctgan": {"steps": 12}, "tvae": {"steps": 12}, "mst": {"n_iterations": 100}}
-UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class")]
+UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class", "trees")]
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]

@@ -1,0 +1,377 @@
+"""The autoregressive network without epsilon: codes and ranks, each from those before it, in one order or in any.
+
+Each number or time whose codes have several cells is two columns of the network: its code, and directly after it the
+level of its rank within the code. With any order, conditions on whatever columns are exact, and cells are imputed.
+
+Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressive` for the network.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from synth.domain import Discretizer, plain
+from synth.domain.coded_rows import Array, CodedRows, Codes, Evidence, Flags
+from synth.domain.discretizer import Attribute
+from synth.generators.autoregressive import AutoregressiveGenerator, LearnedRows
+from synth.generators.neural_model import require_torch
+from synth.progress import Progress
+from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Generator as TorchGenerator
+
+    from synth.neural.autoregressive import AutoregressiveNetwork
+    from synth.neural.autoregressive_training import ArnSpec
+
+N_LEVELS = 12
+"""Levels of the ranks within a code."""
+MOST_LEVELS = 1_000
+"""Levels that a saved model may have."""
+Order = Literal["fixed", "any"]
+
+
+class Arn(AutoregressiveGenerator):
+    """An autoregressive network on codes and ranks; it takes no epsilon.
+
+    In any order, it samples on conditions exactly and imputes. In a fixed one, tables are closer to the real one.
+    """
+
+    name: ClassVar[str] = "arn"
+    order: Literal["fixed", "any"] = Field(
+        default="any", description="any: conditions on all columns are exact; fixed: closer tables."
+    )
+    epochs: int | None = Field(
+        default=None, ge=1, le=100_000, description="Passes over the rows; None: by the order and the rows."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a fit that the schema or the installation rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            MissingExtra: PyTorch is not installed.
+            JobError: there is no such device.
+        """
+        super().check(schema)
+        require_torch()
+        if self.device == "cuda":
+            from synth.neural.devices import device_of
+
+            device_of(self.device)
+
+    def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> "ArnDistribution":
+        from synth.neural.autoregressive_training import fit_network
+        from synth.neural.checkpoint import Place
+        from synth.neural.devices import device_of
+        from synth.neural.training import Course
+
+        layout = NetworkColumns(learned.discretizer, learned.order, N_LEVELS)
+        codes = layout.of_rows(learned.rows)
+        digest = self._digest(layout, codes, seed)
+        course = Course(self.name, digest, None if place is None else Place(place), progress)
+        network = fit_network(
+            codes, layout.sizes, layout.leaders, self.spec(len(codes)), device_of(self.device), seed, course
+        )  # fmt: skip
+        return ArnDistribution(layout, network)
+
+    def spec(self, n_rows: int) -> "ArnSpec":
+        """The training of a network on so many rows."""
+        from synth.neural.autoregressive_training import ArnSpec
+
+        return ArnSpec(order=self.order, epochs=self.epochs)
+
+    def _digest(self, layout: "NetworkColumns", codes: Codes, seed: int) -> str:
+        """The digest of everything that training depends on, which a checkpoint goes by."""
+        known = {
+            "generator": self.name, **self.parameters(), "seed": seed, "sizes": layout.sizes, "leaders": layout.leaders,
+            "rows": hashlib.sha256(np.ascontiguousarray(codes).data).hexdigest(),
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class RankLevels:
+    """Ranks within the codes of a number or time, in levels: each cell is in the level of its middle.
+
+    Attributes:
+        attribute: names codes and cells.
+        n_levels: of each code.
+    """
+
+    attribute: Attribute
+    n_levels: int
+
+    def of(self, codes: Codes, ranks: Array) -> NDArray[np.int64]:
+        """The level of each rank; shape (n,)."""
+        return self._level_of_cell[self.attribute.ranked(codes, ranks)]
+
+    def draw(self, codes: Codes, levels: Codes, rng: np.random.Generator) -> Array:
+        """A rank in each level, uniform over the mass of its cells; shape (n,)."""
+        low, high = self._ends
+        low, high = low[codes, levels], high[codes, levels]
+        return low + rng.random(len(codes)) * (high - low)
+
+    @cached_property
+    def is_open(self) -> Flags:
+        """The levels of each code that have a cell; shape (size, n_levels)."""
+        low, high = self._ends
+        return low < high
+
+    @cached_property
+    def _intervals(self) -> Array:
+        """The ranks below each cell and below its end; shape (n_cells, 2)."""
+        return np.array([self.attribute.rank_interval(cell) for cell in range(self.attribute.n_cells)])
+
+    @cached_property
+    def _level_of_cell(self) -> NDArray[np.int64]:
+        """Cells without mass have the level of the nearest cell of their code that has some."""
+        middles, is_held = self._intervals.mean(1), self._intervals[:, 0] < self._intervals[:, 1]
+        levels = np.minimum((middles * self.n_levels).astype(np.int64), self.n_levels - 1)
+        for cell in np.flatnonzero(~is_held).tolist():
+            beside = np.flatnonzero(is_held & (self.attribute.group == self.attribute.group[cell]))
+            levels[cell] = levels[beside[np.abs(middles[beside] - middles[cell]).argmin()]]
+        return levels
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array]:
+        """The least and the greatest rank of each level of each code; shape (size, n_levels) each."""
+        low, high = np.ones((self.attribute.size, self.n_levels)), np.zeros((self.attribute.size, self.n_levels))
+        at = self.attribute.group, self._level_of_cell
+        np.minimum.at(low, at, self._intervals[:, 0])
+        np.maximum.at(high, at, self._intervals[:, 1])
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkColumns:
+    """The columns of a network: the code of each attribute, and directly after it the level of its rank, if it has any.
+
+    Attributes:
+        discretizer: names codes and cells.
+        places: of all attributes, in the order of the network's columns.
+        n_levels: of ranks within a code.
+    """
+
+    discretizer: Discretizer
+    places: tuple[int, ...]
+    n_levels: int
+
+    @cached_property
+    def levels(self) -> Mapping[int, RankLevels]:
+        """By place, of the attributes that have ranks."""
+        attributes = enumerate(self.discretizer.attributes)
+        return {place: RankLevels(each, self.n_levels) for place, each in attributes if each.is_refined}
+
+    @cached_property
+    def columns(self) -> tuple[tuple[int, bool], ...]:
+        """Of each column, the place of its attribute, and whether it holds ranks."""
+        found = ((place, holds) for place in self.places for holds in (False, True))
+        return tuple((place, holds) for place, holds in found if not holds or place in self.levels)
+
+    @cached_property
+    def leader(self) -> Mapping[int, int]:
+        """The column that holds the codes of the attribute at a place."""
+        return {place: column for column, (place, holds) in enumerate(self.columns) if not holds}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Codes of each column."""
+        sizes = [each.size for each in self.discretizer.attributes]
+        return tuple(self.n_levels if holds else sizes[place] for place, holds in self.columns)
+
+    @property
+    def leaders(self) -> tuple[int | None, ...]:
+        """Of each column that holds ranks, the column of the codes."""
+        return tuple(self.leader[place] if holds else None for place, holds in self.columns)
+
+    def of_rows(self, rows: CodedRows) -> Codes:
+        """Rows as the network has them; shape (n, n_columns)."""
+        made = np.empty((len(rows.codes), len(self.columns)), dtype=np.int32)
+        for column, (place, holds) in enumerate(self.columns):
+            codes = rows.codes[:, place]
+            made[:, column] = self.levels[place].of(codes, rows.ranks[place]) if holds else codes
+        return made
+
+    def to_rows(self, made: Codes, log_weights: Array, rng: np.random.Generator) -> CodedRows:
+        """Rows of the network as codes, and ranks drawn within their levels."""
+        codes = np.asfortranarray(self.codes_of(made))
+        ranks = {
+            place: self.levels[place].draw(codes[:, place], made[:, column], rng)
+            for column, (place, holds) in enumerate(self.columns)
+            if holds
+        }
+        return CodedRows(codes, ranks, log_weights)
+
+    def codes_of(self, made: Codes) -> Codes:
+        """The codes alone, by place; shape (n, d)."""
+        return made[:, [self.leader[place] for place in range(len(self.places))]]
+
+    def possible(self, place: int) -> Flags:
+        """The codes of an attribute that a drawn value may have; shape (size,)."""
+        flags = np.ones(self.discretizer.attributes[place].size, dtype=bool)
+        flags[self.discretizer.attributes[place].impossible] = False
+        return flags
+
+
+@dataclass(frozen=True, eq=False)
+class ArnDistribution:
+    """A distribution over rows of codes and ranks, by a trained network.
+
+    Attributes:
+        layout: the network's columns.
+        network: on the CPU, in evaluation mode.
+    """
+
+    layout: NetworkColumns
+    network: "AutoregressiveNetwork"
+
+    @property
+    def discretizer(self) -> Discretizer:
+        """Names codes and cells."""
+        return self.layout.discretizer
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """Places of the columns in the one order in which they are drawn; `None`: any is."""
+        return self.layout.places if self.network.order == "fixed" else None
+
+    def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
+        """Rows; those of given columns have what is given.
+
+        In any order they follow the distribution given that, and weigh nothing. In a fixed one they weigh what the
+        columns before say of it.
+
+        Args:
+            n_rows: at least one.
+            rng: source of the draw.
+            evidence: on some columns.
+        """
+        from synth.neural.autoregressive import draw
+
+        evidence = Evidence() if evidence is None else evidence
+        codes, known = self._given(n_rows, evidence)
+        allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in self._open_places(evidence)}
+        made, log_weights = draw(
+            self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence)
+        )
+        rows = self.layout.to_rows(made, log_weights, rng)
+        for place, interval in evidence.intervals.items():
+            rows.ranks[place][:] = np.mean(interval)
+        return rows
+
+    def _given(self, n_rows: int, evidence: Evidence) -> tuple[Codes, Flags]:
+        """What is given, as the network has it; shapes (n, n_columns) and (n_columns,)."""
+        row, known = np.zeros(len(self.layout.columns), dtype=np.int32), np.zeros(len(self.layout.columns), dtype=bool)
+        for column, (place, holds) in enumerate(self.layout.columns):
+            code = evidence.codes.get(place)
+            if code is not None and (not holds or place in evidence.intervals):
+                rank = np.mean(evidence.intervals[place], keepdims=True) if holds else None
+                row[column] = code if rank is None else self.layout.levels[place].of(np.array([code]), rank)[0]
+                known[column] = True
+        return np.broadcast_to(row, (n_rows, len(row))), known
+
+    def _open_places(self, evidence: Evidence) -> Collection[int]:
+        return [place for place in self.layout.places if place not in evidence.codes]
+
+    def _allowed(self, place: int, evidence: Evidence) -> Flags:
+        """The codes that a column may have whatever the others are; all possible ones where that leaves none."""
+        possible = self.layout.possible(place)
+        narrow = possible & evidence.allowed.get(place, possible)
+        return narrow if narrow.any() else possible
+
+    def impute(self, rows: CodedRows, is_open: Mapping[int, Flags], rng: np.random.Generator) -> CodedRows:
+        """Multiple imputation: one draw of all open cells, given the known ones of their row.
+
+        Args:
+            rows: *Sensitive*. Ranks of known cells count; codes and ranks of open ones do not.
+            is_open: by place, the codes that each cell may have, shape (n, size). A cell is known where that is its own
+                code alone, and in all columns that are left out.
+            rng: source of the draw.
+
+        Raises:
+            ValueError: the network is of a fixed order; nothing was drawn.
+        """
+        from synth.neural.autoregressive import fill
+
+        codes, missing = self.layout.of_rows(rows), np.zeros((len(rows.codes), len(self.layout.columns)), dtype=bool)
+        for column, (place, _) in enumerate(self.layout.columns):
+            if place in is_open:
+                own = np.take_along_axis(is_open[place], rows.codes[:, [place]].astype(np.int64), axis=1)[:, 0]
+                missing[:, column] = ~(own & (is_open[place].sum(1) == 1))
+        allowed = {self.layout.leader[place]: flags for place, flags in is_open.items()}
+        mask = _Mask(self.layout, Evidence())
+        made = fill(self.network, codes, missing, torch_generator(rng), allowed=allowed, mask=mask)
+        filled = self.layout.to_rows(made, np.zeros(len(made)), rng)
+        for column, (place, holds) in enumerate(self.layout.columns):
+            if holds:
+                np.copyto(filled.ranks[place], rows.ranks[place], where=~missing[:, column])
+        return filled
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain data and arrays, for `restored_network`."""
+        from synth.neural.autoregressive import to_arrays
+
+        content = {
+            "order": self.network.order,
+            "places": list(self.layout.places),
+            "n_levels": self.layout.n_levels,
+        }
+        return content, to_arrays(self.network)
+
+
+@dataclass(frozen=True, eq=False)
+class _Mask:
+    """The codes that a column of the network may have beside those that are known in all rows."""
+
+    layout: NetworkColumns
+    evidence: Evidence
+
+    def __call__(self, column: int, made: Codes) -> Flags | None:
+        place, holds = self.layout.columns[column]
+        if holds:
+            return self.layout.levels[place].is_open[made[:, self.layout.leader[place]]]
+        if not self.evidence.zeros and place not in self.evidence.allowed:
+            return None
+        codes = self.layout.codes_of(made)
+        drawn = np.flatnonzero((codes >= 0).all(0)).tolist()
+        flags = self.evidence.open_codes(place, codes, drawn)
+        return None if flags is None else np.broadcast_to(flags, (len(made), flags.shape[-1]))
+
+
+def torch_generator(rng: np.random.Generator) -> "TorchGenerator":
+    """A child of a generator, for PyTorch; the latter's own one is left as it is."""
+    import torch
+
+    return torch.Generator().manual_seed(int(rng.integers(2**63)))
+
+
+def restored_network(
+    content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
+) -> ArnDistribution:
+    """The distribution that `ArnDistribution.to_arrays` took apart.
+
+    Raises:
+        ValueError, KeyError, TypeError: a part is missing or contradicts another; nothing was made.
+        MissingExtra: PyTorch is not installed.
+    """
+    require_torch()
+    from synth.neural.autoregressive import from_arrays
+
+    places = tuple(plain.whole_numbers(content, "places").tolist())
+    if sorted(places) != list(range(len(discretizer.attributes))):
+        raise ValueError("the order is not one of the columns")
+    if content["order"] not in get_args(Order):
+        raise ValueError("a network has a fixed order or any")
+    layout = NetworkColumns(discretizer, places, plain.count(content, "n_levels", MOST_LEVELS))
+    network = from_arrays(arrays, layout.sizes, layout.leaders, content["order"])
+    return ArnDistribution(layout, network)
