@@ -57,7 +57,7 @@ def quantile_discretizer(
 def _categories(
     name: str, column: CategoricalColumn | BooleanColumn, cells: Places, weights: Places, least: float
 ) -> Attribute:
-    """Categories on their own, the rarest together in `other` until they are held by enough units."""
+    """Categories on their own, the rarest together in `other`, with the next one where they are held by too few units."""
     n_cells = (2 if isinstance(column, BooleanColumn) else len(column.categories)) + 2
     mass = np.bincount(cells.astype(np.int64), weights=weights, minlength=n_cells).astype(np.float64)
     known = mass[:-2]
@@ -70,8 +70,8 @@ def _categories(
     if isinstance(column, CategoricalColumn):
         groups[order[:n_rare]] = -1
     attribute = Attribute(name, column, None, np.arange(n_cells), mass)
-    # Of categories in `other`, each is as likely as the next: their own frequencies are those of few units.
-    rare = np.concatenate([(groups < 0) & (known > 0), [False, False]])
+    # Of the rare ones, each is as likely as the next: their own frequencies are those of few units.
+    rare = np.concatenate([(groups < 0) & (known > 0) & (known < least), [False, False]])
     if rare.any():
         mass[rare] = mass[rare].mean()
     return regroup(attribute, groups, mass)

@@ -8,11 +8,12 @@ Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressi
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,27 +33,28 @@ if TYPE_CHECKING:
     from synth.neural.autoregressive import AutoregressiveNetwork
     from synth.neural.autoregressive_training import ArnSpec
 
-N_LEVELS = 12
+N_LEVELS = 8
 """Levels of the ranks within a code."""
 MOST_LEVELS = 1_000
 """Levels that a saved model may have."""
-Order = Literal["fixed", "any"]
 
 
 class Arn(AutoregressiveGenerator):
     """An autoregressive network on codes and ranks; it takes no epsilon.
 
-    In any order, it samples on conditions exactly and imputes. In a fixed one, tables are closer to the real one.
+    In any order, it samples on conditions exactly and imputes. In a fixed one, it takes half the time, and tables
+    are as close to the real one or a little closer.
     """
 
     name: ClassVar[str] = "arn"
     order: Literal["fixed", "any"] = Field(
-        default="any", description="any: conditions on all columns are exact; fixed: closer tables."
+        default="any", description="any: conditions on all columns are exact, cells are imputed; fixed: faster."
     )
     epochs: int | None = Field(
         default=None, ge=1, le=100_000, description="Passes over the rows; None: by the order and the rows."
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
+    n_threads: int = Field(default=1, ge=1, le=1024, description="Threads of the processor that a fit takes.")
 
     def check(self, schema: Schema) -> None:
         """Refuse a fit that the schema or the installation rules out.
@@ -79,23 +81,24 @@ class Arn(AutoregressiveGenerator):
         codes = layout.of_rows(learned.rows)
         digest = self._digest(layout, codes, seed)
         course = Course(self.name, digest, None if place is None else Place(place), progress)
-        network = fit_network(
-            codes, layout.sizes, layout.leaders, self.spec(len(codes)), device_of(self.device), seed, course
-        )  # fmt: skip
+        spec, device = self.spec(len(codes), float(learned.weights.sum())), device_of(self.device)
+        with torch_threads(self.n_threads):
+            network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)
         return ArnDistribution(layout, network)
 
-    def spec(self, n_rows: int) -> "ArnSpec":
-        """The training of a network on so many rows."""
+    def spec(self, n_rows: int, n_units: float | None = None) -> "ArnSpec":
+        """The training of a network on so many rows of so many units; `None`: as many."""
         from synth.neural.autoregressive_training import ArnSpec
 
-        return ArnSpec(order=self.order, epochs=self.epochs)
+        return ArnSpec.for_rows(n_rows, self.order, self.epochs, n_units=n_units)
 
     def _digest(self, layout: "NetworkColumns", codes: Codes, seed: int) -> str:
         """The digest of everything that training depends on, which a checkpoint goes by."""
-        known = {
+        known: dict[str, Any] = {
             "generator": self.name, **self.parameters(), "seed": seed, "sizes": layout.sizes, "leaders": layout.leaders,
             "rows": hashlib.sha256(np.ascontiguousarray(codes).data).hexdigest(),
         }  # fmt: skip
+        known.pop("n_threads")
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
@@ -113,7 +116,8 @@ class RankLevels:
 
     def of(self, codes: Codes, ranks: Array) -> NDArray[np.int64]:
         """The level of each rank; shape (n,)."""
-        return self._level_of_cell[self.attribute.ranked(codes, ranks)]
+        levels: NDArray[np.int64] = self._level_of_cell[self.attribute.ranked(codes, ranks)]
+        return levels
 
     def draw(self, codes: Codes, levels: Codes, rng: np.random.Generator) -> Array:
         """A rank in each level, uniform over the mass of its cells; shape (n,)."""
@@ -136,7 +140,7 @@ class RankLevels:
     def _level_of_cell(self) -> NDArray[np.int64]:
         """Cells without mass have the level of the nearest cell of their code that has some."""
         middles, is_held = self._intervals.mean(1), self._intervals[:, 0] < self._intervals[:, 1]
-        levels = np.minimum((middles * self.n_levels).astype(np.int64), self.n_levels - 1)
+        levels: NDArray[np.int64] = np.minimum((middles * self.n_levels).astype(np.int64), self.n_levels - 1)
         for cell in np.flatnonzero(~is_held).tolist():
             beside = np.flatnonzero(is_held & (self.attribute.group == self.attribute.group[cell]))
             levels[cell] = levels[beside[np.abs(middles[beside] - middles[cell]).argmin()]]
@@ -348,6 +352,19 @@ class _Mask:
         return None if flags is None else np.broadcast_to(flags, (len(made), flags.shape[-1]))
 
 
+@contextmanager
+def torch_threads(n_threads: int) -> Iterator[None]:
+    """A number of PyTorch's threads within, and the former one after."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def torch_generator(rng: np.random.Generator) -> "TorchGenerator":
     """A child of a generator, for PyTorch; the latter's own one is left as it is."""
     import torch
@@ -370,8 +387,6 @@ def restored_network(
     places = tuple(plain.whole_numbers(content, "places").tolist())
     if sorted(places) != list(range(len(discretizer.attributes))):
         raise ValueError("the order is not one of the columns")
-    if content["order"] not in get_args(Order):
-        raise ValueError("a network has a fixed order or any")
     layout = NetworkColumns(discretizer, places, plain.count(content, "n_levels", MOST_LEVELS))
     network = from_arrays(arrays, layout.sizes, layout.leaders, content["order"])
     return ArnDistribution(layout, network)

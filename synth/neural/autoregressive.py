@@ -1,7 +1,8 @@
 """The autoregressive network: each column's softmax given the columns before it, in one order or in any.
 
 The columns before are known by the sum of their embeddings alone. So all columns of a batch are trained in one pass,
-and a row is drawn without computing anything twice.
+and a row is drawn without computing anything twice. A network of any order learns most from the sets of columns that
+draws have before them: those before by place, and any others that are known.
 
 Source: Germain et al. 2015 (1502.03509) for one pass over all columns; Uria et al. 2014 (1310.1757) for any order;
 Tiwald et al. 2025 (2501.12012) for tables.
@@ -23,6 +24,8 @@ Order = Literal["fixed", "any"]
 Mask = Callable[[int, NDArray[np.int32]], NDArray[np.bool_] | None]
 """Called with a column and the codes of rows so far, shape (n, d). It returns which codes the column may take in each
 row, shape (n, size), or `None` where it may take all."""
+RANDOM, BY_PLACE = 0.3, 0.3
+"""Shares of rows that a network of any order learns in an order of their own, and in that of the columns' places."""
 UNDRAWN = -1
 """Code of a cell that is not drawn yet."""
 CHUNK_ROWS = 8_192
@@ -91,7 +94,7 @@ class AutoregressiveNetwork(nn.Module):
         nn.init.normal_(self.layers, std=math.sqrt(2 / self.layers.shape[1]))
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Negative log-likelihood of rows, each in an order of its own where the network takes any.
+        """Negative log-likelihood of rows; of a network of any order, the sum over columns given some others each.
 
         Shape: int64 (n, d), to (n,).
         """
@@ -104,7 +107,7 @@ class AutoregressiveNetwork(nn.Module):
         return torch.stack(losses).sum(0)
 
     def states(self, codes: Tensor) -> Tensor:
-        """For each column the sum of the embeddings before it.
+        """For each column the sum of the embeddings before it; of those that it is learned from where the order is any.
 
         Shape: int64 (n, d), to (d, n, d_state).
         """
@@ -113,9 +116,24 @@ class AutoregressiveNetwork(nn.Module):
             # A product is faster than `cumsum` along the first axis, and its gradient is, too.
             return (self.before.to(embedded.dtype) @ embedded.flatten(1)).view(embedded.shape)
         embedded = functional.embedding(codes + self.starts, self.embeddings)
-        turns = torch.rand(len(codes), len(self.sizes), device=codes.device)[:, self.unit_of]
-        before = (turns[:, :, None] > turns[:, None, :]) | self.before
-        return torch.bmm(before.to(embedded.dtype), embedded).transpose(0, 1)
+        return torch.bmm(self._contexts(len(codes)).to(embedded.dtype), embedded).transpose(0, 1)
+
+    def _contexts(self, n_rows: int) -> Tensor:
+        """Which columns each column of each row is learned from, shape (n, d, d): those that draws have before it.
+
+        A part of the rows has an order of its own. In the others those before it by place are known, and any columns
+        beside: rows are drawn so on conditions, and cells imputed.
+        """
+        # DEVIATES: Uria et al. draw all orders alike, so that the one in which tables are drawn is hardly ever learned.
+        device, units = self.starts.device, self.unit_of
+        turns = torch.rand(n_rows, len(units), device=device)[:, units]
+        is_known = torch.rand(n_rows, len(units), device=device)[:, units]
+        shares = torch.rand(n_rows, 1, 1, device=device)
+        kinds = torch.rand(n_rows, 1, 1, device=device)
+        shuffled = turns[:, :, None] > turns[:, None, :]
+        beside = (is_known[:, None, :] < shares) & (kinds >= RANDOM + BY_PLACE)
+        found = torch.where(kinds < RANDOM, shuffled, (units[:, None] > units) | beside)
+        return found & (units[:, None] != units) | self.before
 
     def _outputs(self, states: Tensor) -> Tensor:
         """Of each column's layer, shape (d, n, d_hidden)."""
@@ -177,7 +195,8 @@ def draw(
         generator: of random numbers, on the CPU.
         allowed: codes that a column may take, by its place: shape (size,) or (n, size).
         mask: called for each column that is not known, before it is drawn; it is also called for weights.
-        order: of the columns, for a network of any; `None`: by their places. A unit stays together.
+        order: of the columns, for a network of any; `None`: by their places, which it has learned best. A unit stays
+            together.
 
     Returns:
         Codes, shape (n, d), and log weights, shape (n,); zeros from a network of any order. A row weighs minus infinity

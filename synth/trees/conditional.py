@@ -1,11 +1,10 @@
-"""The distribution of one column given those before it: a tree of boosters over its codes, or the leaves of a CART.
+"""The distribution of one column given those before it: a balanced tree of binary boosters over its codes.
 
-Few codes, or those of a number, are told apart by a balanced tree of binary boosters. Many categories are drawn from
-the leaves of one tree. A number also has a *stack*, its boosted mean as one more feature, and a *refinement*: where
-within its code a value lies, as a beta distribution in each leaf of a second tree.
+Each booster gives the chance of the codes on its right. A number also has a *stack*, its boosted mean as one more
+feature, and a *refinement*: where within its code a value lies, as a beta distribution in each leaf of a CART.
 
-Source: synthpop (Nowok, Raab & Dibben 2016) for CART; UnmaskingTrees (McCarter 2024, 2407.05593) for balanced trees of
-boosters; Wolpert 1992 for stacking.
+Source: McCarter 2024 (UnmaskingTrees, 2407.05593) for balanced trees of boosters; Nowok, Raab & Dibben 2016 (synthpop)
+for CART; Wolpert 1992 for stacking.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,16 +18,12 @@ from synth.trees.forest import Array, Features, Forest
 from synth.trees.growing import Growth
 
 Codes = NDArray[np.int32]
-FEW_CODES = 20
-"""Up to so many categories are told apart by boosters."""
 LEAST_BOOSTED = 300
 """Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
 STACKED_CODES = 12
 """Codes of a number beyond which its mean is a feature."""
 N_FOLDS = 3
 """Of the mean that is stacked."""
-N_AXES = 6
-"""Directions of the features in which categories are told apart by CART."""
 PRIOR_ROWS = 5.0
 """Rows by which the means of a category are drawn to those of all rows."""
 SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
@@ -111,42 +106,6 @@ class Boosters:
 
 
 @dataclass(frozen=True, eq=False)
-class Leaves:
-    """The codes that the rows of each leaf of a tree hold.
-
-    Attributes:
-        tree: leads rows to leaves.
-        ends: where the entries of each leaf end, shape (n_leaves,).
-        codes: of the entries, shape (n_entries,).
-        counts: rows of the entries, shape (n_entries,).
-        size: codes of the column.
-    """
-
-    tree: Forest
-    ends: NDArray[np.int32]
-    codes: Codes
-    counts: Array
-    size: int
-
-    def table(self, rows: Features) -> Array:
-        """The chance of each code for each row, shape (n, size)."""
-        present, of_rows = np.unique(self.tree.leaves(rows), return_inverse=True)
-        counts = np.zeros((len(present), self.size))
-        for index, leaf in enumerate(present.tolist()):
-            entries = slice(self.ends[leaf - 1] if leaf else 0, self.ends[leaf])
-            counts[index, self.codes[entries]] = self.counts[entries]
-        return np.asarray((counts / counts.sum(axis=1, keepdims=True))[of_rows])
-
-    def draw(self, rows: Features, rng: np.random.Generator) -> Codes:
-        """A code for each row, shape (n,)."""
-        running = np.concatenate([[0.0], np.cumsum(self.counts)])
-        starts, leaves = np.concatenate([[0], self.ends[:-1]]), self.tree.leaves(rows)
-        low, high = running[starts][leaves], running[self.ends][leaves]
-        places = np.searchsorted(running, low + _below(rng, len(rows)) * (high - low), side="right") - 1
-        return np.asarray(self.codes[np.clip(places, starts[leaves], self.ends[leaves] - 1)])
-
-
-@dataclass(frozen=True, eq=False)
 class Refinement:
     """Where within its code a value lies, as a share of the code's mass: a beta distribution in each leaf.
 
@@ -199,7 +158,7 @@ class Conditional:
         refinement: of a number of which some code has several cells; `None`: there is none.
     """
 
-    distribution: Marginal | Boosters | Leaves
+    distribution: Marginal | Boosters
     places: Mapping[int, Array] = field(default_factory=dict)
     stack: Stack | None = None
     refinement: Refinement | None = None
@@ -255,16 +214,12 @@ def fit_conditional(learned: Learned, growth: Growth, rng: np.random.Generator) 
     rows, stack = _placed(learned.rows, places), None
     if learned.scores is not None and np.count_nonzero(counts) > STACKED_CODES:
         stack, rows = _stack(rows, learned.scores, growth, rng)
-    distribution: Boosters | Leaves
-    if learned.scores is not None or np.count_nonzero(counts) <= FEW_CODES:
-        distribution = _boosters(rows, learned, growth, rng)
-    else:
-        distribution = _leaves(rows, learned, growth, rng)
+    distribution = _boosters(rows, learned, growth, rng)
     return Conditional(distribution, places, stack, _refinement(rows, learned, growth, rng) if refined else None)
 
 
 def draw_codes(
-    distribution: Marginal | Boosters | Leaves, rows: Features, is_open: NDArray[np.bool_] | None,
+    distribution: Marginal | Boosters, rows: Features, is_open: NDArray[np.bool_] | None,
     rng: np.random.Generator,
 ) -> Codes:  # fmt: skip
     """A code for each row, among those that are open to it, as far as it has a chance of any; shape (n,).
@@ -287,7 +242,9 @@ def draw_codes(
 
 def _boosters(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Boosters:
     counts = learned.counts
-    order = np.arange(len(counts)) if learned.scores is not None else np.argsort(-counts, kind="stable")
+    order = np.arange(len(counts))
+    if learned.scores is None:  # like categories beside each other
+        order = np.argsort(_axis(rows, learned), kind="stable")
     order = order[counts[order] > 0]
     leaf = np.full(len(counts), -1)
     leaf[order] = np.arange(len(order))
@@ -321,22 +278,14 @@ def _halves(running: Array) -> Iterator[tuple[int, int, int]]:
             waiting += [(middle, end), (first, middle)]
 
 
-def _leaves(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Leaves:
-    tree = growth.cart(rows, _centroids(rows, learned), learned.weights, _seed(rng))
-    entries, held = np.unique(tree.leaves(rows) * learned.size + learned.codes, return_counts=True)
-    leaves, codes = np.divmod(entries, learned.size)
-    ends = np.cumsum(np.bincount(leaves, minlength=tree.n_leaves)).astype(np.int32)
-    return Leaves(tree, ends, codes.astype(np.int32), held.astype(np.float64), learned.size)
-
-
-def _centroids(rows: Features, learned: Learned) -> Array:
-    """For each row the means of the features in its category, in the directions in which these differ most."""
+def _axis(rows: Features, learned: Learned) -> Array:
+    """A place for each category: the mean of the features in it, in the direction in which categories differ most."""
     counts = learned.counts
     ranks = np.argsort(np.argsort(rows, axis=0, kind="stable"), axis=0, kind="stable") / len(rows) - 0.5
     sums = np.stack([np.bincount(learned.codes, weights=column, minlength=len(counts)) for column in ranks.T], axis=1)
     means = sums / (counts[:, np.newaxis] + PRIOR_ROWS)
     _, _, axes = np.linalg.svd(means * np.sqrt(counts)[:, np.newaxis], full_matrices=False)
-    return np.asarray((means @ axes[:N_AXES].T)[learned.codes])
+    return np.asarray(means @ axes[0])
 
 
 def _places(learned: Learned, counts: Array) -> dict[int, Array]:

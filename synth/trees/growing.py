@@ -15,9 +15,10 @@ from synth.trees.forest import Array, Features, Forest
 Objective = Literal["binary", "regression"]
 FULL_ROWS = 20_000
 """Rows on which boosting takes the number of rounds that is asked for; on others it goes by the root."""
-FEWEST_ROUNDS, MOST_ROUNDS = 40, 300
-RATE, L2, N_LEAVES = 0.1, 1.0, 15
-"""Learning rate of boosting, penalty on the values of leaves, and leaves of a tree."""
+FEWEST_ROUNDS, MOST_ROUNDS = 10, 400
+RATE, L2, N_LEAVES = 0.1, 10.0, 4
+"""Learning rate of boosting, penalty on the values of leaves, and leaves of a tree. Larger trees remember rows: on 8,000
+rows of Adult, 15 leaves made held-out rows .6 nats less likely than those learned from, 4 leaves .25, and no more so."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Growth:
         rows_a_unit: rows that a unit holds on average.
     """
 
-    rounds: int = 120
+    rounds: int = 160
     smallest_leaf: int = 20
     rows_a_unit: float = 1.0
 
@@ -53,7 +54,7 @@ class Growth:
         kind = HistGradientBoostingClassifier if objective == "binary" else HistGradientBoostingRegressor
         rounds = round(self.rounds * math.sqrt(len(rows) / FULL_ROWS))
         booster = kind(
-            max_iter=min(max(rounds, min(self.rounds, FEWEST_ROUNDS)), MOST_ROUNDS),
+            max_iter=min(max(rounds, FEWEST_ROUNDS), MOST_ROUNDS),
             learning_rate=RATE, max_leaf_nodes=N_LEAVES, l2_regularization=L2, min_samples_leaf=self.leaf_rows,
             early_stopping=False, random_state=seed,
         ).fit(rows, response)  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.trees.conditional import Boosters, Conditional, Leaves, Marginal, Refinement, Stack
+from synth.trees.conditional import Boosters, Conditional, Marginal, Refinement, Stack
 from synth.trees.forest import Forest
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -31,12 +31,9 @@ def described(conditional: Conditional, forests: list[Forest]) -> tuple[dict[str
     arrays: dict[str, NDArray[Any]] = {f"place{column}": table for column, table in sorted(conditional.places.items())}
     if isinstance(distribution, Marginal):
         arrays["counts"] = distribution.counts
-    elif isinstance(distribution, Boosters):
+    else:
         arrays |= {"order": distribution.order, "nodes": distribution.nodes, "log_odds": distribution.log_odds}
         content["boosters"] = [added(forest) for forest in distribution.forests]
-    else:
-        arrays |= {"ends": distribution.ends, "codes": distribution.codes, "counts": distribution.counts}
-        content["tree"] = added(distribution.tree)
     if conditional.stack is not None:
         content["stack"] = [added(forest) for forest in conditional.stack.forests]
     if conditional.refinement is not None:
@@ -76,13 +73,10 @@ def restored(
         if shapes.shape != (tree.n_leaves, 2) or (shapes <= 0).any():
             raise ValueError("parameters are not those of the leaves")
         refinement = Refinement(tree, shapes)
-    distribution: Marginal | Boosters | Leaves
-    if content["kind"] == "marginal":
-        distribution = _marginal(arrays, size)
-    elif content["kind"] == "boosters":
-        distribution = _boosters(content, arrays, forests, size, width)
-    else:
-        distribution = _leaves(content, arrays, forests, size, width)
+    if content["kind"] not in ("marginal", "boosters"):
+        raise ValueError("there is no such distribution")
+    is_marginal = content["kind"] == "marginal"
+    distribution = _marginal(arrays, size) if is_marginal else _boosters(content, arrays, forests, size, width)
     return Conditional(distribution, places, stack, refinement)
 
 
@@ -110,23 +104,6 @@ def _boosters(content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Fore
         raise ValueError("boosters are not those of the nodes")
     made = tuple(None if number is None else _forest(number, forests, width) for number in boosters)
     return Boosters(order, nodes, log_odds, made, size)
-
-
-def _leaves(content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, width: int) -> Leaves:
-    tree = _forest(content["tree"], forests, width, one_tree=True)
-    ends, codes = _require(arrays["ends"], np.int32, 1), _require(arrays["codes"], np.int32, 1)
-    counts = _require(arrays["counts"], np.float64, 1)
-    sound = (
-        len(ends) == tree.n_leaves
-        and (np.diff(ends, prepend=0) > 0).all()
-        and len(codes) == len(counts) == ends[-1]
-        and (counts > 0).all()
-        and codes.min() >= 0
-        and codes.max() < size
-    )
-    if not sound:
-        raise ValueError("entries are not those of the leaves")
-    return Leaves(tree, ends, codes, counts, size)
 
 
 def _forest(number: Any, forests: Sequence[Forest], n_features: int, *, one_tree: bool = False) -> Forest:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -30,7 +31,7 @@ from synth.progress import quiet
 CPU = torch.device("cpu")
 SIZES, LEADERS = (3, 4, 2, 5), (None, None, 1, None)
 ORDERS: tuple[Order, ...] = ("fixed", "any")
-SMALL = {"d_state": 32, "d_hidden": 24, "batch_size": 128, "rate": 1e-2, "decay": 0.01}
+SMALL: dict[str, Any] = {"d_state": 32, "d_hidden": 24, "batch_size": 128, "rate": 1e-2, "decay": 0.01}
 N = 6_000
 SLACK = 0.04
 """Total variation that 6,000 rows drawn from 6,000 may be off, by chance and by what is left to learn."""
@@ -61,7 +62,7 @@ def course(folder: Path | None = None, digest: str = "digest") -> Course:
 
 
 def fit(order: Order, seed: int = 0, where: Course | None = None, **settings: Any) -> AutoregressiveNetwork:
-    spec = ArnSpec(**{"order": order, "epochs": 8 if order == "fixed" else 20, **SMALL, **settings})
+    spec = ArnSpec(**{"order": order, "epochs": 8 if order == "fixed" else 30, **SMALL, **settings})
     return fit_network(table(), SIZES, LEADERS, spec, CPU, seed, where or course())
 
 
@@ -108,7 +109,8 @@ def test_pairs_of_columns_are_learned(order: Order) -> None:
 @pytest.mark.parametrize("order", [(3, 1, 2, 0), (1, 2, 3, 0)])
 def test_any_order_of_drawing_gives_the_same_distribution(order: tuple[int, ...]) -> None:
     drawn = rows("any", sequence=order)
-    assert max(tvd(drawn, table(seed=1), pair) for pair in combinations(range(4), 2)) < SLACK + 0.01
+    # Only a part of the rows are learned in such orders.
+    assert max(tvd(drawn, table(seed=1), pair) for pair in combinations(range(4), 2)) < SLACK + 0.04
 
 
 @pytest.mark.parametrize("known", [(0,), (3,), (1, 2), (1, 2, 3)])
@@ -116,9 +118,11 @@ def test_any_condition_gives_the_conditional_distribution(known: tuple[int, ...]
     drawn = rows("any", known=known)
     real = table(60_000, seed=1)
     real = real[(real[:, list(known)] == 1).all(1)]
+    # Rare conditions are learned from few rows: their shares are off by a standard error.
+    n_learned = (table()[:, list(known)] == 1).all(1).sum()
     assert (drawn[:, list(known)] == 1).all()
     for column in set(range(4)) - set(known):
-        assert tvd(drawn, real, [column]) < SLACK + 0.02
+        assert tvd(drawn, real, [column]) < SLACK + 0.02 + 0.3 / np.sqrt(n_learned)
 
 
 @pytest.mark.parametrize("known", [(3,), (1, 3), (0, 2)])
@@ -227,7 +231,8 @@ def test_followers_come_directly_after_their_leaders_in_training() -> None:
     assert not before[:, 1, [2, 4]].any()
     for follower in (2, 4):
         np.testing.assert_array_equal(before[:, follower][:, others], before[:, 1][:, others])
-    assert 100 < before[:, 1, 0].sum() < 300
+    assert 300 < before[:, 1, 0].sum() < 390  # by place it is before, and in a random order half the time
+    assert 60 < before[:, 0, 1].sum() < 200
     assert (before.sum(2).max(1) == 4).all()  # a last column has all others before it
 
 
@@ -406,6 +411,26 @@ def test_codes_that_lie_beside_each_other_learn_from_each_other() -> None:
         made = fit_network(codes[:1_000], (60, 60), (None, None), spec, CPU, 0, course())
         losses.append(float(made(torch.from_numpy(codes[1_000:])).mean()))
     assert losses[1] < losses[0] - 0.1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_fewer_rows_take_more_passes_and_a_heavier_decay(order: Order) -> None:
+    specs = [ArnSpec.for_rows(n_rows, order) for n_rows in (1, 1_000, 10_000, 50_000, 1_000_000)]
+    assert sorted(specs, key=lambda spec: -spec.n_epochs) == specs
+    assert sorted(specs, key=lambda spec: -spec.decay) == specs
+    assert specs[-1].n_epochs > 0
+    assert ArnSpec.for_rows(1_000, order, epochs=3) == replace(specs[1], epochs=3)
+    assert ArnSpec.for_rows(10_000, order, n_units=1_000) == replace(specs[2], decay=specs[1].decay)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_small_table_of_independent_columns_is_not_learned_by_heart(order: Order) -> None:
+    codes = np.random.default_rng(0).integers(0, 10, (1_000, 8))
+    made = fit_network(codes[:200], (10,) * 8, (None,) * 8, ArnSpec.for_rows(200, order), CPU, 0, course())
+    own, other = (float(made(torch.from_numpy(part)).mean()) for part in (codes[:200], codes[200:]))
+    entropy = 8 * np.log(10)
+    assert other < 1.05 * entropy
+    assert own > 0.8 * entropy
 
 
 def test_the_learning_rate_rises_and_falls_in_one_cycle() -> None:

@@ -1,0 +1,313 @@
+"""The autoregressive network `arn`: exact conditions and imputation in any order, and ranks of numbers in levels."""
+
+import json
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from synth.domain.coded_rows import CodedRows, Evidence
+from synth.errors import JobError, ModelError
+from synth.generators import registry
+from synth.generators.arn import Arn, ArnDistribution, RankLevels, restored_network
+from synth.generators.autoregressive_model import GIVEN, AutoregressiveModel
+from synth.neural import training
+from synth.neural.autoregressive import to_arrays
+from synth.neural.checkpoint import CHECKPOINT
+from synth.schema import Schema, build_schema
+from synth.table import present
+
+ORDERS = ("fixed", "any")
+N = 3_000
+CHAIN = build_schema({
+    "status": "declared",
+    "n_units": N,
+    "target": "last",
+    "columns": {
+        "first": {"kind": "categorical", "categories": ["a", "b", "c"]},
+        "amount": {"kind": "real", "bounds": [0.0, 40.0], "decimals": 2},
+        "last": {"kind": "categorical", "categories": ["x", "y", "z"]},
+    },
+})  # fmt: skip
+"""`last` is known from `first` nine times in ten, and `amount` is above or below 10, 20 by it."""
+
+
+def chain(n: int = N, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    first = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    last = np.where(rng.random(n) < 0.9, first, rng.integers(0, 3, n))
+    amount = np.round(10 * first + rng.gamma(3.0, 1.5, n).clip(0, 9.9), 2)
+    texts = np.array(["a", "b", "c"], dtype=object), np.array(["x", "y", "z"], dtype=object)
+    return pd.DataFrame({"first": texts[0][first], "amount": amount, "last": texts[1][last]})
+
+
+@pytest.fixture(scope="module")
+def fixed() -> AutoregressiveModel:
+    return Arn(order="fixed", epochs=24).fit(chain(), CHAIN, seed=0)
+
+
+@pytest.fixture(scope="module")
+def any_order() -> AutoregressiveModel:
+    return Arn(epochs=24).fit(chain(), CHAIN, seed=0)
+
+
+@pytest.fixture(params=["fixed", "any_order"])
+def model(request: pytest.FixtureRequest) -> AutoregressiveModel:
+    found: AutoregressiveModel = request.getfixturevalue(request.param)
+    return found
+
+
+def distribution_of(model: AutoregressiveModel) -> ArnDistribution:
+    assert isinstance(model.distribution, ArnDistribution)
+    return model.distribution
+
+
+def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
+    drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
+    shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
+    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.03
+    for value in "abc":
+        amounts, expected = (table.loc[table["first"] == value, "amount"] for table in (drawn, real))
+        for share in (0.1, 0.5, 0.9):
+            assert amounts.quantile(share) == pytest.approx(expected.quantile(share), abs=0.7)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_saved_model_gives_the_same_rows(order: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    made = registry.generator("arn", order=order, epochs=2).fit(frame, schema, seed=0)
+    made.save(tmp_path / "model")
+    again = registry.load_model(tmp_path / "model")
+    pd.testing.assert_frame_equal(again.sample(200, seed=3), made.sample(200, seed=3))
+    pd.testing.assert_frame_equal(present(again.sample(9, seed=1), schema), present(made.sample(9, seed=1), schema))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_same_seed_gives_the_same_rows_and_leaves_torch_alone(
+    order: str, frame: pd.DataFrame, schema: Schema
+) -> None:
+    before = torch.get_rng_state()
+    one, same, other = (
+        Arn.model_validate({"order": order, "epochs": 2}).fit(frame, schema, seed=seed) for seed in (4, 4, 5)
+    )
+    drawn = one.sample(100, seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    pd.testing.assert_frame_equal(drawn, same.sample(100, seed=1))
+    assert not drawn.equals(one.sample(100, seed=2))
+    assert not drawn.equals(other.sample(100, seed=1))
+
+
+@pytest.mark.parametrize(
+    "given", [{"first": "c"}, {"last": "y"}, {"amount": 25.0}, {"first": "a", "last": "z"}], ids=str
+)
+def test_conditions_on_any_columns_are_exact_in_any_order(
+    any_order: AutoregressiveModel, given: dict[str, Any]
+) -> None:
+    drawn = any_order.sample(4_000, seed=2, given=given)
+    assert drawn.attrs[GIVEN] == "exact"
+    assert all((drawn[name] == value).all() for name, value in given.items())
+    real = chain(200_000, seed=2)
+    near = {name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in given.items()}
+    real = real[np.logical_and.reduce(list(near.values()))]
+    for name in {"first", "last"} - {*given}:
+        shares = [table[name].value_counts(normalize=True) for table in (drawn, real)]
+        assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
+
+
+def test_a_fixed_order_weighs_rows_where_what_is_given_does_not_come_first(
+    fixed: AutoregressiveModel,
+) -> None:
+    assert fixed.sample(100, seed=1, given={"first": "b"}).attrs[GIVEN] == "exact"
+    drawn = fixed.sample(2_000, seed=1, given={"last": "y"})
+    assert drawn.attrs[GIVEN] == "rejection"
+    assert (drawn["last"] == "y").all()
+    real = chain(100_000, seed=3).query("last == 'y'")
+    assert (drawn["first"] == "b").mean() == pytest.approx((real["first"] == "b").mean(), abs=0.05)
+
+
+def test_evidence_is_kept(model: AutoregressiveModel) -> None:
+    distribution = distribution_of(model)
+    first, amount, last = distribution.discretizer.attributes
+    cell = 40
+    code, interval = int(amount.group[cell]), amount.rank_interval(cell)
+    together = np.ones((first.size, last.size), dtype=bool)
+    together[0, 0] = False
+    allowed = np.array([True, True, False, False, False])
+    drawn = distribution.draw(
+        2_000,
+        np.random.default_rng(0),
+        Evidence({1: code}, {1: interval}, {0: allowed}, zeros=(((0, 2), together),)),
+    )
+    assert (drawn.codes[:, 1] == code).all()
+    assert (drawn.ranks[1] == np.mean(interval)).all()
+    assert set(drawn.codes[:, 0]) <= {0, 1}
+    assert not ((drawn.codes[:, 0] == 0) & (drawn.codes[:, 2] == 0)).any()
+
+
+def test_codes_that_no_value_may_have_are_not_drawn(frame: pd.DataFrame, schema: Schema) -> None:
+    distribution = distribution_of(Arn(epochs=1).fit(frame, schema, seed=0))
+    drawn = distribution.draw(3_000, np.random.default_rng(0))
+    for place, attribute in enumerate(distribution.discretizer.attributes):
+        assert not {*drawn.codes[:, place]} & {*attribute.impossible.tolist()}
+
+
+# Imputation
+
+
+def holes(distribution: ArnDistribution, rows: CodedRows, share: float) -> tuple[CodedRows, dict[int, Any]]:
+    """Rows with cells missing at random, and the codes that are open to each."""
+    rng = np.random.default_rng(0)
+    codes, is_open = rows.codes.copy(), {}
+    for place, attribute in enumerate(distribution.discretizer.attributes):
+        missing = rng.random(len(codes)) < share
+        codes[missing, place] = attribute.size - 1
+        possible = distribution.layout.possible(place)
+        is_open[place] = np.where(missing[:, None], possible, np.arange(attribute.size) == codes[:, [place]])
+    return CodedRows(codes, rows.ranks, rows.log_weights), is_open
+
+
+def test_imputation_keeps_known_cells_and_beats_the_most_frequent_value(any_order: AutoregressiveModel) -> None:
+    distribution = distribution_of(any_order)
+    real = chain(2_000, seed=8)
+    attributes = distribution.discretizer.attributes
+    rows = CodedRows.of(distribution.discretizer, {p: a.cells(real[a.name]) for p, a in enumerate(attributes)})
+    given, is_open = holes(distribution, rows, 0.3)
+    filled = distribution.impute(given, is_open, np.random.default_rng(1))
+    missing = given.codes != rows.codes
+    assert (filled.codes[~missing] == rows.codes[~missing]).all()
+    np.testing.assert_array_equal(filled.ranks[1][~missing[:, 1]], rows.ranks[1][~missing[:, 1]])
+    assert (filled.codes[missing] < np.array([[a.size - 2 for a in attributes]]).repeat(2_000, 0)[missing]).all()
+    for place in (0, 2):
+        empty = missing[:, place]
+        frequent = np.bincount(rows.codes[:, place]).argmax()
+        hits = (filled.codes[empty, place] == rows.codes[empty, place]).mean()
+        assert hits > (rows.codes[empty, place] == frequent).mean() + 0.2
+
+
+def test_columns_that_are_left_out_are_known(any_order: AutoregressiveModel) -> None:
+    distribution = distribution_of(any_order)
+    rows = distribution.draw(500, np.random.default_rng(0))
+    only = np.zeros((500, distribution.discretizer.attributes[2].size), dtype=bool)
+    only[:, :2] = True
+    filled = distribution.impute(rows, {2: only}, np.random.default_rng(1))
+    np.testing.assert_array_equal(filled.codes[:, :2], rows.codes[:, :2])
+    np.testing.assert_array_equal(filled.ranks[1], rows.ranks[1])
+    assert set(filled.codes[:, 2]) == {0, 1}
+
+
+def test_a_fixed_order_does_not_impute(frame: pd.DataFrame, schema: Schema) -> None:
+    distribution = distribution_of(Arn(order="fixed", epochs=1).fit(frame, schema, seed=0))
+    rows = distribution.draw(10, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="any"):
+        distribution.impute(rows, {}, np.random.default_rng(0))
+
+
+# Ranks
+
+
+@pytest.mark.parametrize("n_levels", [1, 4, 12])
+def test_levels_of_ranks_keep_the_mass_of_cells(any_order: AutoregressiveModel, n_levels: int) -> None:
+    distribution = distribution_of(any_order)
+    attribute = distribution.discretizer.attributes[1]
+    levels, rng = RankLevels(attribute, n_levels), np.random.default_rng(0)
+    n = 200_000
+    cells = rng.choice(attribute.n_cells, n, p=attribute.mass / attribute.mass.sum())
+    codes, ranks = attribute.group[cells].astype(np.int32), attribute.middle_ranks[cells]
+    found = levels.of(codes, ranks)
+    assert levels.is_open[codes, found].all()
+    drawn = levels.draw(codes, found.astype(np.int32), rng)
+    np.testing.assert_array_equal(levels.of(codes, drawn), found)
+    counts = [np.bincount(each, minlength=attribute.n_cells) for each in (cells, attribute.ranked(codes, drawn))]
+    assert (np.abs(counts[0] - counts[1]) <= 6 * np.sqrt(counts[0] + 1)).all()
+
+
+def test_a_code_of_one_cell_has_one_level(any_order: AutoregressiveModel) -> None:
+    attribute = distribution_of(any_order).discretizer.attributes[1]
+    levels = RankLevels(attribute, 12)
+    assert levels.is_open[attribute.size - 1].sum() == 1
+    assert levels.is_open.any(1).all()
+
+
+# Checkpoints and damage
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_fit_that_was_cut_short_ends_where_it_would_have(
+    order: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
+
+    def cut(text: str, _: float | None) -> None:
+        if text == "epoch 3 of 4":
+            raise KeyboardInterrupt
+
+    chosen = Arn.model_validate({"order": order, "epochs": 4})
+    whole = chosen.fit(frame, schema, seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        chosen.fit(frame, schema, seed=0, place=tmp_path, progress=cut)
+    assert (tmp_path / CHECKPOINT).exists()
+    again = chosen.fit(frame, schema, seed=0, place=tmp_path)
+    arrays = [to_arrays(distribution_of(model).network) for model in (whole, again)]
+    for name, array in arrays[0].items():
+        np.testing.assert_array_equal(arrays[1][name], array)
+    with pytest.raises(ModelError, match="of another fit"):
+        chosen.fit(frame, schema, seed=1, place=tmp_path)
+
+
+WRONG: dict[str, Any] = {
+    "order": ["none", None, 1],
+    "places": [[0, 1], [0, 1, 1], [0, 1, 2.0], "012", None],
+    "n_levels": [0, 12.0, "12", 10**9, 11],
+}
+
+
+@pytest.mark.parametrize(("key", "wrong"), [pair for key, each in WRONG.items() for pair in product([key], each)])
+def test_a_damaged_description_is_refused(any_order: AutoregressiveModel, key: str, wrong: Any) -> None:
+    content, arrays = any_order.distribution.to_arrays()
+    with pytest.raises((ValueError, TypeError)):
+        restored_network({**content, key: wrong}, arrays, any_order.discretizer)
+    del content[key]
+    with pytest.raises(KeyError):
+        restored_network(content, arrays, any_order.discretizer)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda arrays: {**arrays, "layers": arrays["layers"][1:]},
+        lambda arrays: {**arrays, "heads": arrays["heads"] * np.float32(np.nan)},
+        lambda arrays: {name: array for name, array in arrays.items() if name != "biases"},
+        lambda arrays: {**arrays, "more": arrays["biases"]},
+        lambda arrays: {**arrays, "biases": arrays["biases"].astype(np.float64)},
+    ],
+)
+def test_damaged_arrays_are_refused(
+    any_order: AutoregressiveModel, damage: Callable[[dict[str, Any]], dict[str, Any]], tmp_path: Path
+) -> None:
+    any_order.save(tmp_path / "model")
+    path = tmp_path / "model" / "arrays.safetensors"
+    save_file(damage(load_file(path)), path)
+    with pytest.raises(ModelError, match="damaged"):
+        registry.load_model(tmp_path / "model")
+
+
+def test_parameters_come_back_as_the_same_generator() -> None:
+    made = Arn(order="fixed", epochs=3)
+    assert registry.generator("arn", **json.loads(json.dumps(made.parameters()))) == made
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(schema: Schema) -> None:
+    with pytest.raises(JobError, match="needs a GPU"):
+        Arn(device="cuda").check(schema)
+
+
+@pytest.mark.parametrize("wrong", [{"order": "random"}, {"epochs": 0}, {"device": "tpu"}, {"epsilon": 1.0}], ids=str)
+def test_a_parameter_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(JobError):
+        registry.generator("arn", **wrong)
