@@ -57,7 +57,7 @@ def quantile_discretizer(
 def _categories(
     name: str, column: CategoricalColumn | BooleanColumn, cells: Places, weights: Places, least: float
 ) -> Attribute:
-    """Categories on their own, the rarest together in `other`, with the next one where they are held by too few units."""
+    """Categories on their own; the rarest are in `other`, with the next one where too few units hold them."""
     n_cells = (2 if isinstance(column, BooleanColumn) else len(column.categories)) + 2
     mass = np.bincount(cells.astype(np.int64), weights=weights, minlength=n_cells).astype(np.float64)
     known = mass[:-2]

@@ -16,9 +16,11 @@ Objective = Literal["binary", "regression"]
 FULL_ROWS = 20_000
 """Rows on which boosting takes the number of rounds that is asked for; on others it goes by the root."""
 FEWEST_ROUNDS, MOST_ROUNDS = 10, 400
-RATE, L2, N_LEAVES = 0.1, 10.0, 4
-"""Learning rate of boosting, penalty on the values of leaves, and leaves of a tree. Larger trees remember rows: on 8,000
-rows of Adult, 15 leaves made held-out rows .6 nats less likely than those learned from, 4 leaves .25, and no more so."""
+RATE, L2, N_LEAVES = 0.1, 10.0, 6
+"""Learning rate of boosting, penalty on the values of leaves, and leaves of a tree. Larger trees remember rows.
+
+On 26,000 rows of Adult, 15 leaves made held-out rows .74 nats less likely than those learned from, and 6 leaves .27,
+where held-out rows were likelier."""
 
 
 @dataclass(frozen=True)
