@@ -1,9 +1,9 @@
-"""What `mst` and `aim` cost as the work grows: rows, columns, categories of one column, size of the model.
+"""The cost of `mst`, `aim` and `trees` as the work grows: rows, columns, categories of one column, size of the model.
 
 ``python -m benchmarks.growth --out growth.json --svg growth.svg`` measures every point that the file does not hold,
 each in a process of its own, and draws all of them; with ``--axis`` only some. The table is made (growth_table.py):
 50,000 rows x 15 columns of mixed kinds, unless they are what grows. Categories and models grow on a million rows: noise
-keeps a smaller table from having as many codes, or as large a model, as it may. Epsilon is 1.
+keeps a smaller table from having as many codes, or as large a model, as it may. Epsilon is 1; `trees` has none.
 """
 
 import argparse
@@ -21,7 +21,9 @@ from benchmarks.growth_chart import Line, Panel, draw_panels
 from benchmarks.growth_point import EPSILON, Point
 from benchmarks.runs import Results, Run
 
-GENERATORS = ("mst", "aim")
+GENERATORS = ("mst", "aim", "trees")
+LIMITED = ("mst", "aim")
+"""Those whose model has a size that can be set."""
 AXES: Mapping[str, tuple[int, ...]] = {
     "rows": (10_000, 100_000, 1_000_000, 10_000_000),
     "columns": (5, 15, 30, 50, 100),
@@ -43,7 +45,7 @@ CPU s: processor seconds, one thread; sampled are as many rows as were fitted. p
 itself and the libraries included. marginals: of two columns or more. most codes: of one column after its rare values
 are merged. model MB: tables of its junction tree."""
 
-NOTE = "One thread, epsilon 1. Dotted: in proportion to what grows."
+NOTE = "One thread; mst and aim at epsilon 1. Dotted: in proportion to what grows."
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -73,8 +75,12 @@ def _points(axes: Sequence[str]) -> list[Point]:
     """The points, each once, the small ones of every axis first."""
     steps = range(max(map(len, AXES.values())))
     places = [(axis, AXES[axis][step]) for step in steps for axis in axes if step < len(AXES[axis])]
-    points = [_point(axis, value, generator) for axis, value in places for generator in GENERATORS]
+    points = [_point(axis, value, generator) for axis, value in places for generator in _generators(axis)]
     return list({point.name: point for point in points}.values())
+
+
+def _generators(axis: str) -> tuple[str, ...]:
+    return LIMITED if axis == "model_mb" else GENERATORS
 
 
 def _point(axis: str, value: float, generator: str) -> Point:
@@ -125,11 +131,11 @@ def _found(results: Results, axis: str, value: float, generator: str) -> Run | N
 
 def _table(results: Results, axes: Sequence[str]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results.about["versions"].items())
-    parts = [f"epsilon 1; {results.about['cores']} cores, Python {results.about['python']}, {versions}"]
+    parts = [f"epsilon 1, trees without; {results.about['cores']} cores, Python {results.about['python']}, {versions}"]
     for axis in axes:
         rows = [list(HEADS)]
         for value in AXES[axis]:
-            for generator in GENERATORS:
+            for generator in _generators(axis):
                 rows.append([f"{value:,}", generator, *_cells(_found(results, axis, value, generator))])
         rows[0][0] = TITLES[axis]
         widths = [max(len(row[index]) for row in rows if index < len(row)) for index in range(len(HEADS))]
@@ -144,14 +150,14 @@ def _cells(run: Run | None) -> list[str]:
         return ["not measured" if run is None else f"not measured: {run.failure}"]
     scores = run.scores
     times = (run.fit_cpu_s, run.fit_s, scores["sample_cpu_s"], run.sample_s)
-    sizes = (scores["peak_mb"], scores["n_marginals"], scores["most_codes"])
+    sizes = [scores[name] for name in ("peak_mb", "n_marginals", "most_codes") if name in scores]
     shown = [f"{value or 0:.2f}" for value in times] + [f"{value:,.0f}" for value in sizes]
-    return [*shown, f"{scores['model_mb']:.2f}"]
+    return [*shown, f"{scores['model_mb']:.2f}"] if "model_mb" in scores else shown
 
 
 def _panel(results: Results, axis: str, limit_s: float) -> Panel:
     lines = []
-    for generator in GENERATORS:
+    for generator in _generators(axis):
         known: list[tuple[float, float]] = []
         stopped: list[tuple[float, str]] = []
         for value in AXES[axis]:

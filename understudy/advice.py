@@ -28,6 +28,7 @@ from understudy.advice_reasons import (
     for_mst,
     limited,
     size,
+    without_epsilon,
 )
 from understudy.advice_warnings import Facts, warnings_of
 from understudy.job import SplitSpec
@@ -112,6 +113,11 @@ class Advice:
             *(f"{key} = {json.dumps(value)}" for key, value in values.items()),
         )
 
+    @property
+    def without_epsilon(self) -> str:
+        """A sentence on the fit that names no epsilon."""
+        return without_epsilon(Auto().chosen(self.schema).name)
+
     def to_dict(self) -> dict[str, Any]:
         """The advice as plain data."""
         return {
@@ -119,6 +125,7 @@ class Advice:
             "options": [_plain(option) for option in self.options],
             "reasons": list(self.reasons),
             "warnings": list(self.warnings),
+            "without_epsilon": self.without_epsilon,
             "job": list(self.job_lines),
             "holdout_share": self.holdout_share,
             "epsilon": self.epsilon,

@@ -17,6 +17,13 @@ AGAINST_NETWORKS = (
 """Why no network, whatever the schema: no rule says what one makes of a table, and this is what was measured."""
 
 
+def without_epsilon(generator: str) -> str:
+    """The default of a fit that names no epsilon, and what that means."""
+    return (
+        f"without epsilon the default is {generator}, which promises nothing: its table may repeat what single rows say"
+    )
+
+
 class Choice(Protocol):
     """A generator to choose, as far as reasons go."""
 

@@ -42,7 +42,7 @@ class SingleFit:
         fund: the total that pays for it; none: no ledger, or nothing to pay for.
         outside: what becomes of values outside the schema.
         made: the model's folder.
-        place: where a network keeps its log and, without a guarantee, its checkpoint; none: nowhere.
+        place: where unfinished work without a guarantee and a network's log are kept; `None`: nowhere.
     """
 
     generator: Generator
@@ -80,10 +80,10 @@ def plan_fit(
         made: the model's folder; where an earlier start of the same fit has made it, nothing is to be paid.
         outside: what becomes of values outside the schema.
         ledger: a path or URL; none: the environment's, if it names one.
-        place: where a network is to keep its log and checkpoint.
+        place: where unfinished work and a network's log are to be kept.
 
     Raises:
-        BadInput: the schema, the output or the ledger does not allow the fit, or nothing is trained that has a log.
+        BadInput: the schema, the output or the ledger does not allow the fit, or it keeps nothing in a `place`.
     """
     if place is not None and not chosen.resumes:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")

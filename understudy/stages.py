@@ -70,7 +70,7 @@ def fit(
         label: which of them.
         train: *Sensitive*. The rows.
         budget: of a private fit.
-        place: where a network keeps its checkpoint and log.
+        place: where unfinished work and a network's log are kept.
         progress: told the share done.
     """
     chosen, seed = plan.generators[label], child_seed(plan.job.seed, "fit", label)

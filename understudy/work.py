@@ -7,7 +7,7 @@
         work.json       whose work it is: job, schema, policy, version, output, ledger, the table's keyed fingerprint
         reservations/   one request to the ledger for each private generator, written before it is made
         journals/       noisy values of private fits, written before anything reads them
-        training/       checkpoint and log of each network in training
+        training/       unfinished columns or checkpoint, and log, of each fit under way
         stages/         what is known of each candidate's finished stages
         measured/       the evaluation of each finished candidate
         workers/        a lock for each process that makes candidates
@@ -154,7 +154,7 @@ class Work:
         sync(self.folder / JOURNALS)
 
     def training(self, label: str) -> Path:
-        """Where a generator's fit keeps its checkpoint and log."""
+        """Where a generator's fit keeps its unfinished work and its log."""
         return self.folder / TRAINING / label
 
     def keep_log(self, label: str) -> None:

@@ -104,6 +104,6 @@ class Evidence:
             others = [other for other in places if other != place]
             if place in places and {*drawn} >= {*others}:
                 moved = np.moveaxis(together, places.index(place), -1)
-                more = moved[tuple(codes[:, other] for other in others)]
+                more = moved[tuple(codes[:, other] for other in others)] if others else np.tile(moved, (len(codes), 1))
                 flags = more if flags is None else flags & more
         return flags

@@ -98,8 +98,8 @@ def _line(
     n_distinct = np.bincount(cells, minlength=n_cells)
     pools = _pools(mass, enough)
     mass = _blurred(mass, pools, line.lattice_measure(edges, column))
-    groups = _groups(mass, pools, n_bins)
-    n_distinct[pools >= 0] = 0
+    groups = _groups(mass, pools, n_bins, enough)
+    n_distinct[pools != -1] = 0
     edges, mass, groups = _split(edges, mass, groups, means, n_distinct, column)
     attribute = Attribute(name, column, edges, np.arange(len(mass) + 2), np.concatenate([mass, [0.0, missing]]))
     return regroup(attribute, groups)
@@ -116,7 +116,8 @@ def _runs(frequent: NDArray[np.bool_]) -> list[tuple[int, int]]:
 def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, column: line.LineColumn) -> Places:
     """Edges that a frequent value has around it, or that cut a run into cells of enough mass.
 
-    The outermost runs go beyond their values by the mean distance of these, so that no edge is at an extreme value.
+    The outermost runs go beyond their values by the mean distance of these, so that no edge is at an extreme value. The
+    only value of a column, held by too few units, may be anything.
     """
     unit = line.step(column)
     if end - first == 1 and held[first] >= enough:
@@ -130,6 +131,8 @@ def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, c
         so_far, left = before[place] - before[cuts[-1] - first], running[-1] - before[place]
         if so_far >= running[-1] / n_cells and left >= enough:
             cuts.append(first + place)
+    if len(distinct) == 1:
+        return np.zeros(0)
     far = (distinct[end - 1] - distinct[first]) / (end - first)
     outer = [distinct[first] - far] if first == 0 else []
     outer += [distinct[end - 1] + far + (unit or 0.0)] if end == len(distinct) else []
@@ -183,35 +186,7 @@ def _closed(edges: Places, column: line.LineColumn) -> Places:
     return grid.close(edges, *line.bounds(column), line.step(column))
 
 
-def _cell_starts(held: Places, least: float) -> NDArray[np.int64]:
-    """Where cells start among the distinct values, each with at least so much weight as far as there is any.
-
-    A value that reaches the least by itself is a cell, and so is a run of rarer ones that does; a run that does not
-    joins the lighter of its neighbors.
-    """
-    frequent = held >= least
-    starts: list[int] = []
-    masses: list[float] = []
-    open_run = False
-    for place, weight in enumerate(held.tolist()):
-        if frequent[place] or not open_run or (masses[-1] >= least):
-            starts.append(place)
-            masses.append(weight)
-        else:
-            masses[-1] += weight
-        open_run = not frequent[place]
-    cells = list(zip(starts, masses, strict=True))
-    merged: list[list[float]] = []
-    for index, (start, weight) in enumerate(cells):
-        after = cells[index + 1][1] if index + 1 < len(cells) else np.inf
-        if merged and ((weight < least and merged[-1][1] <= after) or merged[-1][1] < least):
-            merged[-1][1] += weight
-        else:
-            merged.append([start, weight])
-    return np.array([start for start, _ in merged], dtype=np.int64)
-
-
-def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
+def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) -> NDArray[np.int64]:
     """The code of each cell: its own or its pool's where there are few; else about even mass, a heavy cell alone.
 
     Light cells share a code with the next of them, whatever heavy ones lie between. A cell without mass is in the code
@@ -224,11 +199,13 @@ def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int) -> NDArray[np.i
         firsts = dict(zip(numbers.tolist(), places.tolist(), strict=True))
         codes = np.array([place if pool < 0 else firsts[pool] for place, pool in enumerate(pools[held].tolist())])
     else:
-        target = some.sum() / n_bins
-        heavy = some >= target / 2
-        level = np.floor(np.cumsum(np.where(heavy, 0.0, some)) / target - some / target * 0.5)
+        target = max(some.sum() / n_bins, enough)
+        heavy = some >= max(target / 2, enough)
         light = np.flatnonzero(~heavy)
-        _, places, number = np.unique(level[light], return_index=True, return_inverse=True)
+        n_codes = max(round(some[light].sum() / target), 1)
+        middles = np.cumsum(some[light]) - some[light] / 2
+        level = np.floor(middles / max(some[light].sum(), SMALLEST) * n_codes)
+        _, places, number = np.unique(level, return_index=True, return_inverse=True)
         codes = np.arange(len(some))
         codes[light] = light[places][number]
     return codes[np.searchsorted(held, _beside(held, np.arange(len(mass))))]

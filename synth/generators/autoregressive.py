@@ -50,6 +50,12 @@ class LearnedRows:
         return tuple(sorted(range(len(names)), key=lambda place: names[place] == self.schema.target))
 
     @property
+    def target(self) -> int | None:
+        """The place of the target; `None`: no modeled column is."""
+        names = self.discretizer.columns
+        return names.index(self.schema.target) if self.schema.target in names else None
+
+    @property
     def rows_a_unit(self) -> float:
         """Rows that a unit has on average."""
         return len(self.weights) / float(self.weights.sum())

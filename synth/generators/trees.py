@@ -53,9 +53,17 @@ class Trees(AutoregressiveGenerator):
         growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit)
         kept = None if place is None else KeptColumns(place, self._digest(learned, seed))
         trees = fit_sequence(
-            learned.rows, learned.discretizer, learned.weights, learned.order, growth, seed,
-            n_threads=self.n_threads, kept=kept, tell=lambda done: progress("learning columns", done),
-        )  # fmt: skip
+            learned.rows,
+            learned.discretizer,
+            learned.weights,
+            learned.order,
+            growth,
+            seed,
+            n_threads=self.n_threads,
+            kept=kept,
+            focus=learned.target,
+            tell=lambda done: progress("learning columns", done),
+        )
         if kept is not None:
             kept.clear()
         return trees
@@ -106,6 +114,8 @@ class KeptColumns:
             size, n_features = int(held["size"]), int(held["n_features"])
             return restored(json.loads(held["content"]), own, forests_from_arrays(arrays), size, n_features)
         except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
+            if isinstance(error, ModelError):
+                raise
             raise ModelError(
                 f"the unfinished work in {str(path)!r} is damaged ({type(error).__name__}); remove it"
             ) from None

@@ -5,7 +5,7 @@ Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synt
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -27,6 +27,8 @@ from synth.trees.forest import Array, Features, Forest, forests_from_arrays, for
 from synth.trees.growing import Growth
 from synth.trees.storing import described, restored
 
+FOCUS = 2
+"""Factor of the rounds for the column that matters most."""
 ROWS_AT_ONCE = 100_000
 """Rows that are drawn at a time: what they need in memory does not grow with a table."""
 
@@ -141,6 +143,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     *,
     n_threads: int = 1,
     kept: Kept | None = None,
+    focus: int | None = None,
     tell: Callable[[float], None] = lambda _done: None,
 ) -> SequentialTrees:
     """Every column learned from those before it; the same whatever the number of threads.
@@ -154,6 +157,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
         seed: of folds and libraries; each column has a child of it.
         n_threads: columns that are learned at a time.
         kept: columns of a fit that was cut short.
+        focus: place of the column that matters most, which has `FOCUS` times the rounds; `None`: no column does.
         tell: told the share of columns that are learned.
     """
     attributes = [discretizer.attributes[place] for place in order]
@@ -179,7 +183,8 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
                 weights,
             )
             with threadpool_limits(1):  # it holds for the thread that calls
-                conditional = fit_conditional(learned, growth, np.random.default_rng(seeds[position]))
+                grown = replace(growth, rounds=FOCUS * growth.rounds) if place == focus else growth
+                conditional = fit_conditional(learned, grown, np.random.default_rng(seeds[position]))
             if kept is not None:
                 kept.save(place, conditional, attributes[position].size, position)
         done.append(place)

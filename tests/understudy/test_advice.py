@@ -103,6 +103,16 @@ def test_why_no_network_is_said_last_whatever_is_recommended(n_columns: int, n_u
     assert all(figure in reason for figure in ("Adult", "epsilon 1", "0.89", "0.88", "0.905", "0.924"))
 
 
+def test_the_default_without_epsilon_is_named_with_what_it_promises(workspace: "Workspace") -> None:
+    ran = run(workspace, "--epsilon", 1)
+    assert "Recommended at epsilon=1" in ran.stdout
+    words = " ".join(ran.stdout.split())
+    assert words.count("without epsilon the default is trees, which promises nothing") == 1
+    said = run(workspace, "--epsilon", 1, "--json").json
+    assert said["without_epsilon"].startswith("without epsilon the default is trees")
+    assert "trees" not in {option["generator"] for option in said["options"]}
+
+
 def test_two_columns_are_enough_for_a_pair() -> None:
     assert recommended(advise(schema_of(2, 50_000), 1.0)) in ("aim", "mst")
 

@@ -79,6 +79,7 @@ def _show(advice: "Advice", console: "Console") -> None:
         console.say(line)
     for sentence in advice.reasons:
         console.say(f"Why: {sentence}.")
+    console.say(f"Beside it: {advice.without_epsilon}.")
     for sentence in advice.warnings:
         console.warn(sentence)
 

@@ -29,7 +29,10 @@ FIT = (
     "Example: understudy fit parts/train.csv --schema patients.schema.toml --generator mst --epsilon 1 "
     "--set n_bins=64 --out model"
 )
-SAMPLE = "Example: understudy sample model --rows 10000 --seed 7 --given sex=Female --given age=37 --out synthetic.csv"
+SAMPLE = (
+    "Example: understudy sample model --rows 10000 --seed 7 --given sex=Female --given age=37 --balance income "
+    "--out synthetic.csv"
+)
 
 CONDITIONED = {
     "exact": "drawn exactly, column by column",
@@ -93,7 +96,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     name: Annotated[str, typer.Option("--generator", help="See `understudy generators`.", show_default=False)],
     out: OutFolder,
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget; none: no formal guarantee.", show_default=False)
+        float | None, typer.Option(help="Privacy budget; unless set, no formal guarantee.", show_default=False)
     ] = None,
     delta: Annotated[
         str | None, typer.Option(help='A number, or "auto": min(1e-6, n_units^-1.2).', show_default=False)
@@ -106,14 +109,14 @@ def fit(  # noqa: PLR0913 - options of the command line
     ledger: Annotated[
         str | None,
         typer.Option(
-            help="A path or URL of the ledger that pays; none: that of UNDERSTUDY_LEDGER.", show_default=False
+            help="A path or URL of the ledger that pays; unless set, that of UNDERSTUDY_LEDGER.", show_default=False
         ),
     ] = None,
     training: Annotated[
         Path | None,
         typer.Option(
-            help="A folder for a network's training log and, without epsilon, its checkpoint: the same command goes on "
-            "from there.",
+            help="A folder for unfinished work and a network's training log: without epsilon the same command goes on "
+            "from there, with epsilon it holds the log alone. For trees, arn, ctgan and tvae.",
             show_default=False,
         ),
     ] = None,
@@ -186,9 +189,9 @@ def sample(  # noqa: PLR0913 - options of the command line
             show_default=False,
         ),
     ],
-    rows: Annotated[int | None, typer.Option(min=1, help="How many; none: the model's own default.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many; unless set, the model's own default.")] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same table; none: a fresh one.")
+        int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same table; unless set, a fresh one.")
     ] = None,
     given: Annotated[
         list[str] | None,
@@ -203,11 +206,11 @@ def sample(  # noqa: PLR0913 - options of the command line
         typer.Option(
             "--balance",
             metavar="COLUMN[=VALUE:SHARE]",
-            help="As many rows with each category of a column; or, repeated, the share of rows with each value.",
+            help="A column: as many rows with each of its categories. Or, once for each value, its share of the rows.",
         ),
     ] = None,
     rows_a_file: Annotated[
-        int | None, typer.Option(min=1, help="Rows of each file in a folder, at most; none: a million.")
+        int | None, typer.Option(min=1, help="Rows of each file in a folder, at most; unless set, a million.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file, or the folder of files.")] = False,
 ) -> int:

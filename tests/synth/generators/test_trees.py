@@ -1,0 +1,393 @@
+"""The generator `trees`: what it refuses, warns of and keeps; its conditions, constraints, kinds and stored tables."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import synth
+from synth.errors import JobError, ModelError, TableError
+from synth.generators import registry
+from synth.generators.autoregressive_model import GIVEN, AutoregressiveModel
+from synth.generators.trees import Trees
+from synth.schema import Schema, build_schema
+from synth.stored import open_table
+from synth.table import present, violations
+from understudy.cautions import Intent, cautions
+
+N = 3_000
+QUICK: dict[str, Any] = {"rounds": 20}
+CHAIN = build_schema({
+    "status": "declared",
+    "n_units": N,
+    "target": "last",
+    "columns": {
+        "first": {"kind": "categorical", "categories": ["a", "b", "c"]},
+        "amount": {"kind": "real", "bounds": [0.0, 40.0], "decimals": 2},
+        "last": {"kind": "categorical", "categories": ["x", "y", "z"]},
+    },
+})  # fmt: skip
+"""`last` is known from `first` nine times in ten, and `amount` is above or below 10, 20 by it."""
+
+
+def chain(n: int = N, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    first = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    last = np.where(rng.random(n) < 0.9, first, rng.integers(0, 3, n))
+    amount = np.round(10 * first + rng.gamma(3.0, 1.5, n).clip(0, 9.9), 2)
+    texts = np.array(["a", "b", "c"], dtype=object), np.array(["x", "y", "z"], dtype=object)
+    return pd.DataFrame({"first": texts[0][first], "amount": amount, "last": texts[1][last]})
+
+
+@pytest.fixture(scope="module")
+def model() -> AutoregressiveModel:
+    return Trees().fit(chain(), CHAIN, seed=0)
+
+
+def distance(one: pd.Series, other: pd.Series) -> float:
+    """Total variation of two columns of categories."""
+    shares = [column.value_counts(normalize=True) for column in (one, other)]
+    return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
+
+
+def test_epsilon_is_refused_in_one_sentence_that_names_aim() -> None:
+    with pytest.raises(JobError, match=r"takes no epsilon.* aim") as caught:
+        registry.generator("trees", epsilon=1.0)
+    assert "\n" not in str(caught.value)
+    assert ". " not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["smallest_leaf", "least_units"])
+def test_few_units_are_warned_of_by_a_fit_and_for_a_job(name: str) -> None:
+    with pytest.warns(UserWarning, match=rf"{name}=5 leaks: below 20 units") as caught:
+        synth.fit(chain(200), CHAIN, "trees", **QUICK, **{name: 5})
+    assert len(caught) == 1
+    said = {
+        units: cautions(Intent({"mine": Trees.model_validate({name: units})}, {}, CHAIN, None, "clamp"))
+        for units in (19, 20)
+    }
+    assert any(f"generators.mine: {name}=19 leaks" in sentence for sentence in said[19])
+    assert not any("leaks" in sentence for sentence in said[20])
+
+
+def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
+    drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
+    shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
+    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.04
+    for value in "abc":
+        amounts, expected = (table.loc[table["first"] == value, "amount"] for table in (drawn, real))
+        for share in (0.1, 0.5, 0.9):
+            assert amounts.quantile(share) == pytest.approx(expected.quantile(share), abs=0.8)
+
+
+def test_a_saved_model_gives_the_same_rows_in_another_process(
+    frame: pd.DataFrame, schema: Schema, tmp_path: Path
+) -> None:
+    made = Trees.model_validate(QUICK).fit(frame, schema, seed=0)
+    made.save(tmp_path / "model")
+    script = (
+        "import sys, synth\n"
+        "synth.load_model(sys.argv[1]).sample(200, seed=3).to_pickle(sys.argv[2])\n"
+        "assert 'sklearn.ensemble' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "model", tmp_path / "rows.pickle"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    drawn = pd.read_pickle(tmp_path / "rows.pickle")
+    pd.testing.assert_frame_equal(drawn, made.sample(200, seed=3))
+    assert violations(present(drawn, schema), schema) == []
+    for name in ("job", "married", "visited"):
+        assert drawn[name].isna().mean() == pytest.approx(frame[name].isna().mean(), abs=0.15)
+
+
+def test_a_saved_model_that_is_damaged_is_refused(model: AutoregressiveModel, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    model.save(tmp_path / "model")
+    path = next((tmp_path / "model").glob("*.safetensors"))
+    whole = load_file(path)
+    for name, change in (
+        ("nodes.left", lambda array: np.zeros_like(array)),
+        ("nodes.feature", lambda array: array + 99),
+        ("nodes.threshold", lambda array: array * np.nan),
+        ("forests.trees", lambda array: array[:-1].copy()),
+    ):
+        save_file({**whole, name: change(whole[name])}, path)
+        with pytest.raises(ModelError, match="damaged"):
+            registry.load_model(tmp_path / "model")
+
+
+def test_conditions_on_leading_columns_are_exact(model: AutoregressiveModel) -> None:
+    for given in ({"first": "c"}, {"first": "a", "amount": 4.0}):
+        drawn = model.sample(4000, seed=2, given=given)
+        assert drawn.attrs[GIVEN] == "exact"
+        real = chain(200_000, seed=2)
+        assert all((drawn[name] == value).all() for name, value in given.items())
+        assert distance(drawn["last"], real.loc[real["first"] == given["first"], "last"]) < 0.06
+    assert GIVEN not in model.sample(10, seed=2).attrs
+
+
+@pytest.mark.parametrize("given", [{"last": "y"}, {"amount": 12.5}, {"first": "a", "last": "z"}], ids=str)
+def test_conditions_on_other_columns_accept_rows_by_their_chance(
+    model: AutoregressiveModel, given: dict[str, Any]
+) -> None:
+    drawn = model.sample(4000, seed=2, given=given)
+    assert drawn.attrs[GIVEN] == "rejection"
+    assert len(drawn) == 4000
+    assert all((drawn[name] == value).all() for name, value in given.items())
+    # The model's own rows of that kind, of many that it draws without conditions.
+    free = model.sample(150_000, seed=3)
+    near = [free[n].sub(v).abs() < 0.5 if n == "amount" else free[n] == v for n, v in given.items()]
+    free = free[np.logical_and.reduce(near)]
+    assert len(free) > 400
+    for name in {"first", "last"} - {*given}:
+        assert distance(drawn[name], free[name]) < 0.06
+    if "amount" not in given:
+        for share in (0.1, 0.5, 0.9):
+            assert drawn["amount"].quantile(share) == pytest.approx(free["amount"].quantile(share), abs=0.8)
+
+
+def test_conditions_that_next_to_no_row_meets_are_drawn_again_by_weights(model: AutoregressiveModel) -> None:
+    drawn = model.sample(50, seed=2, given={"amount": 29.5, "last": "x"})
+    assert drawn.attrs[GIVEN] in ("rejection", "weights")
+    assert set(drawn["last"]) == {"x"}
+    assert (drawn["first"] == "c").mean() > 0.9
+
+
+def test_values_that_do_not_go_together_are_refused() -> None:
+    columns = {
+        "a": {"kind": "categorical", "categories": ["p", "q"]},
+        "b": {"kind": "categorical", "categories": ["p", "q"]},
+    }
+    combinations = {"kind": "fixed_combinations", "columns": ["a", "b"], "combinations": [["p", "p"], ["q", "q"]]}
+    schema = build_schema({"status": "declared", "columns": columns, "constraints": [combinations]})
+    frame = pd.DataFrame({"a": ["p", "q"] * 100, "b": ["p", "q"] * 100})
+    made = Trees.model_validate(QUICK).fit(frame, schema)
+    for given in ({"a": "p", "b": "q"}, {"b": "p", "a": "q"}):
+        with pytest.raises(JobError, match="no rows that meet what is given"):
+            made.sample(10, seed=0, given=given)
+    assert set(made.sample(10, seed=0, given={"b": "q"})["a"]) == {"q"}
+    for given, message in (({"c": "p"}, "not a column"), ({"a": "r"}, "one of")):
+        with pytest.raises(JobError, match=message):
+            made.sample(10, seed=0, given=given)
+
+
+LAWS = {
+    "status": "declared",
+    "columns": {
+        "low": {"kind": "integer", "bounds": [0, 100]},
+        "high": {"kind": "integer", "bounds": [0, 200]},
+        "sum": {"kind": "integer", "bounds": [0, 300]},
+        "town": {"kind": "categorical", "categories": ["Rome", "Milan", "Paris", "Lyon"]},
+        "land": {"kind": "categorical", "categories": ["Italy", "France"]},
+        "seat": {"kind": "integer", "bounds": [0, 50_000]},
+    },
+    "constraints": [
+        {"kind": "inequality", "low": "low", "high": "high"},
+        {"kind": "formula", "column": "sum", "expression": "low + high"},
+        {
+            "kind": "fixed_combinations", "columns": ["town", "land"],
+            "combinations": [["Rome", "Italy"], ["Milan", "Italy"], ["Paris", "France"], ["Lyon", "France"]],
+        },
+        {"kind": "unique", "columns": ["seat"]},
+    ],
+}  # fmt: skip
+
+
+def test_constraints_are_kept() -> None:
+    schema, rng, n = build_schema(LAWS), np.random.default_rng(0), 1000
+    low = rng.integers(0, 100, n)
+    high = low + rng.integers(0, 100, n)
+    town = rng.choice(np.array(["Rome", "Milan", "Paris", "Lyon"], dtype=object), n)
+    land = np.where(np.isin(town, ["Rome", "Milan"]), "Italy", "France").astype(object)
+    seat = rng.choice(50_000, n, replace=False)
+    frame = pd.DataFrame({"low": low, "high": high, "sum": low + high, "town": town, "land": land, "seat": seat})
+    drawn = Trees.model_validate(QUICK).fit(frame, schema, seed=0).sample(800, seed=1)
+    assert violations(drawn, schema) == []
+    assert (drawn["low"] <= drawn["high"]).all()
+    assert (drawn["sum"] == drawn["low"] + drawn["high"]).all()
+    assert {tuple(pair) for pair in drawn[["town", "land"]].to_numpy()} == {*zip(town, land, strict=True)}
+    assert drawn["seat"].is_unique
+
+
+def visits() -> tuple[pd.DataFrame, Schema]:
+    """One patient of a tenth of all rows, who alone has a stay of 77, and many of few."""
+    rng = np.random.default_rng(0)
+    who = np.concatenate([np.full(150, 0), np.repeat(np.arange(1, 451), 3)])
+    stay = np.where(who == 0, 77, rng.integers(0, 60, len(who)))
+    kind = np.where(stay > 30, "long", "short").astype(object)
+    frame = pd.DataFrame({"who": who, "stay": stay, "kind": kind})
+    schema = build_schema({
+        "status": "declared", "n_units": 451, "entity": "who", "max_rows_per_unit": 200,
+        "columns": {
+            "who": {"kind": "identifier", "bounds": [0, 10**6]},
+            "stay": {"kind": "integer", "bounds": [0, 100]},
+            "kind": {"kind": "categorical", "categories": ["long", "short"]},
+        },
+    })  # fmt: skip
+    return frame.sample(frac=1, random_state=0).reset_index(drop=True), schema
+
+
+def test_rows_of_an_entity_count_as_one_unit_and_synthetic_entities_have_several() -> None:
+    frame, schema = visits()
+    drawn = Trees.model_validate(QUICK).fit(frame, schema, seed=0).sample(20_000, seed=1)
+    assert (drawn["stay"] == 77).mean() < 0.02
+    by_row = frame.assign(who=range(len(frame)))
+    alone = Trees.model_validate(QUICK).fit(by_row, schema, seed=0).sample(20_000, seed=1)
+    assert (alone["stay"] == 77).mean() == pytest.approx(0.1, abs=0.02)
+    rows = drawn.groupby("who").size()
+    assert rows.median() == 3
+    assert ((drawn["stay"] > 30) == (drawn["kind"] == "long")).mean() > 0.95
+
+
+def test_kinds_keep_their_values(frame: pd.DataFrame, schema: Schema) -> None:
+    drawn = Trees().fit(frame, schema, seed=0).sample(4000, seed=1)
+    assert violations(present(drawn.head(400), schema), schema) == []
+    assert (drawn["gain"] == 0).mean() == pytest.approx((frame["gain"] == 0).mean(), abs=0.06)
+    assert drawn.loc[drawn["age"] < 28, "visited"].isna().mean() > 0.8
+    assert drawn.loc[drawn["age"] > 32, "visited"].isna().mean() < 0.2
+    for name in ("married", "level", "job"):
+        shares = [table[name].astype(object).value_counts(normalize=True, dropna=False) for table in (drawn, frame)]
+        assert shares[0].sub(shares[1], fill_value=0).abs().max() < 0.08
+    for name in ("seen", "visited"):
+        middles = [table[name].dropna().quantile(0.5).tz_localize(None) for table in (drawn, frame)]
+        assert abs(middles[0] - middles[1]) < pd.Timedelta(days=365)
+    older = [(table.loc[table["age"] > 60, "income"] == ">50K").mean() for table in (drawn, frame)]
+    assert older[0] == pytest.approx(older[1], abs=0.12)
+
+
+def test_at_most_so_many_rows_are_learned_from() -> None:
+    few, many = Trees(most_rows=200, **QUICK), Trees(most_rows=3000, **QUICK)
+    table = chain()
+    one, same, other = (few.fit(table, CHAIN, seed=seed) for seed in (4, 4, 5))
+    pd.testing.assert_frame_equal(one.sample(100, seed=1), same.sample(100, seed=1))
+    assert not one.sample(100, seed=1).equals(other.sample(100, seed=1))
+    masses = [sum(m.discretizer.attributes[0].mass) for m in (one, many.fit(table, CHAIN, seed=4))]
+    assert masses == [200, N]
+    assert one.default_rows == N
+
+
+def test_a_limit_of_as_many_rows_as_there_are_changes_nothing() -> None:
+    table = chain(500)
+    limits = [Trees(most_rows=n, **QUICK).fit(table, CHAIN, seed=1).sample(50, seed=1) for n in (500, 501)]
+    pd.testing.assert_frame_equal(*limits)
+
+
+def test_columns_that_say_nothing_are_fitted() -> None:
+    columns = {
+        "gone": {"kind": "real", "bounds": [0.0, 1.0], "missing": True},
+        "never": {"kind": "categorical", "categories": ["u", "v"], "missing": True},
+        "same": {"kind": "integer", "bounds": [0, 9]},
+    }
+    frame = pd.DataFrame({"gone": [np.nan] * 60, "never": pd.Series([None] * 60, dtype=object), "same": [5] * 60})
+    for chosen in (["gone"], ["never"], ["same"], list(columns)):
+        schema = build_schema({"status": "declared", "columns": {name: columns[name] for name in chosen}})
+        drawn = Trees().fit(frame[chosen], schema).sample(20, seed=0)
+        for name in chosen:
+            assert (drawn[name] == 5).all() if name == "same" else drawn[name].isna().all()
+
+
+def test_tables_of_one_row_and_of_two_are_fitted_and_of_none_refused() -> None:
+    for n in (1, 2):
+        drawn = Trees().fit(chain(n), CHAIN).sample(30, seed=0)
+        for name in ("first", "last"):
+            assert {*drawn[name]} <= {*chain(n)[name]}
+        assert drawn["amount"].between(0, 40).all()
+    with pytest.raises(TableError, match="needs rows"):
+        Trees().fit(chain(1).head(0), CHAIN)
+
+
+class Stopped(Exception):
+    """What cuts a fit short."""
+
+
+def stopping_at(share: float) -> Any:
+    def progress(_stage: str, done: float | None) -> None:
+        if done is not None and done >= share:
+            raise Stopped
+
+    return progress
+
+
+def test_a_fit_that_was_cut_short_goes_on_and_gives_the_same_model(tmp_path: Path) -> None:
+    generator, table, place = Trees(**QUICK), chain(800), tmp_path / "work" / "here"
+    with pytest.raises(Stopped):
+        generator.fit(table, CHAIN, seed=3, progress=stopping_at(0.6), place=place)
+    kept = {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
+    assert len(kept) == 2
+    seen: list[float] = []
+    done = Trees(n_threads=2, **QUICK).fit(
+        table, CHAIN, seed=3, place=place, progress=lambda _, share: None if share is None else seen.append(share)
+    )
+    assert not list(place.iterdir())
+    pd.testing.assert_frame_equal(done.sample(300, seed=1), generator.fit(table, CHAIN, seed=3).sample(300, seed=1))
+
+
+def test_unfinished_work_of_another_fit_is_refused_and_so_is_damaged_work(tmp_path: Path) -> None:
+    table = chain(800)
+    with pytest.raises(Stopped):
+        Trees(**QUICK).fit(table, CHAIN, seed=3, progress=stopping_at(0.6), place=tmp_path)
+    others: list[tuple[Trees, pd.DataFrame, int]] = [
+        (Trees(**QUICK), table, 4), (Trees(rounds=21), table, 3), (Trees(**QUICK), chain(800, seed=9), 3),
+        (Trees(**QUICK), table.iloc[::-1], 3), (Trees(smallest_leaf=21, **QUICK), table, 3),
+    ]  # fmt: skip
+    for generator, rows, seed in others:
+        with pytest.raises(ModelError, match="of another fit"):
+            generator.fit(rows, CHAIN, seed=seed, place=tmp_path)
+    path = next(tmp_path.iterdir())
+    whole = path.read_bytes()
+    for content in (b"", whole[: len(whole) // 2], b"x" * 100):
+        path.write_bytes(content)
+        with pytest.raises(ModelError, match="damaged"):
+            Trees(**QUICK).fit(table, CHAIN, seed=3, place=tmp_path)
+
+
+def test_threads_change_nothing() -> None:
+    one, three = (Trees(n_threads=n, **QUICK).fit(chain(600), CHAIN, seed=1).sample(200, seed=1) for n in (1, 3))
+    pd.testing.assert_frame_equal(one, three)
+
+
+@pytest.mark.parametrize("kind", ["folder", "duckdb"])
+def test_a_stored_table_gives_a_model_of_the_same_quality(kind: str, tmp_path: Path) -> None:
+    if kind == "folder":
+        (tmp_path / "rows").mkdir()
+        for part in range(3):
+            rows = chain().iloc[part * 1000 : (part + 1) * 1000]
+            pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), tmp_path / "rows" / f"{part}.parquet")
+        address = str(tmp_path / "rows")
+    else:
+        import duckdb
+
+        with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+            rows = pa.Table.from_pandas(chain())
+            connection.register("held", rows)
+            connection.execute("CREATE TABLE rows AS SELECT * FROM held")
+        address = f"duckdb://{tmp_path / 'rows.duckdb'}#rows"
+    with open_table(address) as stored:
+        made = Trees(rounds=60).fit(stored, CHAIN, seed=0, place=tmp_path / "work")
+    drawn, real = made.sample(10_000, seed=1), chain(20_000, seed=1)
+    assert made.default_rows == N
+    held = Trees(rounds=60).fit(chain(), CHAIN, seed=0)
+    assert made.discretizer.to_plain() == held.discretizer.to_plain()
+    shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
+    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.05
+
+
+def test_a_stored_table_of_entities_weighs_rows_by_their_entity(tmp_path: Path) -> None:
+    frame, schema = visits()
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "rows.parquet")
+    with open_table(tmp_path / "rows.parquet") as stored:
+        made = Trees(**QUICK).fit(stored, schema, seed=0)
+    held = Trees(**QUICK).fit(frame, schema, seed=0)
+    for one, other in zip(made.discretizer.attributes, held.discretizer.attributes, strict=True):
+        np.testing.assert_array_equal(one.group, other.group)
+        np.testing.assert_allclose(one.mass, other.mass)
+    assert made.entity_shares == held.entity_shares
+    assert (made.sample(20_000, seed=1)["stay"] == 77).mean() < 0.02
