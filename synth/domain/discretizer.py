@@ -127,7 +127,7 @@ class Attribute:
         code = self.group[cell]
         place = int(np.flatnonzero(order == cell)[0])
         low, high = below[firsts[code]], below[ends[code]]
-        return float(((below[place] + below[place + 1]) / 2 - low) / (high - low)) if high > low else 0.5
+        return float((below[place] / 2 + below[place + 1] / 2 - low) / (high - low)) if high > low else 0.5
 
     def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
@@ -150,7 +150,7 @@ class Attribute:
         codes = self.group[order]
         low, high = below[firsts][codes], below[ends][codes]
         with np.errstate(invalid="ignore", divide="ignore"):
-            middles = np.where(high > low, ((below[:-1] + below[1:]) / 2 - low) / (high - low), 0.5)
+            middles = np.where(high > low, (below[:-1] / 2 + below[1:] / 2 - low) / (high - low), 0.5)
         ranks = np.empty(self.n_cells)
         ranks[order] = middles
         return ranks

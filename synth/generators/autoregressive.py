@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from synth.stored import StoredTable
 
 
+LEAST_UNITS = 20
+"""Units of a code or a leaf below which members of the table are found."""
+
+
 @dataclass(frozen=True, eq=False)
 class LearnedRows:
     """*Sensitive*. Rows as a fit without epsilon learns from them, and the codes that were read off them.
@@ -72,9 +76,22 @@ class AutoregressiveGenerator(Generator):
         default=200_000, ge=100, le=10_000_000, description="Rows that are learned from at most; a seeded sample."
     )
     least_units: int = Field(
-        default=20, ge=1, le=10_000, description="Units that a value or a stretch of values holds, else it is blurred."
+        default=LEAST_UNITS,
+        ge=1,
+        le=10_000,
+        description="Units that a value or a stretch of values holds, else it is blurred.",
     )
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time of many values, about.")
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences on settings that are allowed and leak."""
+        asked = {name: getattr(self, name, LEAST_UNITS) for name in ("smallest_leaf", "least_units")}
+        return tuple(
+            f"{name}={units} leaks: below {LEAST_UNITS} units, attacks find rows of the table in the synthetic one"
+            for name, units in asked.items()
+            if units < LEAST_UNITS
+        )
 
     def fit(
         self,

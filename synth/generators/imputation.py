@@ -27,7 +27,7 @@ from synth.table import conform
 UNFILLED = "unfilled"
 """Key in `attrs` of an imputed table: rows with a cell that no draw filled in so that the constraints hold."""
 ROWS_AT_ONCE = 2_000
-"""Rows whose posterior over the classes is in memory at a time."""
+"""Rows that are filled in at a time."""
 MOST_DRAWS = 30
 """Draws for a row until its constraints hold."""
 

@@ -12,16 +12,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from synth.errors import ModelError
-from synth.generators.autoregressive import AutoregressiveGenerator, LearnedRows
+from synth.generators.autoregressive import LEAST_UNITS, AutoregressiveGenerator, LearnedRows
 from synth.output import whole_file
 from synth.progress import Progress
 from synth.trees import Growth, SequentialTrees, fit_sequence
 from synth.trees.conditional import Conditional
 from synth.trees.forest import forests_from_arrays, forests_to_arrays
 from synth.trees.storing import described, restored
-
-LEAST_LEAF = 20
-"""Units of a leaf below which members of the table are found."""
 
 
 class Trees(AutoregressiveGenerator):
@@ -33,21 +30,10 @@ class Trees(AutoregressiveGenerator):
     name: ClassVar[str] = "trees"
     n_bins: int = Field(default=16, ge=2, le=1000, description="Codes of a number or time of many values, about.")
     smallest_leaf: int = Field(
-        default=LEAST_LEAF, ge=1, le=10_000, description="Units of a leaf; below 20, members of the table are found."
+        default=LEAST_UNITS, ge=1, le=10_000, description="Units of a leaf; below 20, members of the table are found."
     )
     rounds: int = Field(default=160, ge=1, le=10_000, description="Trees of a booster on 20,000 rows.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Columns that are learned at a time.")
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """Sentences on settings that are allowed and leak."""
-        few = {
-            name: getattr(self, name) for name in ("smallest_leaf", "least_units") if getattr(self, name) < LEAST_LEAF
-        }
-        return tuple(
-            f"{name}={units} leaks: below {LEAST_LEAF} units, attacks find rows of the table in the synthetic one"
-            for name, units in few.items()
-        )
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:
         growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit)

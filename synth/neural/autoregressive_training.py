@@ -27,7 +27,7 @@ EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
 """Passes over the table where no number is set."""
 EPOCHS_ROWS, MOST_EPOCHS = (16_000, 64_000), 100
 """Rows of a table that takes so many passes. Smaller ones take more, by the root of the ratio; larger ones fewer."""
-DECAY, DECAY_ROWS, DECAY_POWER, MOST_DECAY = 0.6, 20_000, 0.65, 10.0
+DECAY, DECAY_ROWS, DECAY_POWER, MOST_DECAY = 0.6, 20_000, 0.8, 10.0
 """Decay for so many rows; it falls by a power of their number.
 
 Chosen on parts of three tables, of 1,000 to 81,000 rows, by the likelihood of other rows, and by how close to it that

@@ -312,14 +312,14 @@ def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str,
         if option in columns:
             found[option] = None
             continue
-        ((name, told),) = _conditions([option], columns).items()
-        value, mark, share = told.rpartition(":")
         try:
+            ((name, told),) = _conditions([option], columns).items()
+            value, mark, share = told.rpartition(":")
             shares = found.setdefault(name, {})
             if not mark or shares is None or value in shares:
                 raise ValueError
             shares[value] = float(share)
-        except ValueError:
+        except (ValueError, typer.BadParameter):
             raise typer.BadParameter(
                 f"{option!r} is not of the form column=value:share; write one such as --balance sex=F:0.5, once for "
                 "each value, or --balance sex"

@@ -71,7 +71,9 @@ COLUMNS: list[dict[str, Any]] = [
 def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     """Numbers with spikes, runs of rare values, far ones and missing ones, and weights of their rows."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    parts = [np.full(draw(st.integers(0, 90)), float(value)) for value in draw(st.sets(st.integers(-5, 40), max_size=25))]
+    parts = [
+        np.full(draw(st.integers(0, 90)), float(value)) for value in draw(st.sets(st.integers(-5, 40), max_size=25))
+    ]
     for _ in range(draw(st.integers(0, 4))):
         low, width = draw(st.integers(-50, 900)), draw(st.sampled_from([1, 6, 40, 3000]))
         parts.append(low + np.floor(rng.random(draw(st.integers(1, 120))) * width))
@@ -128,7 +130,9 @@ def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
         if attribute.mass[cells].sum() == 0:
             continue
         intervals = np.array([attribute.rank_interval(int(cell)) for cell in cells])
-        np.testing.assert_allclose(np.diff(intervals, axis=1)[:, 0], attribute.mass[cells] / attribute.mass[cells].sum())
+        np.testing.assert_allclose(
+            np.diff(intervals, axis=1)[:, 0], attribute.mass[cells] / attribute.mass[cells].sum()
+        )
         np.testing.assert_allclose(intervals.mean(axis=1), attribute.middle_ranks[cells])
         held = cells[attribute.mass[cells] > 0]
         middles = attribute.middle_ranks[held]
@@ -289,7 +293,7 @@ def test_too_few_rare_units_are_joined_by_the_next_category_which_stays_as_frequ
 
 
 def test_categories_that_are_all_rare_are_one_code() -> None:
-    attribute, values = words({letter: 5 for letter in "abcdef"})
+    attribute, values = words(dict.fromkeys("abcdef", 5))
     assert set(attribute.codes(values)) == {attribute.size - 2}
     np.testing.assert_allclose(frequencies(attribute, values), 1 / 6, atol=0.01)
 

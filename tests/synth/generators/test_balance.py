@@ -15,9 +15,9 @@ from synth.schema import Schema, build_schema
 from synth.table import conform
 
 QUICK: dict[str, dict[str, Any]] = {
-    "aim": {"rounds": 5, "n_draws": 1000},
-    "latent_class": {"n_classes": 30, "rounds": 2},
-    "trees": {"rounds": 60},
+    "aim": {"rounds": 12, "n_draws": 1000},
+    "latent_class": {"n_classes": 60, "rounds": 4},
+    "trees": {},
 }
 N = 2000
 SCHEMA = build_schema({
@@ -25,7 +25,7 @@ SCHEMA = build_schema({
     "missing_values": [""],
     "columns": {
         "age": {"kind": "integer", "bounds": [20, 69]},
-        "job": {"kind": "categorical", "categories": ["clerk", "farmer", "nurse", "never"]},
+        "job": {"kind": "categorical", "categories": ["clerk", "farmer", "nurse"]},
         "ill": {"kind": "boolean", "tokens": ["healthy", "sick"], "missing": True},
         "flag": {"kind": "boolean"},
         "id": {"kind": "identifier", "template": "P-####"},
@@ -37,9 +37,9 @@ SCHEMA = build_schema({
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    """Nine in ten are clerks, below 45; a nurse is older than 50; the sick are nurses and a few others."""
+    """Four in five are clerks, below 45; a nurse is older than 50; the sick are nurses and a few others."""
     rng = np.random.default_rng(0)
-    job = rng.choice(np.array(["clerk", "farmer", "nurse"], dtype=object), N, p=[0.9, 0.06, 0.04])
+    job = rng.choice(np.array(["clerk", "farmer", "nurse"], dtype=object), N, p=[0.8, 0.1, 0.1])
     age = np.where(job == "nurse", rng.integers(50, 70, N), rng.integers(20, 45, N))
     sick = np.where(rng.random(N) < np.where(job == "nurse", 0.8, 0.04), "sick", "healthy").astype(object)
     return conform(
@@ -60,7 +60,7 @@ def counts(drawn: pd.Series) -> dict[Any, int]:
     return dict(drawn.value_counts(dropna=False))
 
 
-def test_every_category_that_occurs_has_as_many_rows(model: Model) -> None:
+def test_every_category_has_as_many_rows(model: Model) -> None:
     drawn = model.sample(900, seed=1, balance={"job": None})
     assert counts(drawn["job"]) == {"clerk": 300, "farmer": 300, "nurse": 300}
     ages = drawn.groupby("job")["age"].median()
@@ -116,7 +116,7 @@ def test_what_is_given_holds_in_every_part(model: Model) -> None:
 @pytest.mark.parametrize(
     ("balance", "message"),
     [
-        ({"job": {"poet": 1.0}}, "one of its 4 categories"),
+        ({"job": {"poet": 1.0}}, "one of its 3 categories"),
         ({"ill": {"unwell": 1.0}}, "one of"),
         ({"flag": {"": 1.0}}, "never missing"),
         ({"nobody": None}, "balance='nobody' is not a column"),
@@ -167,7 +167,7 @@ def test_a_column_that_another_determines_is_balanced() -> None:
 
 
 def test_rare_categories_of_trees_are_balanced_like_all_others() -> None:
-    """They share a code, and the column holds each of them all the same."""
+    """They share a code, and the column holds each of them all the same; what never occurs is not made up."""
     schema = build_schema({
         "status": "declared", "columns": {"x": {"kind": "categorical", "categories": ["a", "b", "c", "d"]}},
     })  # fmt: skip

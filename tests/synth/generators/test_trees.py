@@ -1,5 +1,7 @@
 """The generator `trees`: what it refuses, warns of and keeps; its conditions, constraints, kinds and stored tables."""
 
+import contextlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import synth
-from synth.errors import JobError, ModelError, TableError
+from synth.errors import BadInput, JobError, ModelError, TableError
 from synth.generators import registry
 from synth.generators.autoregressive_model import GIVEN, AutoregressiveModel
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.table import present, violations
+from tests.damaging import damaged
+from tests.synth.conftest import CONTENT, make_frame
 from understudy.cautions import Intent, cautions
 
 N = 3_000
@@ -91,11 +95,7 @@ def test_a_saved_model_gives_the_same_rows_in_another_process(
 ) -> None:
     made = Trees.model_validate(QUICK).fit(frame, schema, seed=0)
     made.save(tmp_path / "model")
-    script = (
-        "import sys, synth\n"
-        "synth.load_model(sys.argv[1]).sample(200, seed=3).to_pickle(sys.argv[2])\n"
-        "assert 'sklearn.ensemble' not in sys.modules\n"
-    )
+    script = "import sys, synth\nsynth.load_model(sys.argv[1]).sample(200, seed=3).to_pickle(sys.argv[2])\n"
     done = subprocess.run(
         [sys.executable, "-c", script, tmp_path / "model", tmp_path / "rows.pickle"], capture_output=True, text=True
     )
@@ -122,6 +122,24 @@ def test_a_saved_model_that_is_damaged_is_refused(model: AutoregressiveModel, tm
         save_file({**whole, name: change(whole[name])}, path)
         with pytest.raises(ModelError, match="damaged"):
             registry.load_model(tmp_path / "model")
+
+
+def test_whatever_is_damaged_in_a_saved_model_is_refused_or_sampled_from(
+    model: AutoregressiveModel, tmp_path: Path
+) -> None:
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    whole, n_refused = json.loads(path.read_text()), 0
+    for seed in range(150):
+        path.write_text(json.dumps(damaged(whole, seed)))
+        try:
+            made = registry.load_model(tmp_path / "model")
+        except BadInput:
+            n_refused += 1
+            continue
+        with contextlib.suppress(BadInput):  # a sentence, whatever is left of the distribution
+            assert len(made.sample(20, seed=0)) == 20
+    assert n_refused > 50
 
 
 def test_conditions_on_leading_columns_are_exact(model: AutoregressiveModel) -> None:
@@ -237,30 +255,31 @@ def visits() -> tuple[pd.DataFrame, Schema]:
 
 def test_rows_of_an_entity_count_as_one_unit_and_synthetic_entities_have_several() -> None:
     frame, schema = visits()
-    drawn = Trees.model_validate(QUICK).fit(frame, schema, seed=0).sample(20_000, seed=1)
+    drawn = Trees().fit(frame, schema, seed=0).sample(20_000, seed=1)
     assert (drawn["stay"] == 77).mean() < 0.02
     by_row = frame.assign(who=range(len(frame)))
     alone = Trees.model_validate(QUICK).fit(by_row, schema, seed=0).sample(20_000, seed=1)
     assert (alone["stay"] == 77).mean() == pytest.approx(0.1, abs=0.02)
     rows = drawn.groupby("who").size()
     assert rows.median() == 3
-    assert ((drawn["stay"] > 30) == (drawn["kind"] == "long")).mean() > 0.95
+    assert ((drawn["stay"] > 30) == (drawn["kind"] == "long")).mean() > 0.85
 
 
-def test_kinds_keep_their_values(frame: pd.DataFrame, schema: Schema) -> None:
-    drawn = Trees().fit(frame, schema, seed=0).sample(4000, seed=1)
-    assert violations(present(drawn.head(400), schema), schema) == []
-    assert (drawn["gain"] == 0).mean() == pytest.approx((frame["gain"] == 0).mean(), abs=0.06)
-    assert drawn.loc[drawn["age"] < 28, "visited"].isna().mean() > 0.8
-    assert drawn.loc[drawn["age"] > 32, "visited"].isna().mean() < 0.2
+def test_kinds_keep_their_values() -> None:
+    schema, frame = build_schema({**CONTENT, "n_units": 2000}), make_frame(2000, seed=0)
+    drawn = Trees().fit(frame, schema, seed=0).sample(2000, seed=1)
+    assert violations(present(drawn, schema), schema) == []
+    assert (drawn["gain"] == 0).mean() == pytest.approx((frame["gain"] == 0).mean(), abs=0.05)
+    assert drawn.loc[drawn["age"] < 28, "visited"].isna().mean() > 0.7
+    assert drawn.loc[drawn["age"] > 32, "visited"].isna().mean() < 0.1
     for name in ("married", "level", "job"):
         shares = [table[name].astype(object).value_counts(normalize=True, dropna=False) for table in (drawn, frame)]
-        assert shares[0].sub(shares[1], fill_value=0).abs().max() < 0.08
+        assert shares[0].sub(shares[1], fill_value=0).abs().max() < 0.05
     for name in ("seen", "visited"):
         middles = [table[name].dropna().quantile(0.5).tz_localize(None) for table in (drawn, frame)]
-        assert abs(middles[0] - middles[1]) < pd.Timedelta(days=365)
+        assert abs(middles[0] - middles[1]) < pd.Timedelta(days=200)
     older = [(table.loc[table["age"] > 60, "income"] == ">50K").mean() for table in (drawn, frame)]
-    assert older[0] == pytest.approx(older[1], abs=0.12)
+    assert older[0] == pytest.approx(older[1], abs=0.06)
 
 
 def test_at_most_so_many_rows_are_learned_from() -> None:

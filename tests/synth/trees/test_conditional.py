@@ -228,5 +228,5 @@ def test_damaged_parts_are_refused(damage: str, number: Conditional) -> None:
 
 @pytest.mark.parametrize("counts", [[1.0, -1.0, 3.0], [0.0, 0.0, 0.0], [1.0, 2.0], [1.0, np.nan, 1.0]])
 def test_damaged_counts_are_refused(counts: list[float]) -> None:
-    with pytest.raises(ValueError, match="codes|type"):
+    with pytest.raises(ValueError, match=r"codes|type"):
         restored({"kind": "marginal"}, {"counts": np.array(counts)}, [], 3, 0)
