@@ -160,6 +160,8 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
         focus: place of the column that matters most, which has `FOCUS` times the rounds; `None`: no column does.
         tell: told the share of columns that are learned.
     """
+    import sklearn.ensemble  # noqa: F401 - threads of a library are limited once it is loaded
+
     attributes = [discretizer.attributes[place] for place in order]
     features = np.zeros((len(weights), len(order)), dtype=np.float32)
     for position, place in enumerate(order):

@@ -127,7 +127,7 @@ def test_half_of_the_holdout_as_synthetic_raises_no_alarm(ratio: float, adult: p
 def told_apart(
     name: str, generator: str, shared_table: Callable[[str], Path], **parameters: int
 ) -> tuple[float, float]:
-    """The area under the curve of membership, and the members found at one false alarm in a hundred: two fits' means."""
+    """Membership: the area under the curve, and the members at one false alarm in a hundred. Means of two fits."""
     rows = pd.read_csv(shared_table(f"{name}.csv.gz"), keep_default_na=False, na_values=[""], low_memory=False)
     schema = synth.infer_schema(rows)
     rows = synth.read_table(shared_table(f"{name}.csv.gz"), schema)

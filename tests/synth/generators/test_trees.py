@@ -80,6 +80,12 @@ def test_few_units_are_warned_of_by_a_fit_and_for_a_job(name: str) -> None:
     assert not any("leaks" in sentence for sentence in said[20])
 
 
+def test_auto_without_epsilon_is_trees_and_with_one_is_not() -> None:
+    assert registry.generator("auto").chosen(CHAIN) == Trees()
+    assert registry.generator("auto", epsilon=1.0).chosen(CHAIN).name != "trees"
+    assert registry.generator("auto").fit(chain(200), CHAIN).name == "trees"
+
+
 def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
     drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
     shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]

@@ -1,6 +1,10 @@
 """Columns one after another: their dependences, what is given of them, and a fit that goes on or is damaged."""
 
 import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,11 +83,32 @@ def test_a_number_follows_the_columns_before_it_and_its_own_distribution(trees: 
         assert (quantiles[0] - quantiles[1]).abs().max() < 1.0
 
 
+def test_a_column_follows_a_number_within_its_codes() -> None:
+    """Halves of each code of the number go with other words."""
+    schema = build_schema({
+        "status": "declared",
+        "columns": {
+            "x": {"kind": "real", "bounds": [0.0, 100.0], "decimals": 2},
+            "half": {"kind": "categorical", "categories": ["lower", "upper"]},
+        },
+    })  # fmt: skip
+    x = np.round(np.random.default_rng(0).uniform(0, 100, 6000), 2)
+    words = np.array(["lower", "upper"], dtype=object)
+    frame = pd.DataFrame({"x": x, "half": words[(x % 25 >= 12.5) * 1]})
+    discretizer = read_off(schema, frame, n_bins=4)
+    cells = {place: each.cells(frame[each.name]) for place, each in enumerate(discretizer.attributes)}
+    assert len(np.unique(discretizer.attributes[0].codes(frame["x"]))) <= 5
+    trees = fit_sequence(CodedRows.of(discretizer, cells), discretizer, np.ones(len(x)), (0, 1), Growth(), 5)
+    made = decoded(trees, 6000)
+    assert ((made["x"] % 25 >= 12.5) == (made["half"] == "upper")).mean() > 0.85
+
+
 def test_a_column_that_is_given_first_weighs_nothing_and_the_others_follow_it(trees: SequentialTrees) -> None:
     rows = trees.draw(10_000, np.random.default_rng(0), Evidence({A: 1}))
     assert (rows.codes[:, A] == 1).all()
     assert (rows.log_weights == 0).all()
     assert (rows.codes[:, B] == 1).mean() == pytest.approx(0.75, abs=0.04)
+    assert (trees.draw(100, np.random.default_rng(0), Evidence({B: 0, A: 1})).log_weights == 0).all()
 
 
 def test_a_column_that_is_given_later_weighs_rows_by_its_chance_given_those_before(trees: SequentialTrees) -> None:
@@ -150,6 +175,34 @@ def assert_same(one: SequentialTrees, other: SequentialTrees) -> None:
 
 def test_the_number_of_threads_changes_nothing(trees: SequentialTrees) -> None:
     assert_same(trees, fitted(table(), n_threads=3))
+
+
+ALONE = """
+import numpy as np
+from threadpoolctl import threadpool_info
+from synth.trees import Growth
+from tests.synth.trees.test_sequential import fitted, table
+
+seen, boosted = set(), Growth.boosted
+
+def watched(*arguments):
+    made = boosted(*arguments)
+    seen.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
+    return made
+
+Growth.boosted = watched
+fitted(table(600))
+assert seen == {1}, seen
+"""
+
+
+def test_each_column_is_learned_on_one_thread_from_the_first_on() -> None:
+    """In a process that has not loaded the library yet; sums on several threads are not the same everywhere."""
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, cwd=Path(__file__).parents[3],
+        env={**os.environ, "OMP_NUM_THREADS": "3"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 class Dictionary:
