@@ -2,7 +2,7 @@
 
 For fits that promise nothing. A frequent value has a cell of its own, and the others are in cells between quantiles.
 Values of fewer units than the least share a cell with their neighbors on the line; rare categories are in `other`. So
-no value of few units is told from others, and what is drawn within a cell follows its ends and its mean.
+numbers, times and categories of few units share codes, and what is drawn within a cell follows its ends and its mean.
 """
 
 import itertools
@@ -27,6 +27,8 @@ OFF_MIDDLE = 0.15
 """How far the mean of a cell may lie from its middle, in widths, before the cell is split into parts."""
 
 SMALLEST = 1e-300
+LEAST_LENGTH = 1e-6
+"""Of the cell of one value alone, as a share of it."""
 
 Places = NDArray[np.float64]
 
@@ -116,8 +118,8 @@ def _runs(frequent: NDArray[np.bool_]) -> list[tuple[int, int]]:
 def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, column: line.LineColumn) -> Places:
     """Edges that a frequent value has around it, or that cut a run into cells of enough mass.
 
-    The outermost runs go beyond their values by the mean distance of these, so that no edge is at an extreme value. The
-    only value of a column, held by too few units, may be anything.
+    The outermost cells go beyond their values, to the next tenth but one of a power of ten, so that no edge is at an
+    extreme value. The only value of a column, held by too few units, may be anything.
     """
     unit = line.step(column)
     if end - first == 1 and held[first] >= enough:
@@ -133,10 +135,22 @@ def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, c
             cuts.append(first + place)
     if len(distinct) == 1:
         return np.zeros(0)
-    far = (distinct[end - 1] - distinct[first]) / (end - first)
-    outer = [distinct[first] - far] if first == 0 else []
-    outer += [distinct[end - 1] + far + (unit or 0.0)] if end == len(distinct) else []
-    return np.append(distinct[cuts[1:]], outer)
+    # Between two values, and rounded beyond the last: no edge is a value of a single row.
+    between = [(distinct[cut - 1] + distinct[cut]) / 2 for cut in cuts[1:]]
+    outer = []
+    if first == 0:
+        tenth = _tenth(distinct[[first, [*cuts, end][1] - 1]], unit)
+        outer.append((np.floor(distinct[first] / tenth) - 1) * tenth)
+    if end == len(distinct):
+        tenth = _tenth(distinct[[cuts[-1], end - 1]], unit)
+        outer.append((np.ceil(distinct[end - 1] / tenth) + 1) * tenth)
+    return np.array([*between, *outer])
+
+
+def _tenth(ends: Places, unit: float | None) -> float:
+    """A tenth of the power of ten at or above the length of a cell; of a value alone, above its precision."""
+    length = max(float(np.ptp(ends)) or unit or LEAST_LENGTH * float(np.abs(ends).max()), LEAST_LENGTH**2)
+    return float(10.0 ** np.ceil(np.log10(length)) / 10)
 
 
 def _pools(mass: Places, enough: float) -> NDArray[np.int64]:
@@ -200,15 +214,22 @@ def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) 
         codes = np.array([place if pool < 0 else firsts[pool] for place, pool in enumerate(pools[held].tolist())])
     else:
         target = max(some.sum() / n_bins, enough)
-        heavy = some >= max(target / 2, enough)
+        heavy = (some >= max(target / 2, enough)) & (pools[held] == -1)
         light = np.flatnonzero(~heavy)
         n_codes = max(round(some[light].sum() / target), 1)
         middles = np.cumsum(some[light]) - some[light] / 2
         level = np.floor(middles / max(some[light].sum(), SMALLEST) * n_codes)
+        level = _with_pools(level, pools[held][light])
         _, places, number = np.unique(level, return_index=True, return_inverse=True)
         codes = np.arange(len(some))
         codes[light] = light[places][number]
     return codes[np.searchsorted(held, _beside(held, np.arange(len(mass))))]
+
+
+def _with_pools(level: Places, pools: NDArray[np.int64]) -> Places:
+    """Levels of cells, those of a pool all in that of its first cell."""
+    numbers, first, inverse = np.unique(pools, return_index=True, return_inverse=True)
+    return np.where(pools >= 0, level[first][inverse], level) if (numbers >= 0).any() else level
 
 
 def _split(

@@ -98,7 +98,6 @@ class Arn(AutoregressiveGenerator):
             "generator": self.name, **self.parameters(), "seed": seed, "sizes": layout.sizes, "leaders": layout.leaders,
             "rows": hashlib.sha256(np.ascontiguousarray(codes).data).hexdigest(),
         }  # fmt: skip
-        known.pop("n_threads")
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 

@@ -23,9 +23,11 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 GIVEN = "given"
-"""Key in `attrs` of a table sampled on conditions: "exact", "rejection" or "weights"."""
+"""Key in `attrs` of a table sampled on conditions: "exact", "rejection", "weights" or "merged"."""
 PILOT_ROWS = 10_000
 """Candidates whose weights say how many of them are accepted."""
+MOST_AT_ONCE = 200_000
+"""Candidates that are in memory at a time."""
 MOST_CANDIDATES = 200
 """Candidates that are drawn for a row at most, on average; beyond, they are drawn again by their weights."""
 
@@ -98,7 +100,8 @@ class AutoregressiveModel:
 
         Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
         columns as given, and accepted by how likely the columns before make that. Where next to none would be, they
-        are drawn again by those weights, so that rows repeat. ``attrs["given"]`` says which.
+        are drawn again by those weights, so that rows repeat. A rare category shares its code with others, and rows
+        that are to hold it are like those of all of them. ``attrs["given"]`` says which.
 
         Args:
             n_rows: how many rows; `None`: `default_rows`.
@@ -123,14 +126,21 @@ class AutoregressiveModel:
 
         def draw_given(n: int, conditions: Conditions) -> pd.DataFrame:
             coded, way = self._accepted(n, known[id(conditions)], conditions, rng)
-            ways.add(way)
+            ways.add("merged" if self._is_merged(conditions) else way)
             drawn = conditions.fixed(coded.decoded(self.discretizer, rng))
             return conditions.fixed(with_dependents(drawn, self.schema))
 
         learned = draw_lawful(lambda n: mixture.draw(n, rng, draw_given), wanted, self.schema, part)
         if mixture.is_asked:
-            learned.attrs[GIVEN] = next(way for way in ("weights", "rejection", "exact") if way in ways)
+            learned.attrs[GIVEN] = next(way for way in ("merged", "weights", "rejection", "exact") if way in ways)
         return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def _is_merged(self, conditions: Conditions) -> bool:
+        """True where a category that is asked for shares its code with others: rows are then those of all of them."""
+        attributes = {attribute.name: attribute for attribute in self.discretizer.attributes}
+        asked = ((attributes[name], value) for name, value in conditions.values.items())  # noqa: PD011
+        codes = [(one, one.codes(value)[0]) for one, value in asked if one.edges is None]
+        return any(np.count_nonzero(one.mass[one.group == code]) > 1 for one, code in codes)
 
     def _evidence(self, conditions: Conditions, zeros: Evidence) -> Evidence:
         """What conditions say of codes and ranks."""
@@ -143,8 +153,9 @@ class AutoregressiveModel:
             attribute = self.discretizer.attributes[places[name]]
             cell = int(attribute.cells(value)[0])
             codes[places[name]] = int(attribute.group[cell])
-            if attribute.is_refined:
-                intervals[places[name]] = attribute.rank_interval(cell)
+            low, high = attribute.rank_interval(cell)
+            if attribute.is_refined and low < high:  # a cell that no row is in says no more than its code
+                intervals[places[name]] = (low, high)
         allowed = {places[name]: weights > 0 for name, weights in ruled.items() if places[name] not in codes}
         return Evidence(codes, intervals, allowed, zeros.zeros)
 
@@ -162,28 +173,27 @@ class AutoregressiveModel:
         order = self.distribution.order
         if order is None or evidence.is_leading(order):
             return self.distribution.draw(n, rng, evidence), "exact"
-        pilot = self.distribution.draw(max(PILOT_ROWS, n), rng, evidence)
-        bound = float(pilot.log_weights.max())
+        drawn = pilot = self.distribution.draw(PILOT_ROWS, rng, evidence)
+        bound, n_drawn = float(pilot.log_weights.max()), 0
         if not np.isfinite(bound):
             raise JobError(conditions.no_rows)
-        parts: list[CodedRows] = []
-        found, drawn = 0, pilot
-        n_drawn = 0
+        accepted = pilot.taken(np.zeros(0, dtype=np.intp))
         while True:
+            if (highest := float(drawn.log_weights.max())) > bound:  # fewer of those before would have been accepted
+                kept = np.flatnonzero(rng.random(len(accepted.codes)) < np.exp(bound - highest))
+                accepted, bound = accepted.taken(kept), highest
             chances = np.exp(drawn.log_weights - bound)
-            kept = np.flatnonzero(rng.random(len(chances)) < chances)[: n - found]
-            parts.append(drawn.taken(kept))
-            found, n_drawn = found + len(kept), n_drawn + len(chances)
-            if found == n:
-                return CodedRows.joined(parts), "rejection"
+            kept = np.flatnonzero(rng.random(len(chances)) < chances)
+            accepted = CodedRows.joined([accepted, drawn.taken(kept)])
+            n_drawn += len(chances)
+            if len(accepted.codes) >= n:
+                return accepted.taken(np.arange(n)), "rejection"
             if n_drawn >= MOST_CANDIDATES * max(n, PILOT_ROWS / 10):
-                shares = np.exp(pilot.log_weights - bound)
+                shares = np.exp(pilot.log_weights - pilot.log_weights.max())
                 again = rng.choice(len(shares), n, p=shares / shares.sum())
                 return pilot.taken(again), "weights"
-            rate = (found + 1) / (n_drawn + 1)
-            drawn = self.distribution.draw(
-                int(min(1.1 * (n - found) / rate + 100, 10 * max(n, PILOT_ROWS))), rng, evidence
-            )
+            wanted = 1.1 * (n - len(accepted.codes)) * (n_drawn + 1) / (len(accepted.codes) + 1) + 100
+            drawn = self.distribution.draw(int(min(wanted, MOST_AT_ONCE)), rng, evidence)
 
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.

@@ -1,6 +1,7 @@
 """Sequential trees: every column from those before it, by gradient boosting and CART; the default without epsilon."""
 
 import hashlib
+import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Trees(AutoregressiveGenerator):
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> SequentialTrees:
         growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit)
         kept = None if place is None else KeptColumns(place, self._digest(learned, seed))
-        trees = fit_sequence(
+        return fit_sequence(
             learned.rows,
             learned.discretizer,
             learned.weights,
@@ -50,13 +51,12 @@ class Trees(AutoregressiveGenerator):
             focus=learned.target,
             tell=lambda done: progress("learning columns", done),
         )
-        if kept is not None:
-            kept.clear()
-        return trees
 
     def _digest(self, learned: LearnedRows, seed: int) -> str:
-        """What unfinished work goes by: everything that a fit depends on."""
-        known = {**self.parameters(), "seed": seed, "order": learned.order, "codes": learned.discretizer.to_plain()}
+        """The digest that unfinished work goes by, of everything that a fit depends on."""
+        versions = {name: importlib.metadata.version(name) for name in ("understudy", "scikit-learn")}
+        codes = learned.discretizer.to_plain()
+        known = {**self.parameters(), **versions, "seed": seed, "order": learned.order, "codes": codes}
         known.pop("n_threads")
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
         for part in (learned.rows.codes, *learned.rows.ranks.values(), learned.weights):
@@ -76,8 +76,8 @@ class KeptColumns:
     folder: Path
     fit: str
 
-    def load(self, place: int) -> Conditional | None:
-        """A column that was learned before; `None`: there is none.
+    def load(self, place: int, size: int, n_features: int) -> Conditional | None:
+        """A column of so many codes that was learned before from so many others; `None`: there is none.
 
         Raises:
             ModelError: it is damaged, or of another fit.
@@ -97,7 +97,6 @@ class KeptColumns:
                     "remove it"
                 )
             own = {name.removeprefix("own."): part for name, part in arrays.items() if name.startswith("own.")}
-            size, n_features = int(held["size"]), int(held["n_features"])
             return restored(json.loads(held["content"]), own, forests_from_arrays(arrays), size, n_features)
         except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
             if isinstance(error, ModelError):
@@ -106,21 +105,16 @@ class KeptColumns:
                 f"the unfinished work in {str(path)!r} is damaged ({type(error).__name__}); remove it"
             ) from None
 
-    def save(self, place: int, conditional: Conditional, size: int, n_features: int) -> None:
+    def save(self, place: int, conditional: Conditional) -> None:
         """Keep a column, whole and durable."""
         from safetensors.numpy import save_file
 
         forests: list[Any] = []
         content, own = described(conditional, forests)
         arrays = {**forests_to_arrays(forests), **{f"own.{name}": np.ascontiguousarray(a) for name, a in own.items()}}
-        held = {"fit": self.fit, "content": json.dumps(content), "size": str(size), "n_features": str(n_features)}
+        held = {"fit": self.fit, "content": json.dumps(content)}
         with whole_file(self._path(place)) as beside:
             save_file(arrays, beside, metadata=held)
-
-    def clear(self) -> None:
-        """Remove what is kept: the fit is done."""
-        for path in self.folder.glob("column-*.safetensors"):
-            path.unlink()
 
     def _path(self, place: int) -> Path:
         return self.folder / f"column-{place:05d}.safetensors"

@@ -335,9 +335,11 @@ def _refinement(rows: Features, learned: Learned, growth: Growth, rng: np.random
     features, ranks = _with_code(rows, learned.codes), learned.ranks
     tree = growth.cart(features, ranks, learned.weights, _seed(rng))
     leaves = tree.leaves(features)
-    held = np.bincount(leaves, minlength=tree.n_leaves)
-    means = np.clip(np.bincount(leaves, weights=ranks, minlength=tree.n_leaves) / held, 0.01, 0.99)
-    variances = np.bincount(leaves, weights=(ranks - means[leaves]) ** 2, minlength=tree.n_leaves) / held
+    weights = learned.weights
+    held = np.bincount(leaves, weights=weights, minlength=tree.n_leaves)
+    means = np.clip(np.bincount(leaves, weights=weights * ranks, minlength=tree.n_leaves) / held, 0.01, 0.99)
+    squares = np.bincount(leaves, weights=weights * (ranks - means[leaves]) ** 2, minlength=tree.n_leaves)
+    variances = squares / held
     most = means * (1 - means)
     precision = most / np.clip(variances, SMALLEST_VARIANCE, 0.95 * most) - 1
     return Refinement(tree, np.column_stack([means, 1 - means]) * precision[:, np.newaxis])

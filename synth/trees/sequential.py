@@ -36,11 +36,11 @@ ROWS_AT_ONCE = 100_000
 class Kept(Protocol):
     """Columns that are learned, kept where a fit that is cut short goes on from."""
 
-    def load(self, place: int) -> Conditional | None:
-        """A column that was learned before."""
+    def load(self, place: int, size: int, n_features: int) -> Conditional | None:
+        """A column of so many codes that was learned before from so many others; `None`: there is none."""
 
-    def save(self, place: int, conditional: Conditional, size: int, n_features: int) -> None:
-        """Keep a column of so many codes, learned from so many others."""
+    def save(self, place: int, conditional: Conditional) -> None:
+        """Keep a column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
 
     def fitted(position: int) -> Conditional:
         place = order[position]
-        conditional = None if kept is None else kept.load(place)
+        conditional = None if kept is None else kept.load(place, attributes[position].size, position)
         if conditional is None:
             is_line = attributes[position].edges is not None or not _is_unordered(attributes[position])
             learned = Learned(
@@ -184,20 +184,21 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
                 rows.ranks.get(place),
                 weights,
             )
-            with threadpool_limits(1):  # it holds for the thread that calls
+            with threadpool_limits(1, user_api="openmp"):  # of this thread; that of BLAS is of the process
                 grown = replace(growth, rounds=FOCUS * growth.rounds) if place == focus else growth
                 conditional = fit_conditional(learned, grown, np.random.default_rng(seeds[position]))
             if kept is not None:
-                kept.save(place, conditional, attributes[position].size, position)
+                kept.save(place, conditional)
         done.append(place)
         tell(len(done) / len(order))
         return conditional
 
-    if n_threads == 1:
-        made = [fitted(position) for position in range(len(order))]
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            made = list(pool.map(fitted, range(len(order))))
+    with threadpool_limits(1):
+        if n_threads == 1:
+            made = [fitted(position) for position in range(len(order))]
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                made = list(pool.map(fitted, range(len(order))))
     return SequentialTrees(discretizer, tuple(order), tuple(made))
 
 

@@ -37,6 +37,7 @@ SAMPLE = (
 CONDITIONED = {
     "exact": "drawn exactly, column by column",
     "rejection": "rows were accepted by how likely the columns before make what is given",
+    "merged": "a rare category is learned together with others, and rows that hold it are like those of all of them",
     "weights": "next to no row was likely to hold what is given, so that rows were drawn again by weights and repeat",
 }
 """How rows on conditions were come by, in words."""

@@ -212,10 +212,10 @@ class Dictionary:
         self.columns: dict[int, Conditional] = {}
         self.n_saved = 0
 
-    def load(self, place: int) -> Conditional | None:
+    def load(self, place: int, size: int, n_features: int) -> Conditional | None:
         return self.columns.get(place)
 
-    def save(self, place: int, conditional: Conditional, size: int, n_features: int) -> None:
+    def save(self, place: int, conditional: Conditional) -> None:
         self.columns[place] = conditional
         self.n_saved += 1
 
