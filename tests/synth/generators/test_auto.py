@@ -13,6 +13,7 @@ from synth.generators.auto import FEW_COLUMNS, Auto
 from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_model import MarginalModel
+from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 
 
@@ -27,7 +28,7 @@ def schema_of(n_numbers: int, n_categories: int, n_units: int) -> Schema:
     [
         (FEW_COLUMNS - 1, 0, 50_000, 1.0, Aim),
         (FEW_COLUMNS, 0, 50_000, 1.0, LatentClass),
-        (FEW_COLUMNS, 0, 50_000, None, LatentClass),
+        (FEW_COLUMNS, 0, 50_000, None, Trees),
         (4, 20, 6_000, 1.0, Aim),  # most columns are categories, and pairs are noisy
         (8, 16, 6_000, 1.0, LatentClass),
         (4, 20, 60_000, 1.0, LatentClass),
