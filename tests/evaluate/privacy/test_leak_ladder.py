@@ -159,6 +159,6 @@ def test_columns_one_after_another_tell_next_to_nothing_of_single_rows(
 
 @pytest.mark.slow
 def test_leaves_and_codes_of_one_unit_are_caught(shared_table: Callable[[str], Path]) -> None:
-    area, found = told_apart("king_county_housing", "trees", shared_table, smallest_leaf=1, least_units=1)
-    assert area > 0.53
-    assert found > 0.015
+    area, _ = told_apart("king_county_housing", "trees", shared_table, smallest_leaf=1, least_units=1)
+    honest, _ = told_apart("king_county_housing", "trees", shared_table)
+    assert area > max(0.53, honest + 0.01)
