@@ -1,4 +1,4 @@
-"""Quantile grids: cells and codes read off a table, none of them held by fewer than a number of units.
+"""Quantile grids: cells and codes read off a table. Values of few units share codes, but for booleans and missing ones.
 
 For fits that promise nothing. A frequent value has a cell of its own, and the others are in cells between quantiles.
 Values of fewer units than the least share a cell with their neighbors on the line; rare categories are in `other`. So

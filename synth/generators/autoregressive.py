@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LEAST_UNITS = 20
-"""Units of a code or a leaf below which members of the table are found."""
+"""Units of a code or a leaf below which a fit warns."""
 
 
 @dataclass(frozen=True, eq=False)

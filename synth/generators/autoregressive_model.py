@@ -1,6 +1,6 @@
 """The model behind `trees` and `arn`: a distribution over rows of codes and ranks, drawn column by column."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
@@ -18,6 +18,7 @@ from synth.generators.imputation import Imputation
 from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
 from synth.generators.structural_zeros import structural_zeros
+from synth.marginals import Factor
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -118,7 +119,7 @@ class AutoregressiveModel:
         """
         wanted = rows_wanted(n_rows, self.default_rows)
         mixture = Mixture.of(given, balance, self.discretizer, self.schema)
-        zeros = self._zeros
+        zeros = structural_zeros(self.schema, self.discretizer)
         known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
         rng = np.random.default_rng(seed)
         ways: set[str] = set()
@@ -142,10 +143,10 @@ class AutoregressiveModel:
         codes = [(one, one.codes(value)[0]) for one, value in asked if one.edges is None]
         return any(np.count_nonzero(one.mass[one.group == code]) > 1 for one, code in codes)
 
-    def _evidence(self, conditions: Conditions, zeros: Evidence) -> Evidence:
-        """What conditions say of codes and ranks."""
+    def _evidence(self, conditions: Conditions, zeros: Sequence[Factor]) -> Evidence:
+        """Evidence on codes and ranks, by conditions and structural zeros."""
         places = {attribute.name: place for place, attribute in enumerate(self.discretizer.attributes)}
-        ruled = conditions.ruled_out(structural_zeros(self.schema, self.discretizer) if conditions.evidence else ())
+        ruled = conditions.ruled_out(zeros if conditions.evidence else ())
         if any(not np.any(weights) for weights in ruled.values()):
             raise JobError(conditions.no_rows)
         codes, intervals = {}, {}
@@ -157,14 +158,8 @@ class AutoregressiveModel:
             if attribute.is_refined and low < high:  # a cell that no row is in says no more than its code
                 intervals[places[name]] = (low, high)
         allowed = {places[name]: weights > 0 for name, weights in ruled.items() if places[name] not in codes}
-        return Evidence(codes, intervals, allowed, zeros.zeros)
-
-    @property
-    def _zeros(self) -> Evidence:
-        places = {attribute.name: place for place, attribute in enumerate(self.discretizer.attributes)}
-        factors = structural_zeros(self.schema, self.discretizer)
-        zeros = ((tuple(places[name] for name in f.attributes), np.isfinite(f.log_values)) for f in factors)
-        return Evidence(zeros=tuple(zeros))
+        together = tuple((tuple(places[n] for n in zero.attributes), np.isfinite(zero.log_values)) for zero in zeros)
+        return Evidence(codes, intervals, allowed, together)
 
     def _accepted(
         self, n: int, evidence: Evidence, conditions: Conditions, rng: np.random.Generator

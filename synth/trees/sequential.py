@@ -88,8 +88,6 @@ class SequentialTrees:
                 ranks[place] = conditional.refinement.draw(rows, codes[:, place], rng)
                 if place in evidence.intervals:
                     ranks[place][:] = np.mean(evidence.intervals[place])
-            elif attribute.is_refined:
-                ranks[place] = rng.random(n)
             features[:, position] = _feature(attribute, codes[:, place], ranks.get(place))
         return CodedRows(codes, ranks, log_weights)
 
@@ -127,8 +125,8 @@ class SequentialTrees:
             known = {p: each.size for p, each in enumerate(attributes[:position]) if _is_unordered(each)}
             if not sizes.items() <= known.items():
                 raise ValueError("a feature has other categories than its column")
-            if conditional.refinement is not None and not attributes[position].is_refined:
-                raise ValueError("a column whose codes have one cell is refined")
+            if (conditional.refinement is not None) != attributes[position].is_refined:
+                raise ValueError("columns are refined where codes have several cells, and only there")
             made.append(conditional)
         return cls(discretizer, order, tuple(made))
 
