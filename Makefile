@@ -1,7 +1,7 @@
 # Everything runs in .venv, which the first command makes; the second call of a command installs nothing.
 PYTHON ?= python3
 BIN := .venv/bin
-PEERS := opendp smartnoise dpmm mostly anonymeter mostlyai_qa
+PEERS := opendp smartnoise dpmm mostly arf anonymeter mostlyai_qa
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-slow check bench bench-stored-100m bench-peers clean

@@ -56,6 +56,7 @@ class TablePeer:
 
 TABLE_PEERS = {
     "tabularargn": TablePeer(ENVIRONMENTS / "mostly" / "bin" / "python", HERE / "peers" / "with_tabularargn.py"),
+    "arf": TablePeer(ENVIRONMENTS / "arf" / "bin" / "python", HERE / "peers" / "with_arf.py"),
 }
 """By the names of their fits."""
 

@@ -9,6 +9,7 @@ tables of results are drawn.
 Peers are fits, too:
 - ``cart``: CART with 5 rows a leaf, which is what synthpop does;
 - ``sdv.gaussian_copula``, ``sdv.ctgan``, ``sdv.tvae``: SDV's three, by the names that jobs have for them;
+- ``arf``: adversarial random forests by ``arfpy``, after ``make bench-peers``;
 - ``tabularargn``: MOSTLY AI's TabularARGN, ten minutes of training at most. With an epsilon (``tabularargn:1``) it is
   trained by DP-SGD, whose unit is a row. It is there after ``make bench-peers``, runs in an environment of its own, and
   its seconds and memory are those of its own process.

@@ -13,7 +13,7 @@ from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
 from synth.generators.assembling import finish, rows_wanted
-from synth.generators.conditions import Conditions, Mixture
+from synth.generators.conditions import GIVEN, WAYS, Conditions, Mixture
 from synth.generators.imputation import Imputation
 from synth.generators.lawful import draw_lawful, with_dependents
 from synth.generators.saving import default_rows_of, entity_shares_of, save_model
@@ -23,8 +23,6 @@ from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
-GIVEN = "given"
-"""Key in `attrs` of a table sampled on conditions: "exact", "rejection", "weights" or "merged"."""
 PILOT_ROWS = 10_000
 """Candidates whose weights say how many of them are accepted."""
 MOST_AT_ONCE = 200_000
@@ -133,7 +131,7 @@ class AutoregressiveModel:
 
         learned = draw_lawful(lambda n: mixture.draw(n, rng, draw_given), wanted, self.schema, part)
         if mixture.is_asked:
-            learned.attrs[GIVEN] = next(way for way in ("merged", "weights", "rejection", "exact") if way in ways)
+            learned.attrs[GIVEN] = max(ways, key=WAYS.index)
         return finish(learned, self.schema, self.entity_shares, rng, part)
 
     def _is_merged(self, conditions: Conditions) -> bool:
@@ -222,7 +220,7 @@ class AutoregressiveModel:
 
         return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write the model as a new folder, whole or not at all.
 
         Raises:

@@ -64,7 +64,7 @@ class Model(Protocol):
             JobError: the model cannot give such rows, or so few; nothing was drawn.
         """
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write the model as a new folder of safetensors and JSON, whole or not at all."""
 
 

@@ -20,10 +20,11 @@ import pandas as pd
 from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
 from synth.generators.assembling import rows_wanted
 from synth.generators.base import Model
+from synth.generators.conditions import GIVEN, WAYS
 from synth.generators.lawful import REJECTED
 from synth.generators.names import check_names
 from synth.generators.seen import SeenOnDisk
-from synth.generators.unfinished_rows import OtherRows, UnfinishedRows, unfinished_rows, unwritable
+from synth.generators.unfinished_rows import FileFacts, OtherRows, UnfinishedRows, unfinished_rows, unwritable
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.table import write_table
@@ -42,6 +43,8 @@ class Written:
         n_files: how many there are.
         seed: what it was drawn from: the same model, seed, rows and rows a file give the same bytes.
         n_rejected: rows that broke a constraint and were drawn again; none where there are no constraints.
+        given: the least exact way in which conditions are met, of `synth.generators.conditions.WAYS`; `None`: there are
+            no conditions, or the model tells nothing of them.
     """
 
     folder: Path
@@ -49,6 +52,7 @@ class Written:
     n_files: int
     seed: int
     n_rejected: int | None
+    given: str | None = None
 
 
 def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
@@ -131,9 +135,12 @@ def _told_of(
     rows: UnfinishedRows, folder: Path, n_rows: int, call: Mapping[str, Any], tell: Callable[[Written], None]
 ) -> Written:
     """What was written, once it was told."""
-    rejected = rows.rejected
+    files = rows.ever_done
+    rejected = [file.n_rejected for file in files]
     n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
-    written = Written(folder, n_rows, len(rejected), call["seed"], n_rejected)
+    ways = [file.given for file in files if file.given is not None]
+    given = max(ways, key=WAYS.index) if ways else None
+    written = Written(folder, n_rows, len(files), call["seed"], n_rejected, given)
     tell(written)
     return written
 
@@ -157,13 +164,12 @@ def check_columns(names: Sequence[str], folder: Path) -> None:
         )
 
 
-def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress: Progress) -> int | None:
-    """One file, and how many rows were rejected on the way."""
+def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress: Progress) -> FileFacts:
+    """One file, and how it came about."""
     table = draw()
     progress("writing", 1.0)
     write_table(table, file, model.schema)
-    rejected: int | None = table.attrs.get(REJECTED)
-    return rejected
+    return FileFacts(table.attrs.get(REJECTED), table.attrs.get(GIVEN))
 
 
 def _child(seed: int, index: int) -> int:

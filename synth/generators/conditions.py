@@ -26,6 +26,10 @@ from synth.schema import Schema
 from synth.table.given import look
 from synth.table.kinds import read
 
+GIVEN = "given"
+"""Key in `attrs` of a table sampled on conditions: one of `WAYS`, the least exact that was taken for any row."""
+WAYS = ("exact", "rejection", "weights", "merged")
+"""Ways in which conditions are met, the most exact first."""
 N_SHOWN = 8
 """Categories that a message lists at most."""
 

@@ -139,7 +139,7 @@ class MarginalModel:
         rng = np.random.default_rng(0)
         return Copula.fitted(self.discretizer, _sampled(self.distribution, FITTED_ROWS, rng), rng)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write the model as a new folder, whole or not at all.
 
         Raises:

@@ -103,7 +103,7 @@ class NeuralModel:
         asked = conditions.values  # noqa: PD011
         return {columns.index(name): self.encoding.match(name, value) for name, value in asked.items()}
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write the model as a new folder, whole or not at all.
 
         Raises:

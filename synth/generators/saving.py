@@ -23,7 +23,7 @@ MOST_ROWS = 10**10
 
 
 def save_model(
-    path: Path, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
+    path: Path | str, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
     statement: PrivacyStatement | None,
 ) -> None:  # fmt: skip
     """Write a model as a new folder, whole or not at all.
@@ -56,7 +56,7 @@ def save_model(
     for name, whole in files.items():
         if len(whole) > MOST_BYTES[name]:
             raise ModelError(f"the model is too large to be saved: {name} has {len(whole)} bytes; fit a smaller one")
-    with whole_folder(path) as folder:
+    with whole_folder(Path(path)) as folder:
         for name, whole in files.items():
             (folder / name).write_bytes(whole)
 

@@ -126,7 +126,7 @@ class SdvModel:
         counts = filled if unit is None else np.round(filled / unit).astype(np.int64)
         return line.values(counts, column, missing)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Refused: SDV saves a pickle, and a pickle runs code when it is loaded.
 
         Raises:

@@ -13,12 +13,12 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -32,6 +32,18 @@ _SHOWN = ("rows", "rows_a_file", "seed")
 
 class OtherRows(OutputError):
     """Unfinished rows of another call are in the way; they were left as they are."""
+
+
+class FileFacts(NamedTuple):
+    """How the rows of a file came about.
+
+    Attributes:
+        n_rejected: rows that broke a constraint and were drawn again; `None`: there are no constraints.
+        given: how conditions are met, one of `synth.generators.conditions.WAYS`; `None`: there are none.
+    """
+
+    n_rejected: int | None
+    given: str | None
 
 
 @dataclass(frozen=True)
@@ -52,10 +64,10 @@ class UnfinishedRows:
         return self.hidden / _SEEN
 
     @property
-    def done(self) -> list[int | None]:
-        """For each file that is whole, in order, the rows that were rejected on the way."""
-        known = enumerate(self._state().get("done", []))
-        return [rejected for _, rejected in takewhile(lambda found: self.file(found[0]).exists(), known)]
+    def done(self) -> list[FileFacts]:
+        """Of each file that is whole, in order."""
+        known = enumerate(self._state().get("parts", []))
+        return [FileFacts(*facts) for _, facts in takewhile(lambda found: self.file(found[0]).exists(), known)]
 
     @property
     def is_finished(self) -> bool:
@@ -64,9 +76,9 @@ class UnfinishedRows:
         return is_whole and self._state().get("files") == stamp(self.out)
 
     @property
-    def rejected(self) -> list[int | None]:
-        """For each file that was ever whole, in order, the rows that were rejected on the way."""
-        return list(self._state().get("done", []))
+    def ever_done(self) -> list[FileFacts]:
+        """Of each file that was ever whole, in order."""
+        return [FileFacts(*facts) for facts in self._state().get("parts", [])]
 
     def file(self, index: int) -> Path:
         """Where a file of the table is written."""
@@ -110,10 +122,10 @@ class UnfinishedRows:
         self._sweep(n_done)
         return asked
 
-    def note(self, call: Mapping[str, Any], done: list[int | None]) -> None:
+    def note(self, call: Mapping[str, Any], done: Sequence[FileFacts]) -> None:
         """Keep which files are whole; it is on the disk when this returns."""
         with whole_file(self.hidden / _STATE) as beside:
-            beside.write_text(json.dumps({"call": call, "done": done}), encoding="utf-8")
+            beside.write_text(json.dumps({"call": call, "parts": done}), encoding="utf-8")
 
     def finish(self, *, force: bool) -> None:
         """Turn the files into the output.

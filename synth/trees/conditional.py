@@ -18,7 +18,7 @@ from synth.trees.forest import Array, Features, Forest
 from synth.trees.growing import Growth
 
 Codes = NDArray[np.int32]
-LEAST_BOOSTED = 300
+LEAST_BOOSTED = 80
 """Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
 STACKED_CODES = 12
 """Codes of a number beyond which its mean is a feature."""

@@ -14,7 +14,7 @@ from synth.trees.forest import Array, Features, Forest
 Objective = Literal["binary", "regression"]
 FULL_ROWS = 20_000
 """Rows on which boosting takes the number of rounds that is asked for; on others it goes by the root."""
-FEWEST_ROUNDS, MOST_ROUNDS = 10, 400
+FEWEST_ROUNDS, MOST_ROUNDS = 10, 320
 RATE, L2, N_LEAVES = 0.1, 10.0, 4
 """Learning rate of boosting, penalty on the values of leaves, and leaves of a tree. Larger trees remember rows."""
 REFINED = 3

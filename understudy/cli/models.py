@@ -216,8 +216,8 @@ def sample(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file, or the folder of files.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
-    from synth.generators.autoregressive_model import GIVEN
     from synth.generators.chunks import ROWS_A_FILE, Written, write_rows
+    from synth.generators.conditions import GIVEN
     from synth.generators.lawful import REJECTED, rejections
     from synth.generators.registry import load_model
     from synth.output import check_writable, making
@@ -252,7 +252,7 @@ def sample(  # noqa: PLR0913 - options of the command line
 
         def tell_files(written: Written) -> None:
             bar.close()
-            more = {"rows": written.n_rows, "rejected": written.n_rejected}
+            more = {"rows": written.n_rows, "rejected": written.n_rejected, "given": written.given}
             tell({**more, "files": written.n_files, "seed": written.seed})
 
         with ExitStack() as bar:

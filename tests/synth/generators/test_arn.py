@@ -16,7 +16,8 @@ from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
 from synth.generators import registry
 from synth.generators.arn import Arn, ArnDistribution, RankLevels, restored_network
-from synth.generators.autoregressive_model import GIVEN, AutoregressiveModel
+from synth.generators.autoregressive_model import AutoregressiveModel
+from synth.generators.conditions import GIVEN
 from synth.neural import training
 from synth.neural.autoregressive import to_arrays
 from synth.neural.checkpoint import CHECKPOINT

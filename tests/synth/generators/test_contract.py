@@ -157,7 +157,7 @@ def test_a_saved_model_samples_the_same_or_says_why_it_cannot_be_saved(name: str
             model.save(tmp_path / "model")
         assert list(tmp_path.iterdir()) == []
         return
-    model.save(tmp_path / "model")
+    model.save(str(tmp_path / "model"))
     again = registry.load_model(tmp_path / "model")
     pd.testing.assert_frame_equal(again.sample(50, seed=3), model.sample(50, seed=3))
     assert again.statement == model.statement

@@ -16,7 +16,9 @@ import pytest
 import synth
 from synth.errors import BadInput, JobError, ModelError, TableError
 from synth.generators import registry
-from synth.generators.autoregressive_model import GIVEN, AutoregressiveModel
+from synth.generators.autoregressive_model import AutoregressiveModel
+from synth.generators.chunks import write_rows
+from synth.generators.conditions import GIVEN
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
@@ -156,6 +158,12 @@ def test_conditions_on_other_columns_accept_rows_by_their_chance(
     if "amount" not in given:
         for share in (0.1, 0.5, 0.9):
             assert drawn["amount"].quantile(share) == pytest.approx(free["amount"].quantile(share), abs=0.8)
+
+
+def test_a_folder_of_files_says_how_its_conditions_are_met(model: AutoregressiveModel, tmp_path: Path) -> None:
+    for name, given, way in (("a", {"first": "a"}, "exact"), ("b", {"last": "y"}, "rejection"), ("c", None, None)):
+        written = write_rows(model, tmp_path / name, 200, seed=0, given=given, rows_a_file=100)
+        assert (written.n_files, written.given) == (2, way)
 
 
 def test_conditions_that_next_to_no_row_meets_are_drawn_again_by_weights(model: AutoregressiveModel) -> None:
