@@ -46,12 +46,13 @@ bench: .venv/.dev
 bench-stored-100m: .venv/.dev
 	$(BIN)/python -m benchmarks.stored $(ADULT) --rows 100000000 --repeats 1
 
-# Other libraries, each in an environment of its own. One that does not install stops nothing: its rows will say so.
+# Other libraries, each in an environment of its own. A torchaudio of another version than torch breaks `transformers`. One that does not install stops nothing: its rows will say so.
 bench-peers: $(PEERS:%=.venv-peers/%/.made)
 
 .venv-peers/%/.made: benchmarks/peers/%.txt
 	@rm -rf .venv-peers/$* && $(PYTHON) -m venv .venv-peers/$*
-	@if .venv-peers/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<; then touch $@; \
+	@if .venv-peers/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< \
+	&& .venv-peers/$*/bin/python -m pip uninstall --quiet --yes torchaudio; then touch $@; \
 	else rm -rf .venv-peers/$*; echo "$* does not install here and will be missing from the benchmark"; fi
 
 clean:
