@@ -22,18 +22,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import evaluate
 import synth
 from benchmarks.spoiled_tables import TABLES, Sides
 from evaluate.catalog import CATALOG
-from evaluate.checks import BROKEN
 from evaluate.engine import evaluate_beside
-from evaluate.finding import Finding
-from evaluate.policy import STATEMENT, Policy, load_policy, shipped
+from evaluate.gate.checks import BROKEN
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import STATEMENT, Policy, load_policy, shipped
+from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
-from evaluate.verdict import Verdict
 from synth.dp.stated import stated_schedule
 from synth.dp.tradeoff import TradeOff
 from synth.schema import Schema
@@ -153,7 +152,7 @@ def _judged(evaluation: Evaluation, limit: TradeOff | None) -> dict[str, Verdict
     found = {}
     for policy in _policies():
         kept = tuple(rule for rule in policy.rules if not rule.measure.startswith(skipped))
-        found[policy.name] = evaluate.judge(
+        found[policy.name] = judge_candidate(
             candidate, policy.model_copy(update={"rules": kept}), self_tests=evaluation.self_tests,
             limit=limit, real=evaluation.real,
         )  # fmt: skip

@@ -10,8 +10,7 @@ From a notebook: an evaluation, what one of its numbers says, and the verdict of
 >>> evaluation.candidates[0].find("validity.rows").value
 1.0
 >>> policy = evaluate.load_policy("internal")
->>> told = {"self_tests": evaluation.self_tests, "real": evaluation.real}
->>> verdict = evaluate.judge(evaluation.candidates[0], policy, **told)
+>>> (verdict,) = evaluate.judge(evaluation, policy)
 >>> verdict.verdict, [one.rule.measure for one in verdict.findings if one.outcome == "PASS"]
 ('INCONCLUSIVE', ['validity.rows'])
 >>> print(verdict)  # doctest: +ELLIPSIS
@@ -25,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evaluate.engine import evaluate
-    from evaluate.policy import Policy, load_policy
+    from evaluate.gate.policy import Policy, load_policy
+    from evaluate.gate.verdict import judge
     from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
     from evaluate.result_reading import evaluation_from
-    from evaluate.verdict import judge
 
 __distribution__ = "understudy"
 """The distribution this package is from: Hugging Face's `evaluate` has the same import name."""
@@ -39,11 +38,11 @@ _HOMES = {
     "Evaluation": "evaluate.result",
     "EvaluationError": "evaluate.result",
     "Failure": "evaluate.result",
-    "Policy": "evaluate.policy",
+    "Policy": "evaluate.gate.policy",
     "evaluate": "evaluate.engine",
     "evaluation_from": "evaluate.result_reading",
-    "judge": "evaluate.verdict",
-    "load_policy": "evaluate.policy",
+    "judge": "evaluate.gate.verdict",
+    "load_policy": "evaluate.gate.policy",
 }
 
 __all__ = [

@@ -28,11 +28,11 @@ import pandas as pd
 
 from evaluate.catalog import GATEABLE, numbers_of
 from evaluate.deadline import OutOfTimeError, deadline
+from evaluate.gate.shift import KEY as SHIFT
+from evaluate.gate.shift import Shift
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
-from evaluate.shift import KEY as SHIFT
-from evaluate.shift import Shift
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Measurement, Real, Tables
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet

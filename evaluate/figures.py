@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from evaluate.shift import Shift
+from evaluate.gate.shift import Shift
 
 LARGEST = 1e15
 """No number in a picture is larger."""

@@ -8,7 +8,7 @@
 
 They are measured like every other table, on at most `MAX_ROWS` rows in all, and on some columns of wide tables. The
 measures are those that tell most for their time, and none that was not asked for. Work is limited and time is not, so
-that a busy machine comes to what an idle one does. What they come to depends on a policy: see `evaluate.checks`.
+that a busy machine comes to what an idle one does. What they come to depends on a policy: see `evaluate.gate.checks`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.catalog import GATEABLE
-from evaluate.checks import COPIED
+from evaluate.gate.checks import COPIED
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.sides import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, shuffle_columns

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluate.catalog import CATALOG
+from evaluate.gate.claim import Composition
 from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.text import alike, count, loss, number, plain
 from reports.attacks import AttackLine, attack_note
 from reports.audits import audit_note
-from reports.claims import Composition
 from reports.limits import audit_failed
-from reports.text import alike, count, loss, number, plain
 from reports.weakest import groups_of
 
 Word = Literal["alarm", "no alarm", "not measured", "stated", "absent", "yours to judge"]

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evaluate.plain_data import mapping, mappings, texts
 from evaluate.result import Candidate, Estimate
-from reports.plain_data import mapping, mappings, texts
-from reports.text import amount, finite
+from evaluate.text import amount, finite
 
 Interval = tuple[float, float, float]
 WAYS = {

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluate.catalog import CATALOG
+from evaluate.plain_data import mappings, texts
 from evaluate.result import Candidate, Estimate, Failure
+from evaluate.text import plain
 from reports.attack_figures import Inferred, Interval, figure, inferences, interval, success
 from reports.audits import cut
 from reports.glossary import entry
-from reports.plain_data import mappings, texts
-from reports.text import plain
 
 Word = Literal["alarm", "no alarm", "not measured"]
 

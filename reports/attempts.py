@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reports.plain_data import mapping, whole
+from evaluate.plain_data import mapping, whole
 
 
 def evaluations_of(provenance: Mapping[str, Any], *, by_name: bool) -> int | None:

@@ -5,7 +5,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditError, AuditPart, Power
 from evaluate.result import Candidate
-from reports.text import loss, percent, plain
+from evaluate.text import loss, percent, plain
 
 DISPROVED = "The noise protects less than was claimed: the privacy statement is false and must not be relied on."
 NOT_DISPROVED = (
@@ -23,9 +23,8 @@ IN_PARTS = (
 )
 LONGEST, MOST_PARTS, MOST_CHECKS, MOST_EVENTS = 240, 4, 8, 40
 """Of what an audit says that it ran on, and of its parts, checks and events: an evaluation may come from anyone."""
-STAND_IN = "public stand-in"
 DECIMALS, CLAIMED_DIGITS, MOST_DIGITS = 3, 3, 12
-"""Of bounds, and the digits of claims: as many as `reports.text.loss` has, more where they would hide a difference."""
+"""Of bounds, and the digits of claims: as many as `evaluate.text.loss` has, more where they would hide a difference."""
 UNREADABLE = "The audit of this table cannot be read, so nothing is known of its claim; evaluate again."
 
 
@@ -130,22 +129,6 @@ def _shows(power: Power) -> str:
     if power.share == 0:
         return f"{half}, and in 9 of 10 nothing less than the absence of all noise"
     return f"{half}, and {power.share:.2f} of the noise or less in at least 9 of 10"
-
-
-def disproved(candidate: Candidate) -> bool:
-    """Whether an audit on a public stand-in disproves what a candidate claims; one that cannot be read does not."""
-    if candidate.audit is None or not candidate.statement:
-        return False
-    try:
-        found = Audit.from_dict(candidate.audit)
-    except AuditError:
-        return False
-    return found.verdict == EXCEEDS and on_stand_in(found)
-
-
-def on_stand_in(found: Audit) -> bool:
-    """Whether all of an audit ran on a public stand-in: what else it may have run on is not for the public."""
-    return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
 
 
 def _compared(found: Audit) -> tuple[str, str, str]:

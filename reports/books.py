@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.text import amount, count, plain, sentence
+from evaluate.text import amount, count, plain, sentence
 
 _WORDS = {
     "Gaussian": "Gaussian noise",

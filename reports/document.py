@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluate.gate.claim import Claims, Composition, made_here
+from evaluate.gate.protection import Protection, standing_protection
+from evaluate.gate.shift import Shift
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.shift import Shift
-from evaluate.verdict import Verdict
 from reports.attacks import AttackNote, attack_note
 from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of
-from reports.claim import Claims
-from reports.claims import Composition
 from reports.criteria import Row, criteria_rows
 from reports.evidence import (
     AssociationSet,
@@ -27,8 +27,7 @@ from reports.expectations import Expectation, expectations
 from reports.glossary import GLOSSARY, Entry
 from reports.key_figures import Comparison, comparisons
 from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins, warnings_of
-from reports.protection import Protection, standing_protection
-from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, made_here, schema_rows, versions_of
+from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
 from reports.ranked_intervals import intervals_of
 from reports.ranking import ranking_of
 from reports.ranking_shape import Ranking, VendorRow

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluate.result import Candidate, Estimate
-from reports.text import finite, number, percent, plain
+from evaluate.text import finite, number, percent, plain
 
 MOST_COLUMNS = 20
 """Columns that a triangle of associations shows at most, the most wrong ones."""

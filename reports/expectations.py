@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from evaluate.result import Candidate, Estimate
-from reports.text import amount, number
+from evaluate.text import amount, number
 
 DASH = "\u2014"
 COLUMNS, PAIRS = "columns.tvd.mean", "pairs.tvd.mean"

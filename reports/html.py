@@ -6,8 +6,8 @@ Its small script is allowed by hash and only helps: with scripts off the whole p
 from collections.abc import Iterable
 from pathlib import Path
 
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
-from evaluate.verdict import Verdict
 from reports.document import TITLE, Document, compose
 from reports.pages import environment, inlined
 from synth.output import whole_file

@@ -17,12 +17,12 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
-from evaluate.checks import BROKEN, NOT_APPLICABLE, Check
-from evaluate.finding import Finding
-from evaluate.policy import STATEMENT
+from evaluate.gate.checks import BROKEN, NOT_APPLICABLE, Check
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import STATEMENT
+from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE
-from evaluate.verdict import Verdict
-from reports.text import loss
+from evaluate.text import loss
 
 FAILURE, ERROR, SKIPPED = "failure", "error", "skipped"
 

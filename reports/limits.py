@@ -4,16 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluate.finding import sampled
+from evaluate.gate.finding import sampled
+from evaluate.gate.shift import Shift
+from evaluate.plain_data import mapping
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.shift import Shift
+from evaluate.text import amount, count, finite, number, percent, plain
 from reports.attacks import AttackLine, AttackNote
 from reports.attempts import evaluations_of
 from reports.audits import audit_note
 from reports.books import warned
-from reports.plain_data import mapping
-from reports.text import amount, count, finite, number, percent, plain
 
 NOT_RUN = (
     "attackers who see several releases of the same table", "attackers who question or hold the generator itself",

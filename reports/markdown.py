@@ -7,7 +7,7 @@ Source: GitHub Flavored Markdown Spec 0.29, sections 2.4 (backslash escapes), 6.
 import re
 from collections.abc import Iterable, Sequence
 
-from reports.text import plain
+from evaluate.text import plain
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "`": "&#96;"}
 _ESCAPED = frozenset("*_[]~$")

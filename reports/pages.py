@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from evaluate.finding import bounded
+from evaluate import text
+from evaluate.gate.finding import bounded
+from evaluate.gate.sample_size import deciding
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Failure
-from reports import charts, text
+from reports import charts
 from reports.attack_figures import crowds, exposed, reached, splits, ways
 from reports.attacks import MOST_COLUMNS
 from reports.books import OUTSIDE, exact
 from reports.criteria import NOT_COVERED
-from reports.deciding import deciding
 from reports.glossary import METRICS, TERMS, entry, evidence
 from reports.limits import NOT_RUN, audit_failed
 from reports.provenance import UNVERIFIED

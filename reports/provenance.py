@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evaluate.gate.shift import KEY as SHIFT
 from evaluate.result import Evaluation
-from evaluate.shift import KEY as SHIFT
-from reports.text import count, number, plain
+from evaluate.text import count, number, plain
 
 UNVERIFIED = (
     "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
@@ -21,11 +21,6 @@ _NAMES = {
     "with a twin",
 }  # fmt: skip
 """Keys of an evaluation that say little to a reader; a file's name is left as it is."""
-
-
-def made_here(evaluation: Evaluation) -> bool:
-    """Whether the run that measured the tables made them: it split the real table; who offers one brings two sides."""
-    return bool(evaluation.provenance.get("split"))
 
 
 @dataclass(frozen=True)

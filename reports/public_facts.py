@@ -11,17 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from evaluate.policy import Policy
+from evaluate.gate.claim import Claim, Claims, Composition, made_here, on_stand_in
+from evaluate.gate.policy import Policy
+from evaluate.gate.protection import Protection, standing_protection
 from evaluate.privacy.audit.result import Audit, AuditError
 from evaluate.released.numbers import Released
 from evaluate.result import Estimate, Evaluation
 from reports.attempts import evaluations_of
-from reports.audits import on_stand_in
 from reports.books import position_of
-from reports.claim import Claim, Claims
-from reports.claims import Composition
-from reports.protection import Protection, standing_protection
-from reports.provenance import made_here
 from reports.public_table import PublicColumn, columns_of
 from synth.errors import BudgetError, JobError
 from synth.schema import Schema

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from evaluate.released.numbers import COLUMN, N_ROWS, RIGHT, Released
 from evaluate.result import Candidate
+from evaluate.text import count, plain
 from reports.audits import AuditNote, audit_note
 from reports.books import Books, books_of
 from reports.criteria import CRITERIA
@@ -17,7 +18,6 @@ from reports.public_facts import PublicFacts
 from reports.public_pictures import column_chart, released_strip
 from reports.public_table import PublicColumn
 from reports.public_verdict import PublicVerdict, public_verdict
-from reports.text import count, plain
 
 ALL_HOLD, BROKEN, OPEN, NO_VERDICT = "RELEASE", "DO NOT RELEASE", "NOT SETTLED", "NO PUBLIC VERDICT"
 BARE, UNSEEN = "NO FORMAL GUARANTEE", "NO VERIFIED GUARANTEE"

@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 from markupsafe import Markup
 
 from evaluate.released.numbers import Released
+from evaluate.text import alike, number, percent, short
 from reports.charts import svg
 from reports.public_table import PublicColumn
-from reports.text import alike, number, percent, short
 
 STRIP = (200.0, 22.0)
 WIDTH, LEFT, RIGHT, PITCH = 320.0, 112.0, 268.0, 19.0

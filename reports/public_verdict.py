@@ -7,13 +7,13 @@ as not shown, so that no word of this verdict speaks for them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evaluate.finding import Finding, Outcome
-from evaluate.policy import Rule
+from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.policy import Rule
+from evaluate.gate.verdict import judge_candidate
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.privacy.audit.result import Audit, AuditError
 from evaluate.released.numbers import MEASURES
 from evaluate.result import Candidate, Estimate
-from evaluate.verdict import judge
 from reports.public_facts import PublicFacts
 
 STATEMENT = "statement."
@@ -73,7 +73,7 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
     if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
         hidden = [rule for rule in hidden if rule.measure != AUDITED]
-    verdict = judge(candidate, facts.policy.model_copy(update={"rules": tuple(shown)}))
+    verdict = judge_candidate(candidate, facts.policy.model_copy(update={"rules": tuple(shown)}))
     binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
     outcome = _without_guarantee(facts, verdict.verdict) if binding else None
     return PublicVerdict(outcome, verdict.findings, tuple(hidden))

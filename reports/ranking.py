@@ -7,13 +7,13 @@ left out, and every name is text.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from evaluate.plain_data import mapping, mappings, real, texts, whole
 from evaluate.result import Estimate, Evaluation
 from evaluate.result_reading import estimate_from
+from evaluate.text import finite, loss
 from reports.charts.pareto import Mark
 from reports.glossary import entry
-from reports.plain_data import mapping, mappings, real, texts, whole
 from reports.ranking_shape import DifferenceRow, Evidence, FigureColumn, Ranking, VendorRow
-from reports.text import finite, loss
 
 STANDINGS = {
     "ranked": "ranked",

@@ -1,11 +1,11 @@
 """What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
 
-from evaluate.finding import CLAIMED
-from evaluate.policy import STATEMENT
+from evaluate.gate.finding import CLAIMED
+from evaluate.gate.policy import STATEMENT
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate
+from evaluate.text import alike, loss
 from reports.audits import DISPROVED, NOT_DISPROVED
-from reports.text import alike, loss
 
 FLOOR_SHARES = ("pairs.tvd.floor_share", "triples.tvd.floor_share")
 _ABOVE_ONE = {

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evaluate.checks import COPIED, Check
-from evaluate.finding import Finding, Outcome
+from evaluate.gate.checks import COPIED, Check
+from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.verdict import Verdict
+from evaluate.plain_data import mapping, mappings
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Case, Evaluation
-from evaluate.verdict import Verdict
-from reports.plain_data import mapping, mappings
 
 WORDS: Mapping[Outcome, str] = {
     "PASS": "RELEASE", "FAIL": "DO NOT RELEASE", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",

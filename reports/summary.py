@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evaluate.policy import STATEMENT, Rule
+from evaluate.gate.policy import STATEMENT, Rule
+from evaluate.gate.verdict import Finding, Verdict
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Evaluation
-from evaluate.verdict import Finding, Verdict
+from evaluate.text import at_most, compact, loss, number, room
 from reports.audits import audit_note, half_of
 from reports.document import TITLE
 from reports.glossary import entry
@@ -17,7 +18,6 @@ from reports.model_card.words import NO_GUARANTEE
 from reports.ranking import ranking_of
 from reports.ranking_shape import VendorRow
 from reports.rulings import Ruling, ruling_of
-from reports.text import at_most, compact, loss, number, room
 
 SUMMARY = "summary.md"
 INTERNAL = "**Internal.** Numbers computed from real rows, outside any privacy guarantee. Do not pass them on."

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.text import amount, finite
 from reports.glossary import Entry, entry
-from reports.plain_data import mapping
 from reports.readings import better
-from reports.text import amount, finite
 
 PANELS = (
     "utility.tstr.boosting", "utility.gap.boosting.without", "columns.tvd.excess", "pairs.tvd.excess",

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.text import loss
 from reports.spreadsheet import write_csv
 from reports.sweep import Point, Sweep, average, by_setting, mean_of, sweep_of, sweep_points
-from reports.text import loss
 from synth.output import whole_file
 
 POINTS_FILE, SUMMARY_FILE = "sweep.csv", "sweep_summary.csv"

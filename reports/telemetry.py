@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluate.catalog import CLIPPED
+from evaluate.gate.claim import disproved, made_here
+from evaluate.gate.verdict import Verdict
+from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.verdict import Verdict
-from reports.audits import disproved
+from evaluate.text import amount
 from reports.model_card.mechanisms import noise_multiplier
-from reports.plain_data import mapping
-from reports.provenance import made_here
-from reports.text import amount
 from synth.output import whole_file
 
 if TYPE_CHECKING:

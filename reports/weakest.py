@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evaluate.plain_data import mappings
 from evaluate.result import Candidate, Estimate
+from evaluate.text import finite
 from reports.attack_figures import crowds, exposed
-from reports.plain_data import mappings
-from reports.text import finite
 from reports.utilities import subgroups
 
 MOST = 5

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from evaluate.policy import Policy
+from evaluate.gate.policy import Policy
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators.auto import Auto

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
-from evaluate.verdict import Verdict
 from reports.model_card import CardFacts, internal_card, public_card, write_card
 from reports.sweep import is_releasable
 from synth.errors import TableError

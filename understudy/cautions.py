@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from reports.text import typed_loss
+from evaluate.text import typed_loss
 from synth.dp.calibration import resolve_delta
 from synth.dp.curve import RdpCurve
 from synth.dp.events import GaussianEvent

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluate.finding import Outcome
-from evaluate.policy import Policy
+from evaluate.gate.finding import Outcome
+from evaluate.gate.policy import Policy
+from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Evaluation
-from evaluate.verdict import Verdict
 from reports import write_html, write_sweep
 from reports.junit import render_junit
 from reports.summary import SUMMARY, to_summary

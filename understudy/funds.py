@@ -159,7 +159,7 @@ def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, An
 
 def release_line(noted: Mapping[str, Any]) -> str:
     """What `releases` says, in one line."""
-    from reports.text import room, typed_loss
+    from evaluate.text import room, typed_loss
 
     made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted["reserved_epsilon"].items())
     return (

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.engine import MEASURES, aimed
-from evaluate.policy import Policy
-from evaluate.waiver import Waiver, build_waivers
+from evaluate.gate.policy import Policy, Waiver, build_waivers, check_waivers
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
@@ -19,7 +18,6 @@ from understudy.generator_spec import NONE
 from understudy.job import Job, build_job
 from understudy.policies import given_policy, named_policy
 from understudy.sweep import Point
-from understudy.verdicts import check_waivers
 
 
 @dataclass(frozen=True)

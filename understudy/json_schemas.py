@@ -44,13 +44,13 @@ def json_schema(name: str) -> dict[str, Any]:
 
 
 def _policy() -> dict[str, Any]:
-    from evaluate.policy import policy_json
+    from evaluate.gate.policy import policy_json
 
     return policy_json()
 
 
 def _waivers() -> dict[str, Any]:
-    from evaluate.waiver import Waivers
+    from evaluate.gate.policy import Waivers
 
     return Waivers.model_json_schema()
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
-from evaluate.policy import Policy
+from evaluate.gate.policy import Policy, Waiver, build_waivers
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.result_reading import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS
-from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model
 from synth.generators.registry import load_model

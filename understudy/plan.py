@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from evaluate.catalog import CATALOG
-from evaluate.policy import Policy
+from evaluate.gate.policy import Policy, Waiver, lasting
 from evaluate.tables import SAMPLE_ROWS
-from evaluate.waiver import Waiver, lasting
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError

@@ -3,7 +3,7 @@
 import unicodedata
 from pathlib import Path
 
-from evaluate.policy import Policy, build_policy, find_policy, load_policy, shipped
+from evaluate.gate.policy import Policy, build_policy, find_policy, load_policy, shipped
 from synth.errors import JobError
 from synth.given_file import GivenFile, read_given
 from synth.validation import parse_toml

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from evaluate.finding import BOUNDED, most_of
+from evaluate.gate.finding import BOUNDED, most_of
+from evaluate.gate.policy import Policy, Rule
 from evaluate.intervals import clopper_pearson, wilson
-from evaluate.policy import Policy, Rule
 from evaluate.privacy.membership.rates import Scores, true_positive_rate
 from evaluate.privacy.membership.targets import MOST_ROWS, ROWS_EACH, affordable_targets
 from evaluate.privacy.vulnerable import share_exposed

@@ -8,9 +8,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from evaluate.result_reading import evaluation_from
-from evaluate.verdict import Verdict
 from synth.output import whole_file
 from synth.split import Split
 from understudy import candidates, provenance, publishing, reservations, stages
@@ -96,7 +96,7 @@ def _again(plan: Plan, work: Work, console: Console) -> Outcome:
     evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
     saved = plan.points if plan.unpaid else [label for label in plan.points if (plan.out / MODELS / label).is_dir()]
     unsaved = dict.fromkeys(set(plan.points) - set(saved), "")
-    return Outcome(plan, evaluation, stages.judge(plan, evaluation), unsaved)
+    return Outcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
 
 
 def _carry_out(plan: Plan, work: Work, console: Console, signer: Signer | None) -> Outcome:
@@ -108,7 +108,7 @@ def _carry_out(plan: Plan, work: Work, console: Console, signer: Signer | None) 
             _publish(plan, work, real.sides, console)
             _join(plan, work, real, began_at)
     evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
-    verdicts = stages.judge(plan, evaluation)
+    verdicts = stages.verdicts_of(plan, evaluation)
     made = {label: candidates.made(work, label) for label in plan.points}
     outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
     with console.stage("report"):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from evaluate.engine import aimed, evaluate_beside
+from evaluate.gate.verdict import Verdict, judge
 from evaluate.result import Candidate, Evaluation
 from evaluate.tables import SAMPLE_ROWS, Real
-from evaluate.verdict import Verdict
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Model, PrivateGenerator, fit_model
@@ -27,7 +27,6 @@ from understudy.plan import Plan
 from understudy.real_rows import StoredSplit, opened, read_real
 from understudy.seeds import child_seed
 from understudy.shadowing import BLACK_BOX, SHADOW, attacked, black_box_audit, shadow_attack
-from understudy.verdicts import verdicts_on
 
 if TYPE_CHECKING:
     from synth.stored import StoredTable
@@ -226,9 +225,9 @@ def black_box(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate
     return attacked(candidate, BLACK_BOX, audit)
 
 
-def judge(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
+def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
     """The policy's verdict on every candidate, with the waivers that are in force today."""
-    return verdicts_on(evaluation, [plan.policy], waivers=plan.waivers)
+    return judge(evaluation, [plan.policy], waivers=plan.waivers)
 
 
 def _specification(plan: Plan, label: str) -> dict[str, object]:

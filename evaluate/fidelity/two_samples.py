@@ -25,11 +25,11 @@ from scipy import special, stats
 
 from evaluate.fidelity.joint_classifier import N_JUDGED, coded, scores
 from evaluate.fidelity.joint_samples import MIN_UNITS, Side
+from evaluate.gate.shift import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
 from evaluate.ranking.holm import holm
 from evaluate.sampling import one_per_entity
-from evaluate.shift import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.tables import Real
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import line

@@ -14,7 +14,7 @@ Nothing is ruled out, and the upper end is 1, where a share of the rows says not
 
 from dataclasses import replace
 
-from evaluate.finding import SAMPLED, UNSEARCHED
+from evaluate.gate.finding import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
 from evaluate.result import Estimate

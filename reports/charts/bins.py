@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ET
 
 from markupsafe import Markup
 
+from evaluate.text import compact, percent, short
 from reports.charts import svg
-from reports.text import compact, percent, short
 
 Row = tuple[str, float, float]
 """A label, its real share and its synthetic share."""

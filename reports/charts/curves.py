@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evaluate.text import compact, finite, percent
 from reports.charts import svg
-from reports.text import compact, finite, percent
 
 WIDTH, LEFT, RIGHT = 320.0, 44.0, 312.0
 

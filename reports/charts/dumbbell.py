@@ -5,8 +5,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evaluate.text import alike, compact, finite, number, plain
 from reports.charts import svg
-from reports.text import alike, compact, finite, number, plain
 
 WIDTH, LEFT, RIGHT, PITCH = 320.0, 8.0, 306.0, 62.0
 

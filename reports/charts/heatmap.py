@@ -5,8 +5,8 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from evaluate.text import compact, finite, short
 from reports.charts import svg
-from reports.text import compact, finite, short
 
 Scale = Literal["signed", "difference"]
 LEVELS = 8

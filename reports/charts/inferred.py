@@ -5,8 +5,8 @@ from typing import Protocol
 
 from markupsafe import Markup
 
+from evaluate.text import alike, percent
 from reports.charts import svg
-from reports.text import alike, percent
 
 WIDTH, LEFT, RIGHT, PITCH = 320.0, 8.0, 306.0, 36.0
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from evaluate.text import at_most, finite, percent
 from reports.attack_figures import Reached
 from reports.charts import svg
 from reports.glossary import entry
-from reports.text import at_most, finite, percent
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 
 WIDTH, LEFT, RIGHT, TOP, BASE, HEIGHT = 320.0, 44.0, 308.0, 26.0, 250.0, 292.0

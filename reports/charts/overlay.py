@@ -6,9 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evaluate.text import finite, percent, plain, short
 from reports.charts import svg
 from reports.charts.bins import EVERYTHING_ELSE, WIDTH, Row, steps
-from reports.text import finite, percent, plain, short
 
 LEFT, RIGHT, PITCH = 112.0, 268.0, 19.0
 MOST_ROWS = 9

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element
 
 from markupsafe import Markup
 
+from evaluate.text import compact, number, short
 from reports.charts import svg
-from reports.text import compact, number, short
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE = 560.0, 330.0, 54.0, 470.0, 16.0, 274.0
 LINE = 14.0

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from evaluate.result import Estimate
+from evaluate.text import alike, number
 from reports.charts import svg
-from reports.text import alike, number
 
 WIDTH, HEIGHT, MARGIN = 150.0, 22.0, 6.0
 Extent = tuple[float, float]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from reports.text import plain
+from evaluate.text import plain
 
 Point = tuple[float, float]
 

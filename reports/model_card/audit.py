@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 
+from evaluate.gate.claim import on_stand_in
 from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError
 from evaluate.result import Candidate
-from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note, on_stand_in
+from evaluate.text import plain
+from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note
 from reports.limits import AUDIT_FAILED, NOT_AUDITED, audit_failed
 from reports.model_card import words
 from reports.model_card.shape import AuditOutcome, AuditSummary, Form
-from reports.text import plain
 
 
 def audit_of(candidate: Candidate, form: Form) -> AuditSummary:

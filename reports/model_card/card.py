@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Evaluation
-from evaluate.verdict import Verdict
+from evaluate.text import amount
 from reports.attempts import evaluations_of
 from reports.document import TITLE
 from reports.model_card import words
@@ -25,7 +26,6 @@ from reports.model_card.shape import (
     Use,
 )
 from reports.sweep import is_releasable
-from reports.text import amount
 from synth.errors import BadInput, nearest
 from synth.terms import Terms
 

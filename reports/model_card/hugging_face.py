@@ -7,8 +7,8 @@ huggingface/huggingface_hub, DatasetCardData (categories of size).
 import re
 from typing import Any
 
+from evaluate.text import plain
 from reports.model_card.shape import ModelCard
-from reports.text import plain
 
 SIZES = (
     (10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"),

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from evaluate.text import at_most, compact, count, loss, number, percent, room
 from reports.books import exact
 from reports.markdown import bullets, document, name, table, text
 from reports.model_card.hugging_face import front_matter
 from reports.model_card.shape import InternalCard, Measured, ModelCard, Promise
 from reports.model_card.words import NO_GUARANTEE
 from reports.model_card.yaml import to_yaml
-from reports.text import at_most, compact, count, loss, number, percent, room
 
 DASH = "\u2014"
 _FLAGS = {

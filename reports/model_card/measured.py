@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from evaluate.gate.shift import Shift
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.shift import Shift
-from evaluate.verdict import Verdict
 from reports.glossary import KEY_FIGURES, entry
 from reports.limits import limits_of, warnings_of
 from reports.model_card.shape import Figure, Measured, Ruled

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from evaluate.plain_data import mappings
+from evaluate.text import amount
 from reports.books import BookLine, Books
 from reports.model_card.shape import DpSgd, Spending
-from reports.plain_data import mappings
-from reports.text import amount
 
 STEPS = "Poisson-subsampled Gaussian"
 MECHANISMS = {

@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from evaluate.plain_data import mapping, whole
 from evaluate.result import Candidate, Evaluation
+from evaluate.text import amount
 from reports.model_card import words
 from reports.model_card.shape import (
     Form,
@@ -13,8 +15,6 @@ from reports.model_card.shape import (
     Promise,
     Trained,
 )
-from reports.plain_data import mapping, whole
-from reports.text import amount
 
 _CLASSES = ("boolean", "categorical")
 _NUMBERS = ("integer", "real", "weight", "date", "datetime")

@@ -1,18 +1,20 @@
 """The privacy statement of a card: what is promised of all that leaves together, and what an audit made of it.
 
 The number that leads is the one that is true of what leaves the building: where numbers are published about the table,
-or it is one of several, its fit alone claims less than whoever receives it may learn. See `reports.claims`.
+or it is one of several, its fit alone claims less than whoever receives it may learn. See `evaluate.gate.claim`.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evaluate.gate.claim import Claims, Composition, made_here
+from evaluate.gate.protection import Protection, protection_of
+from evaluate.plain_data import mapping, texts
 from evaluate.privacy.audit.result import EXCEEDS
 from evaluate.result import Candidate, Evaluation
+from evaluate.text import amount
 from reports.books import Books, books_of
-from reports.claim import Claims
-from reports.claims import Composition
 from reports.model_card import words
 from reports.model_card.audit import audit_of
 from reports.model_card.mechanisms import dp_sgd_of, mechanisms_of, spending_of
@@ -27,10 +29,7 @@ from reports.model_card.shape import (
     Standing,
     Tested,
 )
-from reports.plain_data import mapping, texts
-from reports.protection import Protection, protection_of
-from reports.provenance import UNVERIFIED, made_here
-from reports.text import amount
+from reports.provenance import UNVERIFIED
 from synth.dp.statement import RELATIONS
 
 RDP = "RDP (dp-accounting)"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from reports.claim import Of
+from evaluate.gate.claim import Of
 from synth.validation import Frozen
 
 CARD_VERSION = 3

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from reports.claim import Of
+from evaluate.gate.claim import Of
+from evaluate.gate.protection import Protection, named
 from reports.model_card.shape import Form
-from reports.protection import Protection, named
 
 NO_GUARANTEE = "no formal guarantee"
 INTERNAL = (

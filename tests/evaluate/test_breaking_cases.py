@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.policy import load_policy
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import judge_candidate
 from evaluate.result import Candidate, Estimate
 from evaluate.sides import shuffle_columns
-from evaluate.verdict import judge
 from synth.infer import infer_schema
 
 POLICIES = Path(__file__).parents[2] / "evaluate" / "policies"
@@ -56,7 +56,7 @@ def real() -> tuple[pd.DataFrame, pd.DataFrame]:
 @pytest.mark.parametrize("policy", ["internal", "partner", "public"])
 def test_columns_shuffled_independently_fail_on_fidelity(real: tuple[pd.DataFrame, pd.DataFrame], policy: str) -> None:
     shuffled = measured(shuffle_columns(real[0], np.random.default_rng(0)), *real)
-    findings = judge(shuffled, load_policy(POLICIES / f"{policy}.toml")).findings
+    findings = judge_candidate(shuffled, load_policy(POLICIES / f"{policy}.toml")).findings
     failed = {f.rule.measure for f in findings if f.outcome == "FAIL" and f.rule.severity == "fail"}
     assert "pairs.dependence.floor_share" in failed
 

@@ -10,11 +10,11 @@ import pytest
 
 from evaluate.catalog import CATALOG
 from evaluate.engine import MEASURES, measure_candidate
-from evaluate.policy import Policy, Rule
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.verdict import judge_candidate
 from evaluate.result import Candidate, Estimate, EvaluationError
 from evaluate.sides import shuffle_columns
 from evaluate.tables import Measurement, Tables
-from evaluate.verdict import judge
 from synth.schema import Schema, build_schema
 
 MIXED = {
@@ -159,7 +159,7 @@ def test_nan_never_wins(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fidelity.columns" in {failure.measure for failure in found.failures}
     rule = Rule(measure="columns.tvd.excess", limit=1.0, why="because")
     policy = Policy(name="p", version=1, audience="a", rules=(rule,))
-    assert judge(found, policy).verdict == "INCONCLUSIVE"
+    assert judge_candidate(found, policy).verdict == "INCONCLUSIVE"
 
 
 KINDS = {

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.engine import measure_candidate
-from evaluate.finding import finding_of
-from evaluate.policy import Rule, load_policy, shipped
+from evaluate.gate.finding import finding_of
+from evaluate.gate.policy import Rule, load_policy, shipped
 from evaluate.result import Candidate
 from evaluate.tables import Tables
 from synth.infer import infer_schema

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from evaluate import engine, self_tests
-from evaluate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.engine import evaluate, evaluate_beside, isolated
-from evaluate.policy import build_policy, load_policy
+from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
+from evaluate.gate.policy import build_policy, load_policy
 from evaluate.result import Candidate, Case, Estimate, SelfTest
 from evaluate.result_reading import evaluation_from
 from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.policy import load_policy
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import judge_candidate
 from evaluate.result import EvaluationError, Failure
 from evaluate.sampling import seeded_order
 from evaluate.tables import Tables
-from evaluate.verdict import judge
 from synth.errors import TableError
 from synth.schema import Schema, build_schema
 
@@ -65,7 +65,7 @@ def test_train_and_holdout_swapped_never_pass() -> None:
     found = candidate.find("privacy.membership.auc")
     assert isinstance(found, Failure)
     assert "swapped" in found.message
-    assert judge(candidate, load_policy(INTERNAL)).verdict != "PASS"
+    assert judge_candidate(candidate, load_policy(INTERNAL)).verdict != "PASS"
 
 
 def test_the_message_names_the_table_that_does_not_fit() -> None:

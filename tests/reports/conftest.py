@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluate.policy import load_policy
+from evaluate.gate.policy import load_policy
+from evaluate.gate.shift import Shift
+from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.shift import Shift
-from evaluate.verdict import Verdict, judge
 from tests.reports.browsing import ARGUMENTS, CHROMIUM
 
 COLUMNS: dict[str, list[str] | int] = {
@@ -293,7 +293,7 @@ def _statement() -> dict[str, Any]:
 def shipped_verdicts(evaluation: Evaluation, policy: str = "internal") -> tuple[Verdict, ...]:
     """The verdict of a shipped policy on every candidate."""
     path = Path(__file__).parents[2] / "evaluate" / "policies" / f"{policy}.toml"
-    return tuple(judge(candidate, load_policy(path)) for candidate in evaluation.candidates)
+    return tuple(judge_candidate(candidate, load_policy(path)) for candidate in evaluation.candidates)
 
 
 @pytest.fixture(scope="session")

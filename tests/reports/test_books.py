@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Evaluation
-from evaluate.verdict import Verdict
 from reports import render_html
 from reports.books import AFTER_RELEASE, AFTER_RUN, OUTSIDE, Books, books_of, position_of
 

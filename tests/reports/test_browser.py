@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
-from evaluate.verdict import Verdict
 from reports import write_html
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 from tests.reports.test_ranking import ranking

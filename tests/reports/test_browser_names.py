@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from evaluate.policy import Policy, Rule
+from evaluate.gate.policy import Policy, Rule, Waiver
+from evaluate.gate.verdict import Check, judge_candidate
 from evaluate.result import Evaluation
-from evaluate.verdict import Check, judge
-from evaluate.waiver import Waiver
 from reports import write_html
 from tests.reports.browsing import visiting
 
@@ -43,7 +42,7 @@ def report(make_evaluation: Callable[..., Evaluation], tmp_path_factory: pytest.
             policy=SCRIPT, version=1, candidate=name, measure="validity.rows", owner=SCRIPT, reason=SCRIPT,
             until=date(2026, 1, 31),
         )  # fmt: skip
-        verdict = judge(tables[-1], policy)
+        verdict = judge_candidate(tables[-1], policy)
         findings = (replace(verdict.findings[0], waiver=waiver, waived=i % 2 == 0), *verdict.findings[1:])
         checks = (Check("copy", "did not come out", NAMES[i]),)
         verdicts.append(replace(verdict, findings=findings, checks=checks))

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from evaluate.catalog import CATALOG
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.verdict import Verdict
 from reports import compose, render_html
 from reports.evidence import MOST_COLUMNS, associations, column_rows
 from reports.glossary import GLOSSARY

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluate.policy import Policy, Rule
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_reading import evaluation_from
-from evaluate.verdict import Verdict, judge
 from reports import render_html, write_html
 from reports.summary import to_summary
 from synth.dp.budget import CAVEATS
@@ -210,7 +210,7 @@ def test_a_holdout_of_another_population_is_said_on_the_first_screen_with_its_co
     other = replace(evaluation, real={**evaluation.real, "shift": told})
     rule = Rule(measure="privacy.membership.auc", limit=0.9, why="w")
     policy = Policy(name="p", version=1, audience="a", rules=(rule,))
-    page = render_html(other, verdicts=[judge(one, policy, real=other.real) for one in other.candidates])
+    page = render_html(other, verdicts=[judge_candidate(one, policy, real=other.real) for one in other.candidates])
     screen = page.split('id="verdict"')[1].split('id="policy"')[0]
     assert "Train and holdout are not samples of one population" in screen
     assert "AUC of 0.700" in screen
@@ -333,6 +333,8 @@ def test_caveats_reasons_and_failures_are_whole_sentences(audited: Evaluation) -
     first = replace(first, statement={**first.statement, "caveats": CAVEATS}, failures=(failure,))
     rule = Rule(measure="validity.rows", limit=0.9, why=f"{'because, ' * 30}in the end")
     policy = Policy(name="test", version=1, audience="nobody", rules=(rule,))
-    page = Page(render_html(replace(audited, candidates=(first, *others)), verdicts=[judge(first, policy)])).text
+    page = Page(
+        render_html(replace(audited, candidates=(first, *others)), verdicts=[judge_candidate(first, policy)])
+    ).text
     for sentence in (*CAVEATS, failure.message, rule.why):
         assert sentence in page

@@ -6,11 +6,10 @@ from typing import get_args
 
 import pytest
 
-from evaluate.checks import Check
-from evaluate.policy import Policy, Rule
+from evaluate.gate.checks import Check
+from evaluate.gate.policy import Policy, Rule, Waiver
+from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Case, Estimate, Failure, SelfTest
-from evaluate.verdict import Verdict, judge
-from evaluate.waiver import Waiver
 from reports.junit import render_junit
 
 AUC, COPIES, VALID, MISSING = "privacy.membership.auc", "privacy.copies", "validity.rows", "columns.missing"
@@ -69,7 +68,7 @@ def verdict_of(
     )
     candidate = Candidate(name, found, (Failure(VALID, "timed out", "it was late"),))
     policy = Policy(name="strict", version=2, audience="all", rules=rules)
-    return judge(candidate, policy, waivers=waivers, today=date(2026, 1, 1), self_tests=tests)
+    return judge_candidate(candidate, policy, waivers=waivers, today=date(2026, 1, 1), self_tests=tests)
 
 
 def rule(measure: str, severity: str = "fail", **more: object) -> Rule:

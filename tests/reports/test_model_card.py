@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import reports.model_card as package
+from evaluate.gate.verdict import Verdict
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
-from evaluate.verdict import Verdict
+from evaluate.text import loss
 from reports.books import exact
 from reports.model_card import (
     CardError,
@@ -35,7 +36,6 @@ from reports.model_card import (
     write_card,
 )
 from reports.model_card.hugging_face import LICENSES, front_matter
-from reports.text import loss
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, generator_class, names

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from evaluate.gate.claim import Composition
+from evaluate.gate.protection import Protection, protection_of, standing_protection
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports import render_html
 from reports.charts import limit_curve
-from reports.claims import Composition
-from reports.protection import Protection, protection_of, standing_protection
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule

@@ -20,13 +20,15 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.finding import Outcome
-from evaluate.policy import build_policy
+from evaluate.gate.finding import Outcome
+from evaluate.gate.policy import build_policy
+from evaluate.gate.protection import Protection
 from evaluate.privacy.audit.conclusions import conclude
 from evaluate.released import release_numbers, released_schedule
 from evaluate.released.numbers import Released
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_reading import evaluation_from
+from evaluate.text import alike, at_most, compact, count, loss, number, percent
 from reports import public_page
 from reports.audits import audit_note
 from reports.books import books_of
@@ -34,12 +36,10 @@ from reports.books import exact as digits
 from reports.charts import limit_curve
 from reports.criteria import CRITERIA, NOT_COVERED
 from reports.glossary import GLOSSARY, entry
-from reports.protection import Protection
 from reports.public import render_public, write_public_html
 from reports.public_facts import PublicFacts, public_facts
 from reports.public_pictures import column_chart, released_strip
 from reports.public_verdict import PublicVerdict, public_verdict
-from reports.text import alike, at_most, compact, count, loss, number, percent
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule

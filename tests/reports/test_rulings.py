@@ -7,12 +7,11 @@ from datetime import date
 
 import pytest
 
-from evaluate.checks import Check
-from evaluate.finding import Finding, Outcome
-from evaluate.policy import Policy, Rule
+from evaluate.gate.checks import Check
+from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.policy import Policy, Rule, Waiver
+from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
-from evaluate.verdict import Verdict, judge
-from evaluate.waiver import Waiver
 from reports import render_html
 from reports.rulings import CASES, bound_of, ruling_of, self_checks
 
@@ -60,7 +59,7 @@ def judged(until: date, *, severity: str = "fail") -> tuple[Verdict, Evaluation]
     waiver = Waiver(
         policy="p", version=2, candidate="t", measure="validity.rows", owner="Ada", reason="a <b>pilot</b>", until=until
     )
-    verdict = judge(table, policy, waivers=[waiver], today=date(2026, 6, 1))
+    verdict = judge_candidate(table, policy, waivers=[waiver], today=date(2026, 6, 1))
     return verdict, Evaluation((table,), {}, {"columns": {}})
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
-from evaluate.verdict import Verdict
 from reports import render_html
 from tests.reports.browsing import visiting
 from tests.reports.widened import widened

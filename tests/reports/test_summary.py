@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+from evaluate.gate.policy import Waiver
+from evaluate.gate.verdict import Check, Verdict
 from evaluate.result import Evaluation
-from evaluate.verdict import Check, Verdict
-from evaluate.waiver import Waiver
 from reports.markdown import bullets, name, table, text
 from reports.summary import INTERNAL, to_summary
 from tests.reports.test_model_card import HOSTILE

@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import reports
 from evaluate.catalog import CLIPPED
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation
-from evaluate.verdict import Verdict
 from reports.telemetry import (
     INTERNAL,
     INTERNAL_FILE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reports.text import at_most
+from evaluate.text import at_most
 from synth.dp import schedule as schedules
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule

@@ -16,15 +16,14 @@ from typing import Any, get_args
 import pytest
 import tomli_w
 
-from evaluate.policy import Policy, Rule, build_policy
+from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, build_waivers, check_waivers
+from evaluate.gate.shift import Shift
+from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, SelfTest
 from evaluate.result_reading import evaluation_from
-from evaluate.shift import Shift
-from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
 from understudy.cli import hold_descriptors
 from understudy.offered import read_policy
-from understudy.verdicts import check_waivers, verdicts_on
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
@@ -290,7 +289,7 @@ def policy() -> Policy:
 def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
     made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": False, "composed": COMPOSED}})
     waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
-    (verdict,) = verdicts_on(made, [policy()], waivers=[waiver])
+    (verdict,) = judge(made, [policy()], waivers=[waiver])
     assert verdict.verdict == "FAIL"
     assert [finding.waived for finding in verdict.findings] == [False, True, False]
 
@@ -299,9 +298,9 @@ def test_a_waiver_covers_what_a_sweep_promises_together() -> None:
     made = replace(evaluation(QUIET), provenance={"sweep": {"releasable": True, "composed": COMPOSED}})
     claimed = replace(made.candidates[0], statement={"private": True, "epsilon": 0.5})
     made = replace(made, candidates=(claimed,))
-    assert verdicts_on(made, [policy()])[0].verdict == "FAIL"
+    assert judge(made, [policy()])[0].verdict == "FAIL"
     waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
-    assert verdicts_on(made, [policy()], waivers=[waiver])[0].verdict == "PASS"
+    assert judge(made, [policy()], waivers=[waiver])[0].verdict == "PASS"
 
 
 def test_waivers_are_checked_against_every_policy_that_is_judged_by() -> None:

@@ -15,18 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluate.engine import evaluate
-from evaluate.policy import Policy, build_policy
+from evaluate.gate.policy import Policy, Waiver, build_policy
+from evaluate.gate.shift import Shift
+from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.result import Candidate, Case, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_reading import evaluation_from
-from evaluate.shift import Shift
-from evaluate.verdict import judge
-from evaluate.waiver import Waiver
 from reports.junit import render_junit
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
 from synth.schema import build_schema
 from understudy.offered import read_policy
-from understudy.verdicts import verdicts_on
 
 STATEMENT = PrivacyStatement(
     epsilon=1.0, delta=1e-6, unit="row", n_units=900, accountant="PLD", epsilon_rdp=1.1,
@@ -53,7 +51,7 @@ def private(provenance: dict[str, Any], **claims: Any) -> Evaluation:
 
 
 def verdict_of(provenance: dict[str, Any], **claims: Any) -> str:
-    (verdict,) = verdicts_on(private(provenance, **claims), [CLAIMS])
+    (verdict,) = judge(private(provenance, **claims), [CLAIMS])
     return verdict.verdict
 
 
@@ -128,11 +126,11 @@ def test_a_number_beyond_the_limit_of_what_nobody_may_waive_counts_without_an_in
          "until": "2999-12-31"}
     )  # fmt: skip
     table = Candidate("m", (QUIET, Estimate(PERSONAL, 0.5, 100, "lower")))
-    verdict = judge(table, policy, waivers=[waiver])
+    verdict = judge_candidate(table, policy, waivers=[waiver])
     assert (verdict.verdict, verdict.findings[0].waived) == ("INCONCLUSIVE", False)
     assert "Its waiver does not count" in verdict.findings[0].reason
     unknown = Candidate("m", (QUIET,))
-    assert judge(unknown, policy, waivers=[waiver]).verdict == "PASS"
+    assert judge_candidate(unknown, policy, waivers=[waiver]).verdict == "PASS"
 
 
 @pytest.mark.parametrize("name", ["partner", "Partner", "PUBLIC", "ｉnternal"])
@@ -145,7 +143,7 @@ def test_a_policy_that_takes_the_name_of_a_shipped_one_is_refused(tmp_path: Path
 
 
 def test_a_copy_of_a_shipped_policy_is_that_policy(tmp_path: Path) -> None:
-    from evaluate.policy import find_policy
+    from evaluate.gate.policy import find_policy
 
     path = tmp_path / "copy.toml"
     path.write_bytes(find_policy("partner").read_bytes())
@@ -256,7 +254,7 @@ def changed(content: dict[str, Any], place: tuple[Any, ...], way: str, odd: Any)
 def gated(text: str, policy: Policy) -> list[str]:
     """The verdicts of the file, as the gate comes to them and writes them; none where it is refused in a sentence."""
     try:
-        verdicts = verdicts_on(evaluation_from(text), [policy])
+        verdicts = judge(evaluation_from(text), [policy])
     except (EvaluationError, JobError) as error:
         assert str(error).isprintable()
         return []

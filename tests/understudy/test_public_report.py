@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import yaml
 
+from evaluate.gate import verdict as verdicts
 from evaluate.released.shares import released_schedule
 from evaluate.result import Evaluation
 from evaluate.result_reading import evaluation_from
+from evaluate.text import loss, room
 from reports.books import AFTER_RUN
-from reports.text import loss, room
 from synth.dp.accounting import rdp_curve
 from synth.dp.curve import RdpCurve
 from synth.dp.events import event_of
@@ -24,7 +25,7 @@ from synth.progress import quiet
 from synth.schema_file import read_schema
 from tests.understudy.driving import Driver
 from tests.understudy.test_resume import assert_paid, charged, draws, driver, moments, prepared
-from understudy import publishing, reservations, stages, verdicts
+from understudy import publishing, reservations, stages
 from understudy.job import JobError, build_job
 from understudy.plan import PUBLICATION, make_plan
 from understudy.unfinished import unfinished
@@ -212,17 +213,17 @@ def test_the_price_of_what_is_published_is_computed_anew(done: Path, workspace: 
 
 
 def test_the_verdict_counts_the_numbers_too(done: Path) -> None:
-    from evaluate.policy import build_policy
+    from evaluate.gate.policy import build_policy
 
     evaluation = evaluation_of(done)
     (candidate,) = evaluation.candidates
     assert candidate.statement is not None
     rule = {"measure": "statement.epsilon", "limit": candidate.statement["epsilon"] + 0.01, "why": "As fitted."}
     policy = build_policy({"name": "p", "version": 1, "audience": "a", "rules": [rule]})
-    (verdict,) = verdicts.verdicts_on(evaluation, [policy])
+    (verdict,) = verdicts.judge(evaluation, [policy])
     assert verdict.verdict == "FAIL"
     provenance = {k: v for k, v in evaluation.provenance.items() if k != "public_report"}
-    (alone,) = verdicts.verdicts_on(Evaluation(evaluation.candidates, {}, {}, provenance), [policy])
+    (alone,) = verdicts.judge(Evaluation(evaluation.candidates, {}, {}, provenance), [policy])
     assert alone.findings[0].outcome == "PASS"
 
 

@@ -10,9 +10,11 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from evaluate.policy import build_policy
+from evaluate.gate.policy import build_policy
+from evaluate.gate.verdict import judge
 from evaluate.privacy.audit.result import MEASURE, Audit
 from evaluate.result import Evaluation
+from evaluate.text import loss, typed_loss
 from reports import render_html
 from reports.junit import render_junit
 from reports.model_card import CardFacts, internal_card, public_card
@@ -20,7 +22,6 @@ from reports.model_card.markdown import to_markdown
 from reports.public import render_public
 from reports.public_facts import public_facts
 from reports.summary import to_summary
-from reports.text import loss, typed_loss
 from synth.schema import build_schema
 from synth.terms import Terms
 from tests.reports.conftest import sample_evaluation
@@ -28,7 +29,6 @@ from understudy.batch.outcome import Outcome
 from understudy.batch.summary import account_line, rows_of
 from understudy.cautions import of_publication
 from understudy.funds import release_line
-from understudy.verdicts import verdicts_on
 
 EXACT, ALONE, SHOWN = 0.8083544281560413, 0.799580464471311, "0.809"
 NEAREST = re.compile(r"0\.808(?!354)|0\.8084|0\.80835\b")
@@ -67,7 +67,7 @@ def _said(page: str) -> str:
 
 def quoted(evaluation: Evaluation) -> dict[str, str]:
     """Every place that people read, by name."""
-    verdicts = verdicts_on(evaluation, [POLICY])
+    verdicts = judge(evaluation, [POLICY])
     facts = public_facts(
         evaluation, "mst", policy=POLICY, schema=SCHEMA, synthetic=pd.DataFrame({"x": [True, False]}), title="t"
     )
@@ -117,7 +117,7 @@ def test_bound_claim_and_excess_add_up_where_a_claim_is_disproved(evaluation: Ev
     policy = build_policy({**POLICY.model_dump(), "rules": [
         {"measure": "privacy.audit.excess", "limit": 0.0, "why": "The claim is not disproved."}]})  # fmt: skip
     disputed = audited(evaluation, 0.8867)
-    verdicts = verdicts_on(disputed, [policy])
+    verdicts = judge(disputed, [policy])
     facts = public_facts(
         disputed, "mst", policy=policy, schema=SCHEMA, synthetic=pd.DataFrame({"x": [True]}), title="t"
     )
@@ -132,6 +132,6 @@ def test_a_claim_that_an_audit_disproves_passes_no_rule(evaluation: Evaluation) 
         found = audited(evaluation, bound)
         alone = replace(found, provenance={**found.provenance, "public_report": None, "composed": None})
         for one in (found, alone):
-            (verdict,) = verdicts_on(one, [POLICY])
+            (verdict,) = judge(one, [POLICY])
             assert [finding.outcome for finding in verdict.findings] == [outcome]
             assert ("An audit disproves" in json.dumps(verdict.to_dict())) == (outcome == "INCONCLUSIVE")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.policy import Policy, Rule, load_policy
+from evaluate.gate.policy import Policy, Rule, load_policy
 from evaluate.privacy.membership import area_estimate, rate_estimate
 from evaluate.privacy.membership.rates import Scores
 from evaluate.privacy.membership.targets import targets_of

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.policy import load_policy
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import judge_candidate
 from evaluate.sides import shuffle_columns
-from evaluate.verdict import judge
 from synth.declare import declare_schema
 from synth.infer import infer_schema
 from synth.schema import Schema
@@ -72,7 +72,7 @@ def test_a_copy_fails_privacy_half_the_holdout_fails_nothing_and_shuffled_column
     evaluation = evaluate(sides.train, sides.holdout, tables, schema)
     policy = load_policy("internal")
     failed = {
-        candidate.name: {f.rule.measure for f in judge(candidate, policy).findings if f.outcome == "FAIL"}
+        candidate.name: {f.rule.measure for f in judge_candidate(candidate, policy).findings if f.outcome == "FAIL"}
         for candidate in evaluation.candidates
     }
     assert any(measure.startswith(PRIVACY) for measure in failed["copy"])

@@ -12,7 +12,7 @@ import pytest
 
 from evaluate.result import Estimate, Evaluation
 from evaluate.result_reading import evaluation_from
-from reports.text import typed_loss
+from evaluate.text import typed_loss
 from synth.dp.accounting import epsilon_pld
 from synth.dp.curve import RdpCurve
 from synth.dp.ledger import open_ledger

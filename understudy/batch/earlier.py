@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluate.policy import find_policy
+from evaluate.gate.policy import find_policy
 from synth.errors import UnderstudyError
 from synth.output import is_taken, whole_file
 from understudy.batch.listing import BatchJob

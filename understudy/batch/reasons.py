@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evaluate.checks import BROKEN
+from evaluate.gate.checks import BROKEN
 
 
 def reason_of(verdict: Mapping[str, Any]) -> str:

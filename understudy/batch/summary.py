@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluate.text import typed_loss
 from reports.spreadsheet import write_csv
-from reports.text import typed_loss
 from synth.errors import UnderstudyError
 from synth.output import whole_file
 from synth.schema_file import read_schema

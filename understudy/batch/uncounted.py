@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from reports.text import typed_loss
+from evaluate.text import typed_loss
 from synth.errors import UnderstudyError
 from synth.schema import Schema
 from synth.schema_file import read_schema

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from evaluate.policy import Policy
+from evaluate.gate.policy import Policy
 from synth.validation import Frozen
 from understudy.bundle.documents import DIGEST, SIGNATURE, Document
 from understudy.bundle.errors import BundleError

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluate.policy import Policy
+from evaluate.gate.policy import Policy
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
-from evaluate.verdict import Verdict
 from synth.errors import JobError
 from synth.given_file import GivenFile
 from synth.output import whole_folder

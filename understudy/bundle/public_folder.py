@@ -13,7 +13,7 @@ import shutil
 from datetime import date
 from pathlib import Path
 
-from evaluate.finding import Outcome
+from evaluate.gate.finding import Outcome
 from evaluate.result import Evaluation
 from reports.public_facts import public_facts
 from reports.public_verdict import public_verdict

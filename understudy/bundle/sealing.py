@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evaluate.policy import Policy
+from evaluate.gate.policy import Policy
 from understudy.bundle.documents import LIMIT_BYTES, canonical, remove_document, write_document
 from understudy.bundle.errors import BundleError
 from understudy.bundle.folder import contents, digest

@@ -101,7 +101,7 @@ def _show_totals(books: "Books", priced: "Priced", console: "Console") -> None:
 
 def _show_limits(books: "Books", priced: "Priced", console: "Console") -> None:
     """What protects several units, and what any test of whether a unit is in the table can find."""
-    from reports.text import at_most
+    from evaluate.text import at_most
 
     groups = [
         (str(size), _digits(epsilon) if math.isfinite(epsilon) else "no bound", f"at delta={books.schedule.delta:.3g}")

@@ -48,7 +48,7 @@ def advise(
     It costs no budget: the schema decides, and of the table only the names of the columns are read, to check that it
     fits; no row is, nor how many there are. Errors are of noise alone, before the estimation smooths it.
     """
-    from evaluate.policy import shipped
+    from evaluate.gate.policy import shipped
     from synth.schema_file import read_schema
     from understudy.advice import HOLDOUT_SHARE
     from understudy.advice import advise as ask

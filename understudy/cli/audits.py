@@ -184,7 +184,7 @@ def _at_best(answer: "Answer") -> str:
 
 
 def _claimed(epsilon: float | None) -> str:
-    from reports.text import typed_loss
+    from evaluate.text import typed_loss
 
     return "none" if epsilon is None else typed_loss(epsilon)
 

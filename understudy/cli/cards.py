@@ -28,13 +28,13 @@ def card(  # noqa: PLR0913 - options of the command line
     public: Annotated[bool, typer.Option("--public", help="Leave out everything computed from real rows.")] = False,
 ) -> int:
     """Write the model card of one measured table, as Markdown for a dataset repository and as YAML."""
+    from evaluate.gate.verdict import judge
     from reports.model_card import ModelCard, internal_card, public_card, write_card
     from synth.errors import OutputError
     from synth.output import check_writable
     from understudy.cards import Handing
     from understudy.job import read_job
     from understudy.offered import read_evaluation, read_policy
-    from understudy.verdicts import verdicts_on
 
     console = console_of(ctx)
     beside = out.with_suffix(".yaml")
@@ -50,7 +50,7 @@ def card(  # noqa: PLR0913 - options of the command line
     if public:
         made = public_card(found, candidate, facts)
     else:
-        made = internal_card(found, candidate, facts, verdicts_on(found, rules))
+        made = internal_card(found, candidate, facts, judge(found, rules))
     written = write_card(made, beside, out)
     console.say(f"Card: {out}")
     console.result({"card": [str(path) for path in written], "form": "public" if public else "internal"})

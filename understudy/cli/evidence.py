@@ -22,10 +22,9 @@ from understudy.cli.options import (
 from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
 if TYPE_CHECKING:
-    from evaluate.policy import Policy
+    from evaluate.gate.policy import Policy, Waiver
+    from evaluate.gate.verdict import Finding, Verdict
     from evaluate.result import Evaluation
-    from evaluate.verdict import Finding, Verdict
-    from evaluate.waiver import Waiver
     from understudy.console import Console
 
 EVALUATE = (
@@ -104,7 +103,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from evaluate.shift import Shift
+    from evaluate.gate.shift import Shift
     from reports.utilities import given_away, predicted
     from synth.output import check_new_file, whole_file
     from understudy.offered import Offer, disputed, measure_offer, parsed_rows, unverified
@@ -151,13 +150,13 @@ def gate(  # noqa: PLR0913 - options of the command line
     sign_key: SignKey = None,
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
-    from evaluate.shift import Shift
+    from evaluate.gate.shift import Shift
+    from evaluate.gate.verdict import judge
     from reports.junit import render_junit
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
     from understudy.exit_codes import VERDICTS
     from understudy.offered import judging, read_evaluation
-    from understudy.verdicts import verdicts_on
 
     console = console_of(ctx)
     if junit is not None:
@@ -174,7 +173,7 @@ def gate(  # noqa: PLR0913 - options of the command line
     if bundle is not None and synthetic is not None:
         offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
         candidate = offer.candidate
-    verdicts = verdicts_on(found, [rules], None if candidate is None else [candidate], waivers=answers)
+    verdicts = judge(found, [rules], None if candidate is None else [candidate], waivers=answers)
     shift = Shift.of(found.real)
     warned = [*shift.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
@@ -191,7 +190,7 @@ def gate(  # noqa: PLR0913 - options of the command line
     if offer is not None and bundle is not None:
         from understudy.bundle.offered import write_offered
 
-        write_offered(offer, verdicts_on(found, [rules], waivers=answers), rules, bundle, signer)
+        write_offered(offer, judge(found, [rules], waivers=answers), rules, bundle, signer)
         console.say(f"Evidence bundle: {bundle}")
     code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
@@ -209,10 +208,10 @@ def report(
     waivers: WaiverFile = None,
 ) -> int:
     """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
+    from evaluate.gate.verdict import judge
     from reports import write_html
     from synth.output import check_writable
     from understudy.offered import read_evaluation, read_policy
-    from understudy.verdicts import verdicts_on
 
     console = console_of(ctx)
     check_writable(out)
@@ -220,7 +219,7 @@ def report(
     answers = _waivers(waivers)
     found = read_evaluation(evaluation)
     with console.stage("report"):
-        verdicts = verdicts_on(found, rules, waivers=answers)
+        verdicts = judge(found, rules, waivers=answers)
         write_html(found, out, verdicts=verdicts, release=_release(found))
     warned = _long(answers, rules)
     for sentence in warned:
@@ -232,7 +231,7 @@ def report(
 
 def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
     """Warnings about waivers that count for longer than anybody looks ahead."""
-    from evaluate.waiver import lasting
+    from evaluate.gate.policy import lasting
 
     today = datetime.now(UTC).date()
     return [said for policy in rules for said in lasting(waivers, policy.name, policy.valid_days, today)]
@@ -245,7 +244,7 @@ def _release(evaluation: "Evaluation") -> str | None:
 
 
 def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
-    from evaluate.waiver import load_waivers
+    from evaluate.gate.policy import load_waivers
 
     return () if path is None else load_waivers(path)
 
@@ -260,7 +259,7 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
     """The policy table, the reasons of what did not pass or rests on samples, who answers, self-tests, the verdict."""
-    from evaluate.finding import sampled
+    from evaluate.gate.finding import sampled
 
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
     console.table(("outcome", "rule", "estimate [95%]"), rows)
@@ -296,8 +295,8 @@ def _rule(finding: "Finding") -> str:
 
 
 def _estimate(finding: "Finding") -> str:
-    from evaluate.policy import STATEMENT
-    from reports.text import typed_loss
+    from evaluate.gate.policy import STATEMENT
+    from evaluate.text import typed_loss
 
     found = finding.estimate
     if found is None:

@@ -96,7 +96,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
 
 def _show_shift(outcome: "Outcome", console: "Console") -> None:
     """The warning that train and holdout differ, or the power of the test that saw nothing."""
-    from evaluate.shift import Shift
+    from evaluate.gate.shift import Shift
 
     shift = Shift.of(outcome.evaluation.real)
     for said in shift.warnings:
@@ -163,7 +163,7 @@ def _mean(cell: "Mean | None") -> str:
 
 
 def _guarantee(statement: object) -> str:
-    from reports.text import typed_loss
+    from evaluate.text import typed_loss
 
     if not isinstance(statement, dict):
         return "no formal guarantee"

@@ -168,7 +168,7 @@ def fit(  # noqa: PLR0913 - options of the command line
 
 
 def _promise(statement: dict[str, Any] | None) -> str:
-    from reports.text import typed_loss
+    from evaluate.text import typed_loss
 
     if statement is None:
         return "No formal guarantee: this fit had no epsilon."

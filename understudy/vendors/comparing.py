@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.engine import aimed, attempted, evaluate_beside
-from evaluate.finding import Finding
-from evaluate.policy import Policy
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import Policy
+from evaluate.gate.verdict import Verdict, judge
 from evaluate.ranking import ranked
 from evaluate.result import Evaluation, EvaluationError, Failure
 from evaluate.tables import Real
-from evaluate.verdict import Verdict
 from synth.errors import SchemaError
 from synth.given_file import GivenFile, read_given
 from synth.progress import Progress
@@ -30,7 +30,6 @@ from understudy.vendors.measuring import Bench, Measured, looked_at, measure
 from understudy.vendors.offers import Offered, compared_rows
 from understudy.vendors.rules import name_of
 from understudy.vendors.standing import Vendor, picture
-from understudy.verdicts import verdicts_on
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
         ranking=ranking,
         provenance=_provenance(bench, {name: offers[name] for name in measured}, key),
     )
-    return VendorComparison(evaluation, verdicts_on(evaluation, [policy]), policy, vendors, given)
+    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, vendors, given)
 
 
 def _none_usable(reasons: Mapping[str, str]) -> str:

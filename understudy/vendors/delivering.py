@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluate.shift import Shift
+from evaluate.gate.shift import Shift
 from reports.spreadsheet import write_csv
 from reports.utilities import given_away
 from synth.output import whole_folder

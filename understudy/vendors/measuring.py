@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from evaluate.engine import attempted, measure_candidate, real_facts
-from evaluate.finding import Finding
-from evaluate.policy import Policy
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import Policy
 from evaluate.ranking import Figures
 from evaluate.result import Candidate, Failure
 from evaluate.tables import Real

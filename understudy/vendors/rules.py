@@ -6,20 +6,19 @@ twentieth is real rows would look all the better for it. So a comparison has rul
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evaluate.finding import Finding, Outcome, finding_of
+from evaluate.gate.finding import Finding, finding_of
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.verdict import judge_candidate
 from evaluate.intervals import clustered, newcombe
-from evaluate.policy import Policy, Rule
 from evaluate.privacy import copies
-from evaluate.result import Candidate, Estimate, EvaluationError, Failure
-from evaluate.result_reading import estimate_from
+from evaluate.result import Candidate, Estimate, Failure
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.tables import Tables
-from evaluate.verdict import Verdict, judge
 
 BARRING = ("privacy.", "validity.")
 """How the measures begin whose rules bar a table. What a privacy statement claims is not among them: a vendor's claim
@@ -128,7 +127,9 @@ def barring(
         real: facts about the real table.
     """
     findings = [
-        f for f in judge(candidate, policy, real=real).findings if f.binding and f.rule.measure.startswith(BARRING)
+        f
+        for f in judge_candidate(candidate, policy, real=real).findings
+        if f.binding and f.rule.measure.startswith(BARRING)
     ]
     told = {(name_of(f.rule), f.outcome) for f in own}  # a policy's rule on the same number says it a second time
     said = [*own, *(f for f in findings if (f.rule.measure, f.outcome) not in told)]
@@ -156,40 +157,3 @@ def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate
             kept.append(one)
     failures += [Failure("validity.column", "failed", "the table lacks the column", (name,)) for name in lacking]
     return replace(candidate, estimates=tuple(kept), failures=tuple(failures))
-
-
-def convicted(verdict: Verdict, ranking: Mapping[str, Any] | None) -> Verdict:
-    """The verdict with what the comparison's own rules found, so that no gate passes what a comparison has barred.
-
-    Args:
-        verdict: of a policy.
-        ranking: as an evaluation holds it; none where nothing was compared.
-
-    Raises:
-        EvaluationError: the ranking is damaged; nothing was judged.
-    """
-    try:
-        vendors = [] if ranking is None else ranking["vendors"]
-        ours = [v for v in vendors if v["name"] == verdict.candidate]
-        if ranking is not None and len(ours) != 1:
-            raise ValueError("a ranking names every table once")
-        own = [e for v in ours for e in v["evidence"] if _is_beyond_policy(e)]
-        findings = tuple(_restored(evidence) for evidence in own)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EvaluationError(f"the ranking is damaged ({type(error).__name__}); compare again") from None
-    return replace(verdict, verdict="FAIL", findings=(*findings, *verdict.findings)) if findings else verdict
-
-
-def _is_beyond_policy(evidence: Mapping[str, Any]) -> bool:
-    beyond = evidence["beyond_policy"]
-    if not isinstance(beyond, bool) or not isinstance(evidence["reason"], str):
-        raise TypeError
-    return beyond
-
-
-def _restored(evidence: Mapping[str, Any]) -> Finding:
-    estimate = evidence["estimate"]
-    found = None if estimate is None else estimate_from(estimate)
-    if evidence["outcome"] not in get_args(Outcome):
-        raise ValueError(evidence["outcome"])
-    return Finding(Rule.model_validate(evidence["rule"]), evidence["outcome"], evidence["reason"], found)

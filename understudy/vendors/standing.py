@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from evaluate.finding import Finding
+from evaluate.gate.finding import Finding
 from evaluate.ranking.frontier import Point, frontier
 from evaluate.result import Candidate, Estimate
 from understudy.vendors.offers import Offered

@@ -14,11 +14,11 @@ import pytest
 
 from evaluate.catalog import CATALOG
 from evaluate.fidelity import columns, pairs, triples
-from evaluate.policy import Policy, Rule
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.verdict import judge_candidate
 from evaluate.result import Candidate, Estimate
 from evaluate.sides import shuffle_columns
 from evaluate.tables import Tables
-from evaluate.verdict import judge
 from synth.schema import Schema
 
 MEASURES = {"fidelity.columns": columns, "fidelity.pairs": pairs, "fidelity.triples": triples}
@@ -52,7 +52,7 @@ class Simulation:
         """How often a rule passes and fails whose limit is what the number comes to."""
         limit = float(np.mean([estimate.value for estimate in self.found[key]]))
         policy = Policy(name="p", version=1, audience="a", rules=(Rule(measure=key[0], limit=limit, why="because"),))
-        verdicts = [judge(Candidate("c", (estimate,)), policy).verdict for estimate in self.found[key]]
+        verdicts = [judge_candidate(Candidate("c", (estimate,)), policy).verdict for estimate in self.found[key]]
         return {outcome: verdicts.count(outcome) / len(verdicts) for outcome in ("PASS", "FAIL")}  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.fidelity import dependence
 from evaluate.fidelity.coded import Coded
 from evaluate.fidelity.samples import AnySamples
-from evaluate.policy import load_policy, shipped
+from evaluate.gate.policy import load_policy, shipped
 from evaluate.result import Estimate, Failure
 from evaluate.sides import shuffle_columns
 from evaluate.tables import Tables

@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from evaluate.engine import evaluate, measure_candidate
-from evaluate.policy import load_policy
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import judge_candidate
 from evaluate.privacy import singling_out
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real
-from evaluate.verdict import judge
 from synth.infer import infer_schema
 
 POLICIES = Path(__file__).parents[3] / "evaluate" / "policies"
@@ -65,7 +65,7 @@ def measured(
 
 
 def failed(candidate: Candidate, policy: str) -> set[str]:
-    findings = judge(candidate, load_policy(POLICIES / f"{policy}.toml")).findings
+    findings = judge_candidate(candidate, load_policy(POLICIES / f"{policy}.toml")).findings
     return {f.rule.measure for f in findings if f.outcome == "FAIL" and f.rule.measure.startswith("privacy.")}
 
 

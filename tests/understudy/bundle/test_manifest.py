@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from evaluate.policy import build_policy
+from evaluate.gate.policy import build_policy
 from tests.understudy.bundle.small_bundle import about, fill
 from understudy.bundle import manifest
 from understudy.bundle.documents import parsed

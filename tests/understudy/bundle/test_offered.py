@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from evaluate.policy import build_policy
+from evaluate.gate.policy import build_policy
+from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Evaluation
 from synth.errors import TableError
 from synth.schema import build_schema
 from synth.table import read_table
 from understudy import provenance
 from understudy.bundle.offered import offered, write_offered
-from understudy.verdicts import verdicts_on
 
 SCHEMA = build_schema({
     "status": "declared",
@@ -39,7 +39,7 @@ def publish(table: Path, bundle: Path) -> tuple[Path, tuple[str, ...]]:
     schema = SCHEMA.model_dump(mode="json")
     found = Evaluation((Candidate("t", ()),), {}, schema, known)
     offer = offered(found, table, None, {}, {})
-    write_offered(offer, verdicts_on(found, [POLICY]), POLICY, bundle, None)
+    write_offered(offer, judge(found, [POLICY]), POLICY, bundle, None)
     return bundle / "public", offer.warnings
 
 

@@ -5,10 +5,10 @@ from typing import Any, get_args
 import pytest
 
 from evaluate.catalog import GATEABLE
-from evaluate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, Check, checks_of
-from evaluate.policy import Policy, Rule
+from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, Check, checks_of
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.verdict import judge_candidate
 from evaluate.result import Candidate, Case, Estimate, Failure, SelfTest
-from evaluate.verdict import judge
 
 COPIES, AUC, KEPT, SHARE = (
     "privacy.copies.excess", "privacy.membership.auc", "pairs.association.kept", "pairs.tvd.floor_share",
@@ -189,8 +189,8 @@ def test_sorted_columns_are_no_matter_of_a_rule_on_what_is_lost_where_another_on
 def test_a_broken_self_test_takes_a_pass_and_leaves_a_fail(low: float, expected: str) -> None:
     policy = policy_of(AUC)
     candidate = Candidate("c", (number(AUC, low, low + 0.1),))
-    assert judge(candidate, policy, self_tests=()).verdict == expected
+    assert judge_candidate(candidate, policy, self_tests=()).verdict == expected
     blind = SelfTest("copy", Candidate("copy", (number(AUC, 0.4, 0.5),)))
     rest = [SelfTest(case, absent="x") for case in get_args(Case) if case != "copy"]
-    assert judge(candidate, policy, self_tests=[blind, *rest]).verdict == expected
-    assert judge(candidate, policy).verdict == ("PASS" if low == 0.4 else "FAIL")
+    assert judge_candidate(candidate, policy, self_tests=[blind, *rest]).verdict == expected
+    assert judge_candidate(candidate, policy).verdict == ("PASS" if low == 0.4 else "FAIL")

@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
-from evaluate.policy import STATEMENT, Rule
+from evaluate.gate.policy import STATEMENT, Rule, Waiver
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.waiver import Waiver
 from synth.dp.statement import is_claim
 from synth.errors import JobError
 

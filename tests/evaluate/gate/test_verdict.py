@@ -8,11 +8,10 @@ from typing import get_args
 import pytest
 
 from evaluate.catalog import GATEABLE
-from evaluate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding_of
-from evaluate.policy import Policy, Rule
+from evaluate.gate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding_of
+from evaluate.gate.policy import Policy, Rule, Waiver, build_waivers
+from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Case, Estimate, Failure, SelfTest
-from evaluate.verdict import Verdict, judge
-from evaluate.waiver import Waiver, build_waivers
 from synth.errors import JobError
 
 LOWER, HIGHER, EPSILON = "privacy.membership.auc", "validity.rows", "statement.epsilon"
@@ -129,7 +128,7 @@ def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
             rules.append(rule(OTHER))
             more = [estimate(OTHER, COMPANIONS[companion])]
         day = WAIVERS[until]
-        verdict = judge(
+        verdict = judge_candidate(
             table(*found, *more, statement=statement), policy_of(*rules), today=TODAY,
             waivers=[] if day is None else [waiver(measure, day)], self_tests=SELF_TESTS[tests],
         )  # fmt: skip
@@ -145,7 +144,9 @@ def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
 
 
 def judged(*found: Estimate | Failure, given: Waiver, statement: dict[str, object] | None = None) -> Verdict:
-    return judge(table(*found, statement=statement), policy_of(rule(given.measure)), today=TODAY, waivers=[given])
+    return judge_candidate(
+        table(*found, statement=statement), policy_of(rule(given.measure)), today=TODAY, waivers=[given]
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def judged(*found: Estimate | Failure, given: Waiver, statement: dict[str, objec
 def test_a_waiver_of_something_else_waives_nothing(changed: dict[str, object]) -> None:
     broken, other = estimate(LOWER, (0.8, 0.9, 1.0)), {"measure": LOWER, **changed}
     of = waiver(str(other.pop("measure")), LAST, **other)
-    verdict = judge(table(broken), policy_of(rule(LOWER)), today=TODAY, waivers=[of])
+    verdict = judge_candidate(table(broken), policy_of(rule(LOWER)), today=TODAY, waivers=[of])
     assert verdict.verdict == "FAIL"
     assert verdict.findings[0].waiver is None
 
@@ -169,7 +170,7 @@ def test_a_waiver_of_one_column_leaves_the_others_binding() -> None:
         Estimate("columns.missing", 0.9, 100, "lower", subject=(name,), low=0.8, high=1.0) for name in ("age", "sex")
     ]
     of = waiver("columns.missing", LAST, subject=("age",))
-    verdict = judge(table(*found), policy_of(*rules), today=TODAY, waivers=[of])
+    verdict = judge_candidate(table(*found), policy_of(*rules), today=TODAY, waivers=[of])
     assert [finding.waived for finding in verdict.findings] == [True, False]
     assert verdict.verdict == "FAIL"
     assert verdict.waived == verdict.findings[:1]
@@ -213,7 +214,7 @@ def test_a_waiver_counts_to_the_end_of_its_last_day() -> None:
 
 
 def test_a_verdict_with_waivers_and_checks_is_plain_data() -> None:
-    verdict = judge(
+    verdict = judge_candidate(
         table(estimate(LOWER, (0.8, 0.9, 1.0))), policy_of(rule(LOWER)), today=TODAY,
         waivers=[waiver(LOWER, LAST)], self_tests=ABSENT,
     )  # fmt: skip

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from evaluate.finding import Finding, finding_of
-from evaluate.policy import STATEMENT, Policy, Rule
+from evaluate.gate.finding import Finding, finding_of
+from evaluate.gate.policy import STATEMENT, Policy, Rule
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Case, Failure, Reason, SelfTest
 

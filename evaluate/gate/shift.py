@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from evaluate.finding import Finding, finding_of
+from evaluate.gate.finding import Finding, finding_of
 from evaluate.result import Candidate, Estimate
 
 KEY = "shift"

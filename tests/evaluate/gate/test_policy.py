@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from evaluate.catalog import CATALOG, GATEABLE
-from evaluate.policy import Policy, Rule, build_policy, load_policy
+from evaluate.gate.policy import Policy, Rule, build_policy, load_policy
+from evaluate.gate.verdict import judge_candidate
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.verdict import judge
 from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError
 
-SHIPPED = Path(__file__).parents[2] / "evaluate" / "policies"
+SHIPPED = Path(__file__).parents[3] / "evaluate" / "policies"
 NAMES = ("internal", "partner", "public")
 AUC, VALID, AUDIT = "privacy.membership.auc", "validity.rows", "privacy.audit.excess"
 
@@ -59,7 +59,7 @@ def candidate(*found: Estimate | Failure, statement: dict[str, object] | None = 
 def test_the_unfavorable_end_of_the_interval_decides(
     measure: str, limit: float, low: float, value: float, high: float, expected: str
 ) -> None:
-    verdict = judge(candidate(estimate(low, value, high, measure)), policy_of(rule(measure, limit)))
+    verdict = judge_candidate(candidate(estimate(low, value, high, measure)), policy_of(rule(measure, limit)))
     assert verdict.verdict == expected
     assert verdict.findings[0].outcome == expected
 
@@ -85,21 +85,23 @@ def test_a_second_limit_fails_what_chance_does_not_explain(
     sign = 1 if GATEABLE[measure] == "lower" else -1
     ends = [None if end is None else sign * end for end in (low, value, high)][::sign]
     found = candidate(estimate(ends[0], sign * value, ends[2], measure))
-    finding = judge(found, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
+    finding = judge_candidate(found, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
     assert (finding.outcome, finding.n_needed) == (expected, n_needed)
     alike, alone = (rule(measure, sign * 0.05, **more) for more in ({"fails_beyond": sign * 0.05}, {}))
-    assert judge(found, policy_of(alike)).verdict == judge(found, policy_of(alone)).verdict
+    assert judge_candidate(found, policy_of(alike)).verdict == judge_candidate(found, policy_of(alone)).verdict
 
 
 def test_between_a_limit_and_a_looser_one_no_number_of_rows_decides() -> None:
     for low, high, expected in ((0.5, 0.6, "PASS"), (0.65, 0.75, "INCONCLUSIVE"), (0.8, 0.9, "INCONCLUSIVE")):
-        finding = judge(candidate(estimate(low, (low + high) / 2, high)), policy_of(rule(fails_beyond=0.8))).findings[0]
+        finding = judge_candidate(
+            candidate(estimate(low, (low + high) / 2, high)), policy_of(rule(fails_beyond=0.8))
+        ).findings[0]
         assert (finding.outcome, finding.n_needed) == (expected, 1001 if low == 0.8 else None)
-    assert judge(candidate(estimate(0.81, 0.85, 0.9)), policy_of(rule(fails_beyond=0.8))).verdict == "FAIL"
+    assert judge_candidate(candidate(estimate(0.81, 0.85, 0.9)), policy_of(rule(fails_beyond=0.8))).verdict == "FAIL"
 
 
 def test_an_estimate_without_an_interval_is_inconclusive() -> None:
-    finding = judge(candidate(estimate(None, 0.1, None)), policy_of(rule())).findings[0]
+    finding = judge_candidate(candidate(estimate(None, 0.1, None)), policy_of(rule())).findings[0]
     assert finding.outcome == "INCONCLUSIVE"
     assert "no interval" in finding.reason
 
@@ -107,13 +109,13 @@ def test_an_estimate_without_an_interval_is_inconclusive() -> None:
 @pytest.mark.parametrize("reason", ["failed", "timed out", "skipped"])
 def test_a_measure_that_gave_no_number_is_inconclusive_and_says_why(reason: str) -> None:
     failure = Failure(AUC, reason, "the reason of it")  # type: ignore[arg-type]
-    finding = judge(candidate(failure), policy_of(rule())).findings[0]
+    finding = judge_candidate(candidate(failure), policy_of(rule())).findings[0]
     assert finding.outcome == "INCONCLUSIVE"
     assert "the reason of it" in finding.reason
 
 
 def test_a_measure_that_was_not_run_is_inconclusive() -> None:
-    assert judge(candidate(), policy_of(rule())).verdict == "INCONCLUSIVE"
+    assert judge_candidate(candidate(), policy_of(rule())).verdict == "INCONCLUSIVE"
 
 
 @pytest.mark.parametrize(
@@ -132,31 +134,31 @@ def test_the_worst_rule_decides(first: str, second: str, expected: str) -> None:
     twin = "privacy.copies"
     found = (estimate(*interval[first]), estimate(*interval[second], measure=twin))
     for rules in ((rule(), rule(twin)), (rule(twin), rule())):
-        assert judge(candidate(*found), policy_of(*rules)).verdict == expected
+        assert judge_candidate(candidate(*found), policy_of(*rules)).verdict == expected
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.8, 1.0), (0.5, 0.7)])
 def test_a_warning_never_changes_the_verdict(low: float, high: float) -> None:
     found = (estimate(low, (low + high) / 2, high), estimate(0.0, 0.1, 0.2, measure="privacy.copies"))
-    verdict = judge(candidate(*found), policy_of(rule(severity="warn"), rule("privacy.copies")))
+    verdict = judge_candidate(candidate(*found), policy_of(rule(severity="warn"), rule("privacy.copies")))
     assert verdict.verdict == "PASS"
     assert verdict.findings[0].outcome != "PASS"
 
 
 def test_no_binding_rule_is_no_pass() -> None:
     good = candidate(estimate(0.5, 0.5, 0.5))
-    assert judge(good, policy_of()).verdict == "INCONCLUSIVE"
-    assert judge(good, policy_of(rule(severity="warn"))).verdict == "INCONCLUSIVE"
+    assert judge_candidate(good, policy_of()).verdict == "INCONCLUSIVE"
+    assert judge_candidate(good, policy_of(rule(severity="warn"))).verdict == "INCONCLUSIVE"
 
 
 def test_the_sample_size_that_would_decide_goes_as_the_square_of_the_interval() -> None:
-    finding = judge(candidate(estimate(0.50, 0.55, 0.65, n=1000)), policy_of(rule())).findings[0]
+    finding = judge_candidate(candidate(estimate(0.50, 0.55, 0.65, n=1000)), policy_of(rule())).findings[0]
     assert finding.n_needed == 4000  # the upper half-width of 0.10 has to shrink to 0.05
     assert "n = 4,000 instead of 1,000" in finding.reason
 
 
 def test_no_sample_size_decides_an_estimate_on_the_limit() -> None:
-    finding = judge(candidate(estimate(0.55, 0.6, 0.65)), policy_of(rule())).findings[0]
+    finding = judge_candidate(candidate(estimate(0.55, 0.6, 0.65)), policy_of(rule())).findings[0]
     assert finding.n_needed is None
     assert finding.outcome == "INCONCLUSIVE"
 
@@ -175,7 +177,7 @@ def test_no_sample_size_decides_an_estimate_on_the_limit() -> None:
     ],
 )
 def test_a_rule_on_epsilon_needs_a_sound_statement(statement: dict[str, object] | None, expected: str) -> None:
-    verdict = judge(candidate(statement=statement), policy_of(rule("statement.epsilon", 3.0)))
+    verdict = judge_candidate(candidate(statement=statement), policy_of(rule("statement.epsilon", 3.0)))
     assert verdict.verdict == expected
     if statement is None:
         assert "no formal guarantee" in verdict.findings[0].reason
@@ -187,7 +189,7 @@ def test_a_rule_about_one_column_reads_that_column_only() -> None:
         Estimate("columns.tvd.excess", 0.90, 100, "lower", subject=("sex",), low=0.8, high=0.95),
     )
     for column, expected in (("age", "PASS"), ("sex", "FAIL"), ("race", "INCONCLUSIVE")):
-        verdict = judge(candidate(*found), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
+        verdict = judge_candidate(candidate(*found), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
         assert verdict.verdict == expected
 
 
@@ -201,7 +203,7 @@ def test_what_only_describes_may_not_be_gated(measure: str) -> None:
 def test_an_estimate_that_says_it_only_describes_is_refused_when_judged() -> None:
     found = Estimate(AUC, 0.5, 100, "none", low=0.4, high=0.6)
     with pytest.raises(JobError, match="may not be gated"):
-        judge(candidate(found), policy_of(rule()))
+        judge_candidate(candidate(found), policy_of(rule()))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +252,9 @@ def test_a_policy_that_ships_is_loaded_by_its_name_from_anywhere(tmp_path: Path,
 
 def test_a_verdict_is_printed_short_with_what_did_not_pass() -> None:
     found = (estimate(0.7, 0.8, 0.9), estimate(0.95, 0.97, 0.99, VALID))
-    verdict = judge(candidate(*found), policy_of(rule(), rule(VALID, 0.9), rule("columns.missing", subject=("a b",))))
+    verdict = judge_candidate(
+        candidate(*found), policy_of(rule(), rule(VALID, 0.9), rule("columns.missing", subject=("a b",)))
+    )
     assert repr(verdict) == "<Verdict FAIL on 'c' under 'test' 1>"
     first, *rest = str(verdict).splitlines()
     assert first == "c: FAIL under policy test 1, for nobody"
@@ -258,7 +262,7 @@ def test_a_verdict_is_printed_short_with_what_did_not_pass() -> None:
 
 
 def test_a_verdict_is_plain_data() -> None:
-    verdict = judge(candidate(estimate(0.5, 0.52, 0.54)), load_policy(SHIPPED / "internal.toml"))
+    verdict = judge_candidate(candidate(estimate(0.5, 0.52, 0.54)), load_policy(SHIPPED / "internal.toml"))
     content = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
     assert content["verdict"] == verdict.verdict
     assert content["findings"][0]["rule"]["why"]
@@ -297,7 +301,7 @@ def known(statement: dict[str, object] | None = None, **changed: tuple[float, fl
 
 
 def failed(subject: Candidate, name: str) -> set[str]:
-    verdict = judge(subject, load_policy(SHIPPED / f"{name}.toml"))
+    verdict = judge_candidate(subject, load_policy(SHIPPED / f"{name}.toml"))
     return {f.rule.measure for f in verdict.findings if f.outcome == "FAIL"}
 
 
@@ -337,13 +341,13 @@ def test_shuffled_and_sorted_columns_fail_on_fidelity(name: str) -> None:
     for shares in ((0.9, 1.0, 1.1), (3.0, 3.4, 3.8)):
         spoiled = known(PROMISE, pairs__dependence__floor_share=shares)
         assert failed(spoiled, name) == {"pairs.dependence.floor_share"}
-        assert judge(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
+        assert judge_candidate(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pairs_further_off_than_shuffled_columns_fail(name: str) -> None:
     spoiled = known(PROMISE, pairs__tvd__floor_excess=(0.02, 0.03, 0.04))
-    assert judge(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
+    assert judge_candidate(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -352,7 +356,7 @@ def test_tails_and_a_column_that_are_made_up_fail(name: str) -> None:
         {"columns__tail__excess__mean": (0.02, 0.03, 0.04)},
         {"columns__tvd__excess__worst": (0.4, 0.5, 0.6)},
     ):
-        assert judge(known(PROMISE, **spoiled), load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
+        assert judge_candidate(known(PROMISE, **spoiled), load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -364,17 +368,22 @@ def test_a_claim_that_an_audit_disproves_fails_whatever_else_is_good(name: str) 
 def test_a_rule_about_an_audit_applies_where_there_is_a_claim_or_an_audit() -> None:
     strict = policy_of(rule(VALID, 0.9), rule(AUDIT, 0.0))
     valid = estimate(0.95, 0.97, 0.99, VALID)
-    assert [f.rule.measure for f in judge(candidate(valid), strict).findings] == [VALID]
+    assert [f.rule.measure for f in judge_candidate(candidate(valid), strict).findings] == [VALID]
     broken = Failure(AUDIT, "failed", "it broke")
     for statement in (None, PROMISE):
-        assert judge(candidate(valid, broken, statement=statement), strict).verdict == "INCONCLUSIVE"
-        assert judge(candidate(valid, estimate(-1, -1, -1, AUDIT), statement=statement), strict).verdict == "PASS"
-        assert judge(candidate(valid, estimate(1, 1, 1, AUDIT), statement=statement), strict).verdict == "FAIL"
+        assert judge_candidate(candidate(valid, broken, statement=statement), strict).verdict == "INCONCLUSIVE"
+        assert (
+            judge_candidate(candidate(valid, estimate(-1, -1, -1, AUDIT), statement=statement), strict).verdict
+            == "PASS"
+        )
+        assert (
+            judge_candidate(candidate(valid, estimate(1, 1, 1, AUDIT), statement=statement), strict).verdict == "FAIL"
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_claim_that_was_not_audited_never_passes(name: str) -> None:
-    verdict = judge(known(PROMISE, privacy__audit__excess=None), load_policy(SHIPPED / f"{name}.toml"))
+    verdict = judge_candidate(known(PROMISE, privacy__audit__excess=None), load_policy(SHIPPED / f"{name}.toml"))
     assert verdict.verdict == "INCONCLUSIVE"
     (open_one,) = (f for f in verdict.findings if f.outcome != "PASS")
     assert (open_one.rule.measure, open_one.rule.severity) == (AUDIT, "fail")
@@ -387,11 +396,11 @@ def test_a_good_table_with_a_promise_passes(name: str) -> None:
         PROMISE, columns__tvd__excess=(0.006, 0.01, 0.014), pairs__tvd__floor_share=(0.51, 0.55, 0.59),
         pairs__association__kept=(0.735, 0.745, 0.754),
     )  # fmt: skip
-    assert judge(mst, load_policy(SHIPPED / f"{name}.toml")).verdict == "PASS"
+    assert judge_candidate(mst, load_policy(SHIPPED / f"{name}.toml")).verdict == "PASS"
 
 
 def test_a_fresh_sample_without_a_promise_passes_inside_and_fails_outside_on_epsilon_alone() -> None:
-    assert judge(known(), load_policy(SHIPPED / "internal.toml")).verdict == "PASS"
+    assert judge_candidate(known(), load_policy(SHIPPED / "internal.toml")).verdict == "PASS"
     for name in ("partner", "public"):
         assert failed(known(), name) == {"statement.epsilon", "statement.delta"}
 
@@ -413,7 +422,7 @@ def test_evidence_for_a_wider_audience_is_relied_upon_for_no_longer() -> None:
 
 def test_a_leak_of_half_a_percent_of_training_rows_cannot_be_published() -> None:
     leak = known(PROMISE, **{"privacy__membership__tpr_at_0.001": (0.0042, 0.0057, 0.0077)})
-    assert judge(leak, load_policy(SHIPPED / "public.toml")).verdict != "PASS"
+    assert judge_candidate(leak, load_policy(SHIPPED / "public.toml")).verdict != "PASS"
 
 
 LIMIT = TradeOff.of_claim(1.0, 1e-6)  # at most .731 of the area, .0272 of the members at 1%
@@ -444,7 +453,9 @@ def test_what_a_claim_proves_passes_and_never_hides_what_was_measured(
 ) -> None:
     there = [] if found is None else [Failure(measure, found, "the reason of it")]
     there = there if found is None or isinstance(found, str) else [estimate(*found, measure)]
-    plain, proved = (judge(candidate(*there), policy_of(rule(measure, limit)), limit=of) for of in (None, LIMIT))
+    plain, proved = (
+        judge_candidate(candidate(*there), policy_of(rule(measure, limit)), limit=of) for of in (None, LIMIT)
+    )
     assert (proved.verdict, proved.findings[0].proven is not None) == (outcome, by_proof)
     assert said in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
     assert plain.findings[0].proven is None and (by_proof or plain.verdict == outcome)
@@ -453,4 +464,6 @@ def test_what_a_claim_proves_passes_and_never_hides_what_was_measured(
 
 def test_a_proof_passes_no_rule_whose_second_limit_was_measured_to_be_broken() -> None:
     small = estimate(0.53, 0.54, 0.55)
-    assert judge(candidate(small), policy_of(rule(AUC, 0.8, fails_beyond=0.52)), limit=LIMIT).verdict == "FAIL"
+    assert (
+        judge_candidate(candidate(small), policy_of(rule(AUC, 0.8, fails_beyond=0.52)), limit=LIMIT).verdict == "FAIL"
+    )

@@ -1,17 +1,16 @@
 """What would settle a rule that is not settled: what its number counts, and whether this real table has so many.
 
-A finding says how many would roughly decide (`evaluate.finding`); how much of the real table that takes is another
+A finding says how many would roughly decide (`evaluate.gate.finding`); how much of the real table that takes is another
 matter. A holdout cannot be larger than the table that it is cut from, and some measures take no more rows than they do.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluate.finding import Finding, sampled
+from evaluate.gate.finding import Finding, sampled
 from evaluate.result import Estimate
-from evaluate.verdict import Verdict
-from reports.text import amount, count
+from evaluate.text import amount, count
 
 Growing = Literal["", "train", "holdout"]
 
@@ -108,18 +107,6 @@ def deciding(finding: Finding, real: Mapping[str, Any]) -> str:
         return ""
     said = f"Counted are {counted.what}. {_had(counted, finding.estimate, finding.n_needed, real)}".strip()
     return "" if said in finding.reason else said
-
-
-def settled(verdict: Verdict, real: Mapping[str, Any]) -> Verdict:
-    """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report.
-
-    Args:
-        verdict: of any policy.
-        real: as in `deciding`. *Sensitive*: so is the verdict.
-    """
-    said = ((finding, deciding(finding, real)) for finding in verdict.findings)
-    findings = tuple(replace(one, reason=f"{one.reason} {more}") if more else one for one, more in said)
-    return replace(verdict, findings=findings)
 
 
 def _had(counted: Counted, estimate: Estimate, n_needed: int, real: Mapping[str, Any]) -> str:

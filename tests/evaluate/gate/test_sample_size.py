@@ -7,18 +7,17 @@ import pytest
 
 from evaluate.catalog import GATEABLE
 from evaluate.fidelity import joint_samples
-from evaluate.finding import Finding
-from evaluate.policy import Policy, Rule
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.sample_size import COUNTED, counted_in, deciding
+from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
-from evaluate.verdict import judge
 from reports import render_html
-from reports.deciding import COUNTED, counted_in, deciding, settled
 from reports.junit import render_junit
 from reports.summary import to_summary
-from understudy.verdicts import verdicts_on
 
 REAL = {"train_rows": 4_265, "holdout_rows": 2_101}
 NEVER = "no larger split"
@@ -112,21 +111,20 @@ def test_whoever_reads_the_verdict_alone_is_told_what_is_counted() -> None:
     policy = Policy(name="p", version=1, audience="partners", rules=(rule,))
     known = {"sweep": None, "release": "t"}
     evaluation = Evaluation((table,), REAL, {"columns": {}}, known)
-    (verdict,) = verdicts_on(evaluation, [policy])
+    (verdict,) = judge(evaluation, [policy])
     said = "But the measure takes 20,000 of them at most: no larger split of this table can decide."
     for text in (json.dumps(verdict.to_dict()), render_junit([verdict]), to_summary(evaluation, [verdict])):
         assert "Counted are test rows, which are half of the holdout." in text
         assert said in text
         assert "rows instead of" not in text
     assert deciding(verdict.findings[0], REAL) == ""
-    assert settled(verdict, REAL) == verdict
     assert render_html(evaluation, verdicts=[verdict]).split('id="policy"')[0].count(said) == 1
 
 
 def test_it_stands_on_the_cover_among_the_reasons_and_beside_the_rule() -> None:
     table = Candidate("t", (Estimate("utility.gap.linear", 0.19, 1_050, "lower", low=0.1, high=0.28),))
     rule = Rule(measure="utility.gap.linear", limit=0.2, why="because")
-    verdict = judge(table, Policy(name="p", version=1, audience="partners", rules=(rule,)))
+    verdict = judge_candidate(table, Policy(name="p", version=1, audience="partners", rules=(rule,)))
     page = render_html(Evaluation((table,), REAL, {"columns": {}}), verdicts=[verdict])
     cover, rest = page.split('id="policy"')
     for part in (cover, *rest.split('id="guarantee"')[0].split('id="weakest"')):

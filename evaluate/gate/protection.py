@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evaluate.gate.claim import Claim, Claims, made_here
+from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Evaluation
-from reports.claim import Claim, Claims
-from reports.plain_data import mapping
-from reports.provenance import made_here
-from reports.text import at_most, loss, one_in
+from evaluate.text import at_most, loss, one_in
 from synth.dp.schedule import Schedule
 from synth.dp.stated import stated_schedule
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff

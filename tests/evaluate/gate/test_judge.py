@@ -5,8 +5,9 @@ from typing import Any, get_args
 
 import pytest
 
-from evaluate.finding import Finding
-from evaluate.policy import build_policy
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import build_policy
+from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Case, Estimate, Evaluation, SelfTest
 from reports import render_html
 from reports.model_card import CardFacts, card_content, public_card
@@ -15,7 +16,6 @@ from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.schema import build_schema
-from understudy.verdicts import verdicts_on
 
 OWN = PrivacyStatement(
     epsilon=1.0, delta=1e-6, unit="row", n_units=900, accountant="PLD", epsilon_rdp=1.1,
@@ -36,7 +36,7 @@ def of(*names: str, **provenance: Any) -> Evaluation:
 
 
 def judged(evaluation: Evaluation) -> dict[str, tuple[str, float]]:
-    verdicts = verdicts_on(evaluation, [POLICY])
+    verdicts = judge(evaluation, [POLICY])
     return {v.candidate: (v.verdict, v.findings[0].estimate.value) for v in verdicts if v.findings[0].estimate}
 
 
@@ -66,7 +66,7 @@ def test_a_table_alone_is_judged_by_its_own_claim() -> None:
 
 def test_the_number_judged_is_shown_with_why_it_is_not_that_of_the_fit() -> None:
     evaluation = of("a", "b", release="a", composed=RUN, public_report=PUBLISHED)
-    verdicts = verdicts_on(evaluation, [POLICY])
+    verdicts = judge(evaluation, [POLICY])
     page = " ".join(render_html(evaluation, verdicts=verdicts, release="a").split())
     for said in (
         "Epsilon 1.06 at delta 1e\u22126 is that of the table and the numbers published about it; this fit alone",
@@ -76,7 +76,7 @@ def test_the_number_judged_is_shown_with_why_it_is_not_that_of_the_fit() -> None
     ):
         assert page.count(said) >= 2, "in the policy's table, and in the statement"
     alone = of("a", release="a", composed=None)
-    assert "this fit alone claims" not in render_html(alone, verdicts=verdicts_on(alone, [POLICY]), release="a")
+    assert "this fit alone claims" not in render_html(alone, verdicts=judge(alone, [POLICY]), release="a")
 
 
 SCHEMA = build_schema({"status": "declared", "n_units": 900, "columns": {"a": {"kind": "boolean"}}})
@@ -92,7 +92,7 @@ def attacked(limit: float, statement: dict[str, Any] | None, schema: Any = None,
     known = {"sweep": None, "split": "keyed hash, seed 1", "release": "a", **provenance}
     made = Evaluation((Candidate("a", (unsure,), statement=statement),), {}, schema or {"entity": None}, known, ABSENT)
     policy = build_policy({**RULES, "rules": [{"measure": AUC, "limit": limit, "why": "w"}]})
-    return verdicts_on(made, [policy])[0].findings[0]
+    return judge(made, [policy])[0].findings[0]
 
 
 def test_what_the_events_of_a_claim_prove_passes_by_proof() -> None:

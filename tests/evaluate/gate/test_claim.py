@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from evaluate.gate.claim import Claims, Composition
 from evaluate.result import Candidate, Evaluation, EvaluationError
-from reports.claim import Claims
-from reports.claims import Composition
 
 OWN = {"epsilon": 1.0, "delta": 1e-6, "private": True}
 SWEEP = {"releasable": True, "composed": {"epsilon": 4.0, "delta": 1e-6, "n_fits": 3}}

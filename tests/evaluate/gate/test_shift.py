@@ -12,11 +12,9 @@ from scipy import special, stats
 from evaluate.catalog import GATEABLE
 from evaluate.engine import evaluate, real_facts
 from evaluate.fidelity.two_samples import _chi_square, _twins, shift_of
-from evaluate.finding import finding_of
-from evaluate.policy import Policy, Rule, load_policy
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
-from evaluate.result_reading import evaluation_from
-from evaluate.shift import (
+from evaluate.gate.finding import finding_of
+from evaluate.gate.policy import Policy, Rule, load_policy
+from evaluate.gate.shift import (
     ALONE,
     KEY,
     LEAST_AUC,
@@ -27,8 +25,10 @@ from evaluate.shift import (
     Shift,
     rests_on_holdout,
 )
+from evaluate.gate.verdict import judge_candidate
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
+from evaluate.result_reading import evaluation_from
 from evaluate.tables import Real
-from evaluate.verdict import judge
 from synth.schema import build_schema
 from synth.split import split_table
 
@@ -311,7 +311,7 @@ def estimate(measure: str, low: float, high: float) -> Estimate:
 
 def outcome(given: Candidate, measure: str, limit: float, real: dict[str, Any] | None) -> tuple[str, str]:
     rule = Rule(measure=measure, limit=limit, why="w")
-    verdict = judge(given, Policy(name="p", version=1, audience="a", rules=(rule,)), real=real)
+    verdict = judge_candidate(given, Policy(name="p", version=1, audience="a", rules=(rule,)), real=real)
     return verdict.verdict, verdict.findings[0].reason
 
 

@@ -1,0 +1,324 @@
+"""The gate: what a written policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE.
+
+The worst of the binding rules decides, those that an owner waives aside. What is left then has to come from measures
+that show, on tables of which the answer is known, that they work: see `evaluate.gate.checks`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, get_args
+
+from evaluate.gate.checks import BROKEN, Check, checks_of
+from evaluate.gate.claim import Claim, Composition, damaged, stated_as_counted
+from evaluate.gate.finding import Finding, Outcome, Proof, answered, finding_of
+from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_waivers
+from evaluate.gate.protection import proven_limit
+from evaluate.gate.sample_size import deciding
+from evaluate.gate.shift import questioned
+from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result_reading import estimate_from
+
+if TYPE_CHECKING:
+    from synth.dp.tradeoff import TradeOff
+
+__all__ = ["WHERE_THERE", "Check", "Finding", "Outcome", "Verdict", "judge", "judge_candidate", "today_utc"]
+
+WHERE_THERE = (AUDITED,)
+"""Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
+every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """The verdict of a policy on one table, with its findings and self-tests.
+
+    Printed, it says what did not pass, and why.
+    """
+
+    candidate: str
+    policy: str
+    version: int
+    audience: str
+    verdict: Outcome
+    findings: tuple[Finding, ...]
+    checks: tuple[Check, ...] = ()
+
+    def __repr__(self) -> str:
+        """The verdict in one line, without its findings."""
+        return f"<Verdict {self.verdict} on {self.candidate!r} under {self.policy!r} {self.version}>"
+
+    def __str__(self) -> str:
+        """The verdict, then a line for each rule that does not pass and each self-test that did not come out."""
+        lines = [f"{self.candidate}: {self.verdict} under policy {self.policy} {self.version}, for {self.audience}"]
+        for finding in self.findings:
+            if finding.outcome != "PASS":
+                subject = f" of {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
+                kind = "" if finding.binding else " (warning)"
+                lines.append(f"  {finding.outcome}{kind} {finding.rule.measure}{subject}: {finding.reason}")
+        lines += [f"  self-test {one.case}: {one.reason}" for one in self.checks if one.outcome == BROKEN]
+        return "\n".join(lines)
+
+    @property
+    def waived(self) -> tuple[Finding, ...]:
+        """Findings that somebody answers for, so that they do not count."""
+        return tuple(finding for finding in self.findings if finding.waived)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data."""
+        plain = {name: getattr(self, name) for name in ("candidate", "policy", "version", "audience", "verdict")}
+        findings = [finding.to_dict() for finding in self.findings]
+        return {**plain, "findings": findings, "checks": [asdict(check) for check in self.checks]}
+
+
+def judge_candidate(
+    candidate: Candidate,
+    policy: Policy,
+    *,
+    waivers: Iterable[Waiver] = (),
+    today: date | None = None,
+    self_tests: Iterable[SelfTest] | None = None,
+    limit: "TradeOff | None" = None,
+    real: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """The verdict of a policy on the numbers of one table, whatever was drawn beside it.
+
+    A rule about an audit applies where there is a claim.
+
+    Args:
+        candidate: measured.
+        policy: to judge by.
+        waivers: of rules; those of other tables, policies or versions are passed over.
+        today: the day on which waivers have to be in force; none: today, in UTC.
+        self_tests: of the same evaluation. One that does not come out, or is missing, leaves no PASS. None: the verdict
+            rests on the measures as they are, and makes no check.
+        limit: on any test of whether one of those who are attacked is in the table, that its privacy claim proves.
+            Rules that it keeps pass by proof. None: nothing is proved.
+        real: facts about the real table, of the same evaluation. Where its two sides are of different populations, or
+            nobody knows, no rule that compares them passes. None: the verdict rests on the measures as they are.
+
+    Raises:
+        JobError: a rule names a measure that says of itself that it only describes; nothing was judged.
+    """
+    of = {w.key: w for w in waivers}
+    day = today_utc() if today is None else today
+    proof = None if limit is None else Proof.of(candidate, limit)
+    findings = tuple(
+        answered(
+            questioned(finding_of(candidate, rule, proof), candidate, real), of.get(_key(candidate, policy, rule)), day
+        )
+        for rule in policy.rules
+        if _applies(candidate, rule)
+    )
+    checks = () if self_tests is None else checks_of(self_tests, policy)
+    return Verdict(
+        candidate=candidate.name,
+        policy=policy.name,
+        version=policy.version,
+        audience=policy.audience,
+        verdict=_overall([f.outcome for f in findings if f.counts], checks),
+        findings=findings,
+        checks=checks,
+    )
+
+
+def today_utc() -> date:
+    """Today's date, the same everywhere."""
+    return datetime.now(UTC).date()
+
+
+def _key(candidate: Candidate, policy: Policy, rule: Rule) -> tuple[object, ...]:
+    return (policy.name, policy.version, candidate.name, rule.measure, rule.subject)
+
+
+def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
+    """Without any rule that counts nothing was shown to hold, so that nothing passes."""
+    if "FAIL" in outcomes:
+        return "FAIL"
+    if not outcomes or "INCONCLUSIVE" in outcomes or any(check.outcome == BROKEN for check in checks):
+        return "INCONCLUSIVE"
+    return "PASS"
+
+
+def _applies(candidate: Candidate, rule: Rule) -> bool:
+    claims = candidate.statement is not None
+    return claims or rule.measure not in WHERE_THERE or candidate.find(rule.measure, rule.subject) is not None
+
+
+EPSILON = "statement.epsilon"
+UNPAID = Rule(
+    measure=EPSILON,
+    limit=0.0,
+    why="Whoever picks one of several fits has looked at all of them: a sweep is paid for as a whole, or nothing of it "
+    "is released.",
+)
+"""The rule that every point of a sweep breaks whose private fits nobody pays for. No waiver covers it."""
+NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for, so it may not be released."
+
+
+@dataclass(frozen=True)
+class _Claiming:
+    """A candidate with the claim that counts.
+
+    Attributes:
+        candidate: its statement claims what all that counts with it comes to.
+        reading: why that is not the claim of its fit alone; nothing where it is.
+        limit: that this claim sets to attacks; `None` where nothing is promised to those who are attacked.
+    """
+
+    candidate: Candidate
+    reading: str
+    limit: "TradeOff | None"
+
+    @classmethod
+    def of(cls, candidate: Candidate, evaluation: Evaluation, together: Composition) -> "_Claiming":
+        """A candidate of an evaluation."""
+        counted, claims = together.counted(candidate), together.claims(candidate)
+        limit = proven_limit(evaluation, candidate, claims)
+        if counted is None and claims is not None and claims.counted.disputed:
+            counted = claims.counted
+        if counted is not None and candidate.statement is not None:
+            candidate = replace(candidate, statement=stated_as_counted(candidate.statement, counted))
+        return cls(candidate, "" if claims is None else claims.reading, limit)
+
+
+def judge(
+    evaluation: Evaluation,
+    policies: Policy | Iterable[Policy],
+    names: Iterable[str] | None = None,
+    *,
+    waivers: Iterable[Waiver] = (),
+    today: date | None = None,
+) -> tuple[Verdict, ...]:
+    """The verdict of each policy on each candidate of an evaluation.
+
+    It rests on the claim of all that counts with a table: its sweep, what is published about it, and all that its run
+    drew. A rule that this claim proves passes by proof. A table that a comparison of vendors barred passes nothing.
+
+    Args:
+        evaluation: of a run, of a sweep, or of tables from elsewhere.
+        policies: to judge by, one or several, in this order.
+        names: of candidates; `None`: all.
+        waivers: of rules of these policies, for candidates of this evaluation.
+        today: the day on which waivers have to be in force; `None`: today, in UTC.
+
+    Raises:
+        JobError: a waiver is for something else than these policies and candidates, or a rule names a measure that says
+            of itself that it only describes; nothing was judged.
+        EvaluationError: what it says of a sweep, of published numbers, or of all that its run drew, is damaged; nothing
+            was judged.
+    """
+    policies = (policies,) if isinstance(policies, Policy) else tuple(policies)
+    waivers = tuple(waivers)
+    check_waivers(waivers, policies, [one.name for one in evaluation.candidates])
+    wanted = None if names is None else set(names)
+    chosen = [one for one in evaluation.candidates if wanted is None or one.name in wanted]
+    tests, unpaid, together = evaluation.self_tests, _unpaid(evaluation.provenance), Composition.of(evaluation)
+    claiming = [_Claiming.of(candidate, evaluation, together) for candidate in chosen]
+    judged = (
+        _settled(
+            _explained(
+                judge_candidate(
+                    one.candidate,
+                    policy,
+                    waivers=waivers,
+                    today=today,
+                    self_tests=tests,
+                    limit=one.limit,
+                    real=evaluation.real,
+                ),
+                one.reading,
+            ),
+            evaluation.real,
+        )
+        for policy in policies
+        for one in claiming
+    )
+    return tuple(
+        _with_comparison(_barred(verdict, together.sweep) if unpaid else verdict, evaluation.ranking)
+        for verdict in judged
+    )
+
+
+def _unpaid(provenance: Mapping[str, Any]) -> bool:
+    """Whether it is of a sweep that nobody pays for. Whatever no run writes is damage, and never no sweep."""
+    if provenance and "sweep" not in provenance:
+        raise damaged("does not say whether it is of a sweep")
+    found = provenance.get("sweep")
+    if found is None:
+        return False
+    if not isinstance(found, Mapping) or not isinstance(found.get("releasable"), bool):
+        raise damaged("does not say whether its sweep may be released")
+    return not found["releasable"]
+
+
+def _explained(verdict: Verdict, reading: str) -> Verdict:
+    """The verdict with why a claim that was judged is not that of the fit alone, where it is not."""
+    if not reading:
+        return verdict
+    findings = (
+        replace(one, estimate=replace(one.estimate, note=reading))
+        if one.estimate is not None and one.rule.measure.startswith(STATEMENT)
+        else one
+        for one in verdict.findings
+    )
+    return replace(verdict, findings=tuple(findings))
+
+
+def _barred(verdict: Verdict, together: Claim | None) -> Verdict:
+    estimate = None
+    if together is not None:
+        note = "Of all private fits of the sweep together; nothing of it was paid for."
+        estimate = Estimate(measure=EPSILON, value=together.epsilon, n=0, direction="lower", note=note)
+    finding = Finding(UNPAID, "FAIL", NOT_RELEASABLE, estimate)
+    return replace(verdict, verdict="FAIL", findings=(finding, *verdict.findings))
+
+
+def _with_comparison(verdict: Verdict, ranking: Mapping[str, Any] | None) -> Verdict:
+    """The verdict with what a comparison's own rules found, so that no gate passes what a comparison has barred.
+
+    Args:
+        verdict: of a policy.
+        ranking: as an evaluation holds it; none where nothing was compared.
+
+    Raises:
+        EvaluationError: the ranking is damaged; nothing was judged.
+    """
+    try:
+        vendors = [] if ranking is None else ranking["vendors"]
+        ours = [v for v in vendors if v["name"] == verdict.candidate]
+        if ranking is not None and len(ours) != 1:
+            raise ValueError("a ranking names every table once")
+        own = [e for v in ours for e in v["evidence"] if _is_beyond_policy(e)]
+        findings = tuple(_restored(evidence) for evidence in own)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EvaluationError(f"the ranking is damaged ({type(error).__name__}); compare again") from None
+    return replace(verdict, verdict="FAIL", findings=(*findings, *verdict.findings)) if findings else verdict
+
+
+def _is_beyond_policy(evidence: Mapping[str, Any]) -> bool:
+    beyond = evidence["beyond_policy"]
+    if not isinstance(beyond, bool) or not isinstance(evidence["reason"], str):
+        raise TypeError
+    return beyond
+
+
+def _restored(evidence: Mapping[str, Any]) -> Finding:
+    estimate = evidence["estimate"]
+    found = None if estimate is None else estimate_from(estimate)
+    if evidence["outcome"] not in get_args(Outcome):
+        raise ValueError(evidence["outcome"])
+    return Finding(Rule.model_validate(evidence["rule"]), evidence["outcome"], evidence["reason"], found)
+
+
+def _settled(verdict: Verdict, real: Mapping[str, Any]) -> Verdict:
+    """The verdict with what would settle each of its rules in the rule's reason, for whoever reads no report.
+
+    Args:
+        verdict: of any policy.
+        real: as in `deciding`. *Sensitive*: so is the verdict.
+    """
+    said = ((finding, deciding(finding, real)) for finding in verdict.findings)
+    findings = tuple(replace(one, reason=f"{one.reason} {more}") if more else one for one, more in said)
+    return replace(verdict, findings=findings)
