@@ -244,29 +244,46 @@ class ArnDistribution:
         return self.layout.discretizer
 
     @property
-    def order(self) -> tuple[int, ...] | None:
-        """Places of the columns in the one order in which they are drawn; `None`: any is."""
-        return self.layout.places if self.network.order == "fixed" else None
+    def order(self) -> tuple[int, ...]:
+        """Places of the columns in the order in which they are drawn."""
+        return self.layout.places
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether the network has learned each column from any others."""
+        return self.network.order == "any"
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
-        """Rows; those of given columns have what is given.
-
-        In any order they follow the distribution given that, and weigh nothing. In a fixed one they weigh what the
-        columns before say of it.
+        """Rows; those of given columns have what is given, and weigh what the columns before say of it.
 
         Args:
             n_rows: at least one.
             rng: source of the draw.
             evidence: on some columns.
         """
+        return self._drawn(n_rows, rng, Evidence() if evidence is None else evidence, weigh=True)
+
+    def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
+        """Rows by the network's own conditionals given some columns, in any order; they weigh nothing.
+
+        It has learned these less well than those by place: rows are further from the model's own joint distribution.
+
+        Args:
+            n_rows: at least one.
+            rng: source of the draw.
+            evidence: on some columns.
+        """
+        return self._drawn(n_rows, rng, evidence, weigh=False)
+
+    def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
         from synth.neural.autoregressive import draw
 
-        evidence = Evidence() if evidence is None else evidence
         codes, known = self._given(n_rows, evidence)
         allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in self._open_places(evidence)}
         made, log_weights = draw(
-            self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence)
-        )
+            self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence),
+            weigh=weigh,
+        )  # fmt: skip
         rows = self.layout.to_rows(made, log_weights, rng)
         for place, interval in evidence.intervals.items():
             rows.ranks[place][:] = np.mean(interval)

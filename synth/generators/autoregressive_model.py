@@ -27,16 +27,16 @@ PILOT_ROWS = 10_000
 """Candidates whose weights say how many of them are accepted."""
 MOST_AT_ONCE = 200_000
 """Candidates that are in memory at a time."""
-MOST_CANDIDATES = 200
-"""Candidates that are drawn for a row at most, on average; beyond, they are drawn again by their weights."""
+MOST_CANDIDATES, FEWER_CANDIDATES = 200, 25
+"""Candidates that are drawn for a row at most, on average; fewer where the model can be asked directly instead."""
 
 
 class Autoregression(Protocol):
     """A distribution over codes, and ranks within them, column by column."""
 
     @property
-    def order(self) -> tuple[int, ...] | None:
-        """Places of the columns in the one order in which they are drawn; `None`: any is."""
+    def order(self) -> tuple[int, ...]:
+        """Places of the columns in the order in which they are drawn."""
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
         """Rows; those of given columns have what is given, and weigh how likely the others make it."""
@@ -47,7 +47,14 @@ class Autoregression(Protocol):
 
 @runtime_checkable
 class Imputing(Autoregression, Protocol):
-    """A distribution that answers any condition."""
+    """A distribution that may have learned each column from any others."""
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether it has."""
+
+    def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
+        """Rows by its conditionals given some columns, which are less exact than its joint distribution."""
 
     def impute(self, rows: CodedRows, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator) -> CodedRows:
         """Rows with the columns of `is_open` drawn among codes that are open, given all other cells.
@@ -98,8 +105,9 @@ class AutoregressiveModel:
         """A synthetic table, as often as wanted.
 
         Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
-        columns as given, and accepted by how likely the columns before make that. Where next to none would be, they
-        are drawn again by those weights, so that rows repeat. A rare category shares its code with others, and rows
+        columns as given, and accepted by how likely the columns before make that. Where too few would be, a network of
+        any order draws them by its conditionals given these columns, which are less exact. Other models draw accepted
+        rows again by those weights, so that rows repeat. A rare category shares its code with others, and rows
         that are to hold it are like those of all of them. ``attrs["given"]`` says which.
 
         Args:
@@ -162,11 +170,13 @@ class AutoregressiveModel:
     def _accepted(
         self, n: int, evidence: Evidence, conditions: Conditions, rng: np.random.Generator
     ) -> tuple[CodedRows, str]:
-        """Rows on conditions, and how they were come by: "exact", "rejection" or "weights"."""
-        order = self.distribution.order
-        if order is None or evidence.is_leading(order):
-            return self.distribution.draw(n, rng, evidence), "exact"
-        drawn = pilot = self.distribution.draw(PILOT_ROWS, rng, evidence)
+        """Rows on conditions, and how they were come by: one of `WAYS`, merged ones aside."""
+        distribution = self.distribution
+        if evidence.is_leading(distribution.order):
+            return distribution.draw(n, rng, evidence), "exact"
+        direct = distribution if isinstance(distribution, Imputing) and distribution.in_any_order else None
+        most = (MOST_CANDIDATES if direct is None else FEWER_CANDIDATES) * max(n, PILOT_ROWS // 10)
+        drawn = pilot = distribution.draw(PILOT_ROWS, rng, evidence)
         bound, n_drawn = float(pilot.log_weights.max()), 0
         if not np.isfinite(bound):
             raise JobError(conditions.no_rows)
@@ -181,12 +191,14 @@ class AutoregressiveModel:
             n_drawn += len(chances)
             if len(accepted.codes) >= n:
                 return accepted.taken(np.arange(n)), "rejection"
-            if n_drawn >= MOST_CANDIDATES * max(n, PILOT_ROWS / 10):
+            needed = (n - len(accepted.codes)) * (n_drawn + 1) / (len(accepted.codes) + 1)
+            if direct is not None and n_drawn + needed > most:
+                return direct.draw_directly(n, rng, evidence), "direct"
+            if n_drawn >= most:
                 shares = np.exp(pilot.log_weights - pilot.log_weights.max())
                 again = rng.choice(len(shares), n, p=shares / shares.sum())
                 return pilot.taken(again), "weights"
-            wanted = 1.1 * (n - len(accepted.codes)) * (n_drawn + 1) / (len(accepted.codes) + 1) + 100
-            drawn = self.distribution.draw(int(min(wanted, MOST_AT_ONCE)), rng, evidence)
+            drawn = distribution.draw(int(min(1.1 * needed + 100, MOST_AT_ONCE)), rng, evidence)
 
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
         """The rows of a table with missing cells drawn from their distribution given the cells that are there.
@@ -208,7 +220,7 @@ class AutoregressiveModel:
             TableError: the rows do not fit the schema; nothing was drawn.
         """
         distribution, rng = self.distribution, np.random.default_rng(seed)
-        if not isinstance(distribution, Imputing) or distribution.order is not None:
+        if not isinstance(distribution, Imputing) or not distribution.in_any_order:
             raise JobError(
                 f"generator={self.name!r} draws columns in one order and cannot fill in missing cells; fit arn with "
                 'order="any", or latent_class'

@@ -28,7 +28,7 @@ from synth.table.kinds import read
 
 GIVEN = "given"
 """Key in `attrs` of a table sampled on conditions: one of `WAYS`, the least exact that was taken for any row."""
-WAYS = ("exact", "rejection", "weights", "merged")
+WAYS = ("exact", "rejection", "direct", "weights", "merged")
 """Ways in which conditions are met, the most exact first."""
 N_SHOWN = 8
 """Categories that a message lists at most."""

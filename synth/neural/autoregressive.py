@@ -173,7 +173,7 @@ def units_of(sizes: Sequence[int], leaders: Sequence[int | None]) -> tuple[int, 
     return tuple(units)
 
 
-def draw(
+def draw(  # noqa: PLR0913 - what is known, and how it is met
     network: AutoregressiveNetwork,
     codes: NDArray[np.integer[Any]],
     known: Sequence[bool] | NDArray[np.bool_],
@@ -182,6 +182,7 @@ def draw(
     allowed: Mapping[int, NDArray[np.bool_]] | None = None,
     mask: Mask | None = None,
     order: Sequence[int] | None = None,
+    weigh: bool = False,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Rows on condition of the columns that are known.
 
@@ -197,9 +198,10 @@ def draw(
         mask: called for each column that is not known, before it is drawn; it is also called for weights.
         order: of the columns, for a network of any; `None`: by their places, which it has learned best. A unit stays
             together.
+        weigh: whether a network of any order weighs its rows, too: the chances that it has learned best are by place.
 
     Returns:
-        Codes, shape (n, d), and log weights, shape (n,); zeros from a network of any order. A row weighs minus infinity
+        Codes, shape (n, d), and log weights, shape (n,); zeros where rows are not weighed. A row weighs minus infinity
         where masks exclude a known code. A mask that leaves a row no code is ignored in that row.
 
     Raises:
@@ -211,7 +213,7 @@ def draw(
     if codes.ndim != 2 or unknown.shape != (len(network.sizes),):
         raise ValueError("codes have the shape (n, d), and what is known the shape (d,)")
     missing = np.broadcast_to(unknown, codes.shape[:1] + unknown.shape)
-    return _completed(network, codes, missing, generator, _Support(allowed or {}, mask), order)
+    return _completed(network, codes, missing, generator, _Support(allowed or {}, mask), order, weigh=weigh)
 
 
 def fill(
@@ -282,6 +284,8 @@ def _completed(
     generator: torch.Generator,
     support: _Support,
     order: Sequence[int] | None,
+    *,
+    weigh: bool = False,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Rows without missing cells, and their log weights, drawn a chunk of rows at a time."""
     sequence = _sequence(network, order)
@@ -292,7 +296,7 @@ def _completed(
         for start in range(0, len(rows), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
             drawing = _Drawing(network, generator, support, start)
-            if network.order == "any":
+            if network.order == "any" and not weigh:
                 drawing.fill(rows[chunk], missing[chunk], sequence)
             else:
                 weights[chunk] = drawing.weigh(rows[chunk], ~missing[start])
@@ -323,7 +327,7 @@ class _Drawing:
                 states[chosen] += self._embedded(column, rows[index, column])
 
     def weigh(self, rows: NDArray[np.int32], known: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Draw columns that are not known in place, in a network of a fixed order; log weights of the rows."""
+        """Draw columns that are not known in place, in the order of places; log weights of the rows."""
         states = torch.zeros(len(rows), self.network.embeddings.shape[1])
         everyone, weights = np.arange(len(rows)), np.zeros(len(rows))
         # A mask sees what comes before a column alone: else rows would not be drawn from what their weights are for.

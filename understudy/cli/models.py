@@ -37,6 +37,7 @@ SAMPLE = (
 CONDITIONED = {
     "exact": "drawn exactly, column by column",
     "rejection": "rows were accepted by how likely the columns before make what is given",
+    "direct": "too few rows would be accepted; rows follow the network's own chances given these columns, less exactly",
     "merged": "a rare category is learned together with others, and rows that hold it are like those of all of them",
     "weights": "next to no row was likely to hold what is given, so that rows were drawn again by weights and repeat",
 }
