@@ -21,13 +21,12 @@ import pandas as pd
 import evaluate
 import synth
 from synth.declare import measurable
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
-from synth.generators.contributions import bound_contributions
-from synth.generators.measured_domain import measure_domain
+from synth.generators.fitting.measured_domain import measure_domain
+from synth.generators.fitting.training_data import HeldTable, bound_contributions
 from synth.generators.registry import generator
-from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
 from synth.table import conform
 
@@ -157,7 +156,7 @@ def _bounded(name: str, frame: pd.DataFrame, schema: Schema, epsilon: float, how
     assert isinstance(chosen, PrivateGenerator)
     (column,) = schema.measured
     held = conform(frame, schema, outside="clamp")
-    positions = line.positions(held[column], schema.columns[column])  # type: ignore[arg-type]
+    positions = numeric_scale.positions(held[column], schema.columns[column])  # type: ignore[arg-type]
     positions = positions[~np.isnan(positions)]
     schedule = chosen.schedule(schema)
     assert schedule is not None
@@ -168,7 +167,7 @@ def _bounded(name: str, frame: pd.DataFrame, schema: Schema, epsilon: float, how
         else:
             rows = HeldTable(bound_contributions(held, schema), schema)
             measured = measure_domain(rows, schema, Budget(schedule))
-        low, high = line.bounds(measured.columns[column])  # type: ignore[arg-type]
+        low, high = numeric_scale.bounds(measured.columns[column])  # type: ignore[arg-type]
         clamped.append(float(((positions < low) | (positions > high)).mean()))
         ratio.append(float((high - low) / np.ptp(positions)))
     return Bounded(name, column, epsilon, how, clamped, ratio)

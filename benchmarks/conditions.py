@@ -35,7 +35,7 @@ import synth
 from benchmarks.scoring import Scorer
 from synth.columns import BooleanColumn, CategoricalColumn, IntegerColumn, RealColumn
 from synth.errors import JobError
-from synth.generators.conditions import GIVEN
+from synth.generators.models.conditions import GIVEN
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import conform

@@ -106,8 +106,7 @@ def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
 
     from synth.domain import Discretizer
     from synth.dp.events import SubsampledGaussianEvent
-    from synth.dp.mechanisms import SystemNoise
-    from synth.dp.steps import Steps
+    from synth.dp.mechanisms import Steps, SystemNoise
     from synth.generators import registry
     from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
     from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining

@@ -23,7 +23,7 @@ from benchmarks.adult_table import Adult, Codes
 from benchmarks.evaluation import held_to
 from benchmarks.runs import NOT_INSTALLED
 from synth.columns import DateColumn, DatetimeColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 from synth.table import conform
 from synth.table.presenting import shown_column
@@ -158,7 +158,10 @@ def _with_iso_times(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     for name in schema.learned:
         column = schema.columns[name]
         if isinstance(column, DateColumn | DatetimeColumn):
-            stamps, unit = line.instants(canonical[name], column), "D" if isinstance(column, DateColumn) else "us"
+            stamps, unit = (
+                numeric_scale.instants(canonical[name], column),
+                "D" if isinstance(column, DateColumn) else "us",
+            )
             times[name] = np.where(np.isnat(stamps), None, np.datetime_as_string(stamps, unit=unit))
     return train[list(schema.learned)].assign(**times)
 
@@ -169,9 +172,9 @@ def _from_iso(texts: pd.Series, name: str, schema: Schema) -> pd.Series:
     assert isinstance(column, DateColumn | DatetimeColumn)
     stamps = texts.fillna("NaT").to_numpy(dtype=str).astype("datetime64[us]")
     missing = np.isnat(stamps)
-    unit = line.DAY if isinstance(column, DateColumn) else line.MICROSECONDS[column.precision]
+    unit = numeric_scale.DAY if isinstance(column, DateColumn) else numeric_scale.MICROSECONDS[column.precision]
     counts = np.where(missing, 0, stamps.astype(np.int64) // unit)
-    return shown_column(line.values(counts, column, missing), name, column)
+    return shown_column(numeric_scale.values(counts, column, missing), name, column)
 
 
 def run_script(

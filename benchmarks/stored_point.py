@@ -65,7 +65,7 @@ def draw_model(point: Point) -> Callable[[], object]:
 
 def write(point: Point) -> Callable[[], object]:
     """The table itself, drawn from the model and written file by file."""
-    from synth.generators.chunks import write_rows
+    from synth.generators.models.chunked_output import write_rows
     from synth.generators.registry import load_model
 
     model = load_model(point.model)

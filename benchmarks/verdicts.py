@@ -33,7 +33,7 @@ from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
-from synth.dp.stated import stated_schedule
+from synth.dp.schedule_file import stated_schedule
 from synth.dp.tradeoff import TradeOff
 from synth.schema import Schema
 

@@ -14,8 +14,8 @@ import pandas as pd
 from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, DatetimeColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import evaluate
-from synth.domain import line
-from synth.domain.lawfulness import compares_days, on_one_line
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import compares_days, on_one_line
 from synth.schema import Schema
 
 MOST = 3
@@ -108,14 +108,14 @@ def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[t
     columns: list[Any] = [schema.columns[name] for name in constraint.columns]
     by_day = compares_days(constraint, schema.columns)
     low, high = (
-        on_one_line(line.positions(broken[name], column), column, by_day=by_day)
+        on_one_line(numeric_scale.positions(broken[name], column), column, by_day=by_day)
         for name, column in zip(constraint.columns, columns, strict=True)
     )
     excesses, counts = _coarse(low - high)
     if isinstance(columns[0], DateColumn | DatetimeColumn):
         said = [_lasting(excess) for excess in excesses]
     else:
-        ends = [end for column in columns for end in line.bounds(column)]
+        ends = [end for column in columns for end in numeric_scale.bounds(column)]
         said = [_relative(excess, max(ends) - min(ends), "the range of both") for excess in excesses]
     for words, n in zip(said, counts.tolist(), strict=True):
         text = "equals" if words is None else "is above"
@@ -138,9 +138,9 @@ def _relative(excess: float, extent: float, of: str) -> str | None:
 
 def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
     columns: dict[str, Any] = {name: schema.columns[name] for name in constraint.columns}
-    positions = {name: line.positions(broken[name], column) for name, column in columns.items()}
+    positions = {name: numeric_scale.positions(broken[name], column) for name, column in columns.items()}
     exact, given = evaluate(constraint.parsed, positions), positions[constraint.column]
-    low, high = line.bounds(columns[constraint.column])
+    low, high = numeric_scale.bounds(columns[constraint.column])
     for is_there, gives, words in ((False, True, "is missing where its formula gives a value"),
                                    (True, False, "is there where its formula gives no value")):  # fmt: skip
         n = int(((np.isnan(given) != is_there) & (np.isnan(exact) != gives)).sum())

@@ -17,7 +17,7 @@ from evaluate.tables import Measurement, Tables
 from evaluate.validity_shares import Judged, Landmarks, Law, Tally, only, rules_of_personal, share
 from synth.columns import PersonalColumn
 from synth.constraints import Constraint, Unique
-from synth.domain.lawfulness import broken
+from synth.domain.constraint_checks import broken
 from synth.observed import observe
 from synth.personal.forms import ill_formed
 from synth.schema import Schema

@@ -11,7 +11,7 @@ from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
 from synth.columns import Column, PersonalColumn
 from synth.constraints import Constraint, Unique
-from synth.domain.lawfulness import broken
+from synth.domain.constraint_checks import broken
 from synth.personal.forms import form_of
 from synth.schema import Schema
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.domain.discretizer import categories
 from synth.errors import SchemaError, TableError
 from synth.observed import observe
@@ -68,7 +68,7 @@ def _column(name: str, column: Any, values: pd.Series) -> PublicColumn:
     missing = float(values.isna().mean()) if len(values) else 0.0
     if isinstance(column, CategoricalColumn | BooleanColumn):
         return _named(name, column, values, missing)
-    places = line.positions(values, column)
+    places = numeric_scale.positions(values, column)
     present = places[~np.isnan(places)]
     labels, counts = _bins(present, column) if len(present) else ((), np.zeros(0))
     shares = tuple((counts / max(len(values), 1)).tolist())
@@ -89,17 +89,19 @@ def _named(name: str, column: CategoricalColumn | BooleanColumn, values: pd.Seri
 
 def _bins(present: np.ndarray, column: Any) -> tuple[tuple[str, ...], np.ndarray]:
     """Values of their own where there are few, else even bins whose ends take in what lies far out."""
-    unit, distinct = line.step(column), np.unique(present)
+    unit, distinct = numeric_scale.step(column), np.unique(present)
     if len(distinct) <= N_BINS:
         after = distinct + (unit if unit is not None else 1e-12 * np.maximum(1.0, np.abs(distinct)))
-        labels = tuple(line.label(a, b, column) if unit else f"{a:.6g}" for a, b in zip(distinct, after, strict=True))
+        labels = tuple(
+            numeric_scale.label(a, b, column) if unit else f"{a:.6g}" for a, b in zip(distinct, after, strict=True)
+        )
         return labels, np.array([(present == value).sum() for value in distinct])
     low, high = np.quantile(present, [TAIL, 1 - TAIL])
     if high <= low:
         low, high = float(distinct[0]), float(distinct[-1])
     edges = np.linspace(low, high, N_BINS + 1)
     if unit is not None:  # half a step below the first value that each bin admits
-        edges = np.unique((np.ceil(line.ratio(edges, unit)) - 0.5) * unit)
+        edges = np.unique((np.ceil(numeric_scale.ratio(edges, unit)) - 0.5) * unit)
     counts = np.bincount(np.clip(np.searchsorted(edges, present, side="right") - 1, 0, len(edges) - 2))
     counts = np.append(counts, np.zeros(len(edges) - 1 - len(counts), dtype=np.int64))
-    return tuple(line.label(a, b, column) for a, b in itertools.pairwise(edges)), counts
+    return tuple(numeric_scale.label(a, b, column) for a, b in itertools.pairwise(edges)), counts

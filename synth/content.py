@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, PersonalColumn, TextColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.domain.discretizer import categories
 from synth.schema import Schema
 
@@ -56,11 +56,11 @@ class Ruler:
     least: float = 0.0
 
     @classmethod
-    def of(cls, column: line.LineColumn) -> Self:
+    def of(cls, column: numeric_scale.LineColumn) -> Self:
         """The ruler of a column; its bounds limit how far places lie from zero."""
-        decimals, reach = getattr(column, "decimals", None), max(map(abs, line.bounds(column)))
+        decimals, reach = getattr(column, "decimals", None), max(map(abs, numeric_scale.bounds(column)))
         factor = 10.0 ** (decimals or 0)
-        if line.step(column) is not None and reach * factor < BASE:
+        if numeric_scale.step(column) is not None and reach * factor < BASE:
             return cls(factor, 1)
         exponent = max(math.frexp(reach)[1], _LEAST_EXPONENT)
         return cls(math.ldexp(1.0, 52 - exponent), 3, math.ldexp(1.0, exponent - 104))
@@ -182,7 +182,7 @@ def _texts(series: pd.Series, column: object) -> list[list[str]]:
         members = np.where(members < 0, len(known), members)
         return [named[np.where(series.isna().to_numpy(), len(known) + 1, members)].tolist()]
     ruler = Ruler.of(column)  # type: ignore[arg-type]
-    places = line.positions(series, column)  # type: ignore[arg-type]
+    places = numeric_scale.positions(series, column)  # type: ignore[arg-type]
     absent = np.isnan(places)
     texts = [_spelled(digit, absent) for digit in _digits(np.where(absent, 0.0, places), ruler)]
     for row in np.flatnonzero((places != 0.0) & (np.abs(places) < ruler.least)):

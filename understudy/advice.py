@@ -14,7 +14,7 @@ from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators.auto import Auto
 from synth.generators.base import Generator
-from synth.generators.outlook import Outlook, Planned, outlook
+from synth.generators.forecast import Outlook, Planned, outlook
 from synth.generators.registry import generator
 from synth.schema import Schema
 from understudy.advice_reasons import (

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from synth.generators.auto import LEAST_SIGNAL
-from synth.generators.outlook import Noise, Outlook
+from synth.generators.forecast import Noise, Outlook
 from understudy.console import duration
 
 DROWNED = 0.4

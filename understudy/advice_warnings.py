@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from synth.columns import CategoricalColumn, IdentifierColumn, IntegerColumn, PersonalColumn, RealColumn, WeightColumn
 from synth.domain.grid import EVEN_CELLS
-from synth.domain.line import step
+from synth.domain.numeric_scale import step
 from synth.dp.events import StabilityEvent
 from synth.dp.schedule import Schedule
-from synth.generators.one_way import RARE
-from synth.generators.outlook import ASSUMED_CATEGORIES, Outlook, Planned, assumed, outlook
-from synth.generators.overhead import domain_event_name, domain_shares, spikes_event_name
+from synth.generators.fitting.fixed_costs import domain_event_name, domain_shares, spikes_event_name
+from synth.generators.fitting.histograms import RARE
+from synth.generators.forecast import ASSUMED_CATEGORIES, Outlook, Planned, assumed, outlook
 from synth.schema import Schema
 from understudy.cautions import WEAK_EPSILON
 

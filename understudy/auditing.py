@@ -11,8 +11,8 @@ from synth.dp.calibration import resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import UnderstudyError
 from synth.generators.base import Model, PrivateGenerator
-from synth.generators.marginal_model import MarginalModel
-from synth.generators.neural_model import NeuralModel
+from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.neural_model import NeuralModel
 from synth.generators.registry import generator
 from synth.progress import Progress
 from synth.schema import Schema

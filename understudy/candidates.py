@@ -21,7 +21,7 @@ from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
-from synth.generators.neural import NeuralGenerator
+from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synth.dp.curve import RdpCurve, RdpFilter
 from synth.dp.ledger import Holding, Ledger, open_ledger
-from synth.dp.ledger.address import Address, parsed
-from synth.dp.ledger.books import Account
-from synth.dp.ledger.decisions import check_total, releases_of, unknown
 from synth.dp.ledger.request import named
+from synth.dp.ledger.state import Account, check_total, releases_of, unknown
+from synth.dp.ledger.store import Address, parsed
+from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.errors import LedgerError
 from synth.schema import Schema
 

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 
 from synth.errors import BadInput, MissingExtra
-from synth.generators.lawful import rejections
+from synth.generators.models.rejection_sampling import rejections
 from understudy.auditing import disproved
 from understudy.candidates import Bench, evaluation_of, finish, is_finished, made
 from understudy.console import Console, duration

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from synth.errors import JobError, OutputError
-from synth.generators.chunks import ROWS_A_FILE
+from synth.generators.models.chunked_output import ROWS_A_FILE
 from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table

@@ -13,7 +13,7 @@ from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
-from synth.generators.chunks import check_columns
+from synth.generators.models.chunked_output import check_columns
 from synth.given_file import GivenFile
 from synth.schema import Schema
 from synth.table import check_names

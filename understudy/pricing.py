@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from synth.dp.accounting import epsilon_advanced, epsilon_basic, epsilon_pld, epsilon_zcdp
-from synth.dp.curve import RdpFilter
 from synth.dp.events import Event
+from synth.dp.renyi_curve import RdpFilter
 from synth.dp.schedule import Schedule
-from synth.dp.stated import Books, Claim
+from synth.dp.schedule_file import Books, Claim
 from synth.dp.tradeoff import FALSE_ALARMS
 from synth.errors import BudgetError
 

@@ -8,8 +8,8 @@ from evaluate.result import Candidate
 from evaluate.tables import Measurement, Tables
 from synth.errors import ModelError
 from synth.generators.base import Generator, Model
-from synth.generators.marginal_model import MarginalModel
-from synth.generators.neural_model import NeuralModel
+from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.neural_model import NeuralModel
 from synth.generators.registry import generator
 from synth.progress import Progress
 from synth.schema import Schema

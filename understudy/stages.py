@@ -15,9 +15,9 @@ from evaluate.tables import SAMPLE_ROWS, Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Model, PrivateGenerator, fit_model
-from synth.generators.chunks import write_rows
-from synth.generators.lawful import REJECTED
-from synth.generators.outlook import Planned, outlook
+from synth.generators.forecast import Planned, outlook
+from synth.generators.models.chunked_output import write_rows
+from synth.generators.models.rejection_sampling import REJECTED
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table, write_table

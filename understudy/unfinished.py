@@ -12,7 +12,7 @@ from synth.output import check_new_folder, is_taken, sole, unwritable
 from understudy.work import RESERVATIONS, SPENT, OtherWork, Work, work_folder
 
 PARTS = ".parts"
-"""How the hidden folder ends in which `synth.generators.unfinished_rows` keeps rows that are being written."""
+"""How the hidden folder ends in which `synth.generators.models.unfinished_rows` keeps rows that are being written."""
 WORKERS_WAIT_S = 30.0
 """How long a new start waits for the processes of one that was killed."""
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from synth.dp.journal import Journal
+from synth.dp.noise_journal import Journal
 from synth.errors import JobError, OutputError
 from synth.output import check_new_folder, is_taken, stamp, sync, sync_all, whole_file
 from understudy.provenance import now

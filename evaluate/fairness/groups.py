@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 
 MAX_GROUPS = 8
@@ -47,7 +47,7 @@ class Groups:
             counts = train[name].dropna().astype(object).value_counts().sort_index()
             values = tuple(counts.sort_values(ascending=False, kind="stable").index[:MAX_GROUPS])
             return cls(name, (*map(str, values), "missing"), values)
-        positions = line.positions(train[name], column)
+        positions = numeric_scale.positions(train[name], column)
         known = positions[~np.isnan(positions)]
         edges = np.unique(np.quantile(known, [0.25, 0.5, 0.75], method="higher")) if len(known) else np.zeros(0)
         edges = edges[edges > known.min()] if len(known) else edges
@@ -60,7 +60,7 @@ class Groups:
         if self.edges is None:
             codes = pd.Index(self.values, dtype=object).get_indexer(pd.Index(series.astype(object)))
         else:
-            positions = line.positions(series, column)  # type: ignore[arg-type]
+            positions = numeric_scale.positions(series, column)  # type: ignore[arg-type]
             codes = np.searchsorted(self.edges, positions, side="right")
         return np.where(missing, len(self.labels) - 1, codes)
 
@@ -70,6 +70,6 @@ def _ranges(edges: np.ndarray, column: Any) -> list[str]:
     if not len(edges):
         return ["all"]
     timed = column.kind in ("date", "datetime")
-    words = [str(line.moment(edge, column)) if timed else f"{edge:.6g}" for edge in edges]
+    words = [str(numeric_scale.moment(edge, column)) if timed else f"{edge:.6g}" for edge in edges]
     inner = [f"{low} to below {high}" for low, high in itertools.pairwise(words)]
     return [f"below {words[0]}", *inner, f"{words[-1]} or more"]

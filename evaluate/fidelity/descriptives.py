@@ -17,7 +17,7 @@ from evaluate.fidelity.samples import FRESH, SHUFFLED, AnySamples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
 from synth.columns import DateColumn, DatetimeColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 
 TAIL, FEWEST_IN_TAIL = 0.001, 3
 """Share of the training rows beyond each end of a column's bulk, and how many rows these are at least."""
@@ -262,7 +262,7 @@ def spikes(of: Values) -> Shares | None:
         single = np.zeros(len(counts), dtype=bool)
         single[1:-1] = np.nextafter(ends[:-1], np.inf) >= ends[1:]
         frequent &= single
-    elif (own := line.step(of.column)) is not None:
+    elif (own := numeric_scale.step(of.column)) is not None:
         frequent &= counts >= STANDS_OUT * (_at(train, train.values - own) + _at(train, train.values + own)) / 2
     if counts[frequent].sum() < LEAST_MASS * n:
         return None
@@ -280,7 +280,7 @@ def lattice(of: Values) -> Shares | None:
     train = of.lines[0]
     if isinstance(train, CellLine) or isinstance(of.column, DateColumn):
         return None
-    counts, own = train.counts.sum(axis=0), line.step(of.column) or 0.0
+    counts, own = train.counts.sum(axis=0), numeric_scale.step(of.column) or 0.0
     some = _not_zero(train)
     n = int(counts[some].sum())
     is_time = isinstance(of.column, DatetimeColumn)
@@ -326,7 +326,7 @@ def _not_zero(of: Any) -> np.ndarray:
 
 
 def _multiples(values: np.ndarray, step: float) -> np.ndarray:
-    steps = line.ratio(values, step)
+    steps = numeric_scale.ratio(values, step)
     return np.asarray((steps == np.round(steps)) & (np.abs(values) >= step / 2))
 
 

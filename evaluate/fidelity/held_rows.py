@@ -17,7 +17,7 @@ from evaluate.intervals import Rate
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import Attribute, line
+from synth.domain import Attribute, numeric_scale
 from synth.domain.discretizer import categories
 from synth.schema import Schema
 
@@ -87,7 +87,7 @@ class HeldTable:
         if isinstance(column, CategoricalColumn | BooleanColumn):
             n_cells = len(categories(column)) + 2
             return Attribute(name, column, None, np.arange(n_cells), np.ones(n_cells)).cells(cells)
-        found: np.ndarray = line.positions(cells, column)
+        found: np.ndarray = numeric_scale.positions(cells, column)
         return found
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from evaluate.fidelity.joint_samples import Side
 from evaluate.intervals import placements
 from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 
 N_FOLDS = 5
@@ -71,7 +71,7 @@ def coded(sides: list[Side], schema: Schema) -> tuple[list[np.ndarray], np.ndarr
         elif is_category:
             found = [_levels(pd.concat([side.rows[name].astype(object) for side in sides], ignore_index=True))]
         else:
-            places = np.concatenate([line.positions(side.rows[name], column) for side in sides])  # type: ignore[arg-type]
+            places = np.concatenate([numeric_scale.positions(side.rows[name], column) for side in sides])  # type: ignore[arg-type]
             found = _of_line(places, column)
         found = [codes for codes in found if (codes != codes[0]).any()]
         features += found
@@ -106,7 +106,11 @@ def _of_line(values: np.ndarray, column: object) -> list[np.ndarray]:
     if isinstance(column, DateColumn):
         further = [values % 7]
     elif isinstance(column, DatetimeColumn):
-        further = [values // line.DAY % 7, values % line.DAY, _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6])]
+        further = [
+            values // numeric_scale.DAY % 7,
+            values % numeric_scale.DAY,
+            _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6]),
+        ]
     else:
         size = np.abs(values)
         further = [_resolution(values), np.round(size % 1.0, MAX_DIGITS), np.floor(size) % 100.0]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from evaluate.fidelity.compared import Clique
 from evaluate.fidelity.stored_sums import grouped, one_row
-from synth.domain import Attribute, line
+from synth.domain import Attribute, numeric_scale
 from synth.stored.counting import StoredCounts
 from synth.stored.functions import exactly
 from synth.stored.place import Place
@@ -143,7 +143,7 @@ class StoredCodes:
     def _unit(self, name: str) -> float:
         """A power of two as large as the bounds: dividing by it changes no digit, and no square overflows."""
         column: Any = next(attribute.column for attribute in self.attributes if attribute.name == name)
-        largest = max(map(abs, line.bounds(column)))
+        largest = max(map(abs, numeric_scale.bounds(column)))
         return float(2.0 ** np.clip(np.floor(np.log2(largest)), -1_000, 1_000)) if largest else 1.0
 
 

@@ -32,7 +32,7 @@ from evaluate.ranking.holm import holm
 from evaluate.sampling import one_per_entity
 from evaluate.tables import Real
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 from synth.split import row_keys
 
@@ -203,7 +203,7 @@ def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[
     if isinstance(column, CategoricalColumn | BooleanColumn):
         yield from _of_levels(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
         return
-    places = [line.positions(side, column) for side in (train, holdout)]  # type: ignore[arg-type]
+    places = [numeric_scale.positions(side, column) for side in (train, holdout)]  # type: ignore[arg-type]
     there = [side[~np.isnan(side)] for side in places]
     if min(map(len, there)) > 0:
         yield _kolmogorov_smirnov(*there)

@@ -14,7 +14,7 @@ from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import at_most, loss, one_in
 from synth.dp.schedule import Schedule
-from synth.dp.stated import stated_schedule
+from synth.dp.schedule_file import stated_schedule
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError
 

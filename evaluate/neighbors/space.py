@@ -20,7 +20,7 @@ import pandas as pd
 from evaluate.sampling import learned_keys
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 
 MAX_LEVELS = 32
@@ -141,7 +141,7 @@ class Scale:
         """
         if isinstance(column, CategoricalColumn | BooleanColumn):
             return cls(column, levels=pd.Index(known.dropna().unique()).sort_values())
-        positions = line.positions(known, column)  # type: ignore[arg-type]
+        positions = numeric_scale.positions(known, column)  # type: ignore[arg-type]
         return cls(column, known=positions[~np.isnan(positions)])
 
     def apply(self, series: pd.Series) -> np.ndarray:
@@ -150,7 +150,7 @@ class Scale:
             codes = self.levels.get_indexer(pd.Index(series.array))
             return np.where(series.isna().to_numpy(), len(self.levels) + 1, codes).astype(np.int32)
         assert self.known is not None
-        values = line.positions(series, self.column)  # type: ignore[arg-type]
+        values = numeric_scale.positions(series, self.column)  # type: ignore[arg-type]
         return np.where(np.isnan(values), MISSING, _ranks(values, self.known) + 0.5).astype(np.float32)
 
     def points(self, values: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 
 NEAR = 0.05
@@ -90,7 +90,7 @@ class Cells:
 
 
 def _places(frame: pd.DataFrame, name: str, schema: Schema) -> np.ndarray:
-    return line.positions(frame[name], schema.columns[name])  # type: ignore[arg-type]
+    return numeric_scale.positions(frame[name], schema.columns[name])  # type: ignore[arg-type]
 
 
 def _around(centers: np.ndarray, places: np.ndarray, width: float) -> np.ndarray:

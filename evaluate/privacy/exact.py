@@ -12,7 +12,7 @@ from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.content import Ruler
-from synth.domain import line
+from synth.domain import numeric_scale
 
 MISSING = -1
 """The code of a missing value."""
@@ -120,8 +120,8 @@ def _codes(values: pd.Series, column: object) -> tuple[np.ndarray, np.ndarray | 
     """Codes of a column, and which of them are no bound; `None` for categories."""
     if isinstance(column, CategoricalColumn | BooleanColumn):
         return pd.factorize(values)[0], None
-    places, ruler = line.positions(values, column), Ruler.of(column)  # type: ignore[arg-type]
-    bounds: np.ndarray = np.array(line.bounds(column))  # type: ignore[arg-type]
+    places, ruler = numeric_scale.positions(values, column), Ruler.of(column)  # type: ignore[arg-type]
+    bounds: np.ndarray = np.array(numeric_scale.bounds(column))  # type: ignore[arg-type]
     if ruler.n_digits == 1:
         places, bounds = np.rint(places * ruler.factor), np.rint(bounds * ruler.factor)
     codes, distinct = pd.factorize(places)

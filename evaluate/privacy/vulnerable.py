@@ -35,7 +35,7 @@ from evaluate.privacy.membership.targets import Targets, targets_of
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 
 SHARES = (0.05, 0.1)
 """Of the targets, how many count as the most exposed: more of fewer, so that a rate among the controls can be seen."""
@@ -105,12 +105,12 @@ def _far_out(rows: pd.DataFrame, tables: Tables) -> np.ndarray:
         column = tables.schema.columns[name]
         if isinstance(column, CategoricalColumn | BooleanColumn):
             continue
-        known = line.positions(tables.fresh[name], column)  # type: ignore[arg-type]
+        known = numeric_scale.positions(tables.fresh[name], column)  # type: ignore[arg-type]
         known = known[~np.isnan(known)]
         if len(known):
             low, middle, high = np.quantile(known, (0.05, 0.5, 0.95))
             span = high - low or float(np.ptp(known)) or 1.0
-            places = line.positions(rows[name], column)  # type: ignore[arg-type]
+            places = numeric_scale.positions(rows[name], column)  # type: ignore[arg-type]
             found = np.maximum(found, np.nan_to_num(np.abs(places - middle) / span))
     return found
 

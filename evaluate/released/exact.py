@@ -1,7 +1,7 @@
 """The exact whole numbers behind what is published, each with the bound on what one unit can move it.
 
 *Every function here reads real rows and returns what must not be seen.* Under zero-out one unit takes at most k rows
-with it (`synth.generators.contributions`), and all bounds are k:
+with it (`synth.generators.fitting.training_data`), and all bounds are k:
 
 - A count of rows moves by at most k.
 - The distance between the counts c of the real codes and r times the shares s / n of the synthetic ones, with r fixed,
@@ -22,7 +22,7 @@ from evaluate.utility.models import Classifier, Fitted, fit_classes
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS
 from synth.domain import Attribute, Discretizer
 from synth.domain.discretizer import regroup
-from synth.generators.contributions import bound_contributions
+from synth.generators.fitting.training_data import bound_contributions
 from synth.observed import observe
 from synth.schema import Schema
 from synth.table import conform

@@ -27,10 +27,9 @@ from evaluate.utility.study import N_FEWER, Study, interval, study_of
 from evaluate.utility.task import Task, public_values
 from evaluate.utility.tstr import BOUNDS
 from synth.columns import is_measured
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.dp.events import SubsampledGaussianEvent
-from synth.dp.mechanisms import InjectedNoise
-from synth.dp.steps import Steps
+from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.schema import Schema
 
 MEASURES = ("utility.dp_alternative.score", "utility.dp_alternative.gap")
@@ -107,8 +106,10 @@ class _Target:
         """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
         values = frame[self.task.target]
         if self.loss == "squared":
-            low, high = line.bounds(self._column)
-            scaled = 2 * (line.positions(values, self._column) - low) / max(high - low, np.finfo(float).tiny) - 1
+            low, high = numeric_scale.bounds(self._column)
+            scaled = (
+                2 * (numeric_scale.positions(values, self._column) - low) / max(high - low, np.finfo(float).tiny) - 1
+            )
             return np.clip(scaled, -1.0, 1.0)
         codes = self._classes.get_indexer(pd.Index(values.astype(object)))
         return np.where((codes < 0) | values.isna().to_numpy(dtype=bool), np.nan, codes)
@@ -116,7 +117,7 @@ class _Target:
     def decode(self, outputs: np.ndarray) -> np.ndarray:
         """Probabilities of the task's classes, shape (n, n_classes), or numbers, shape (n,)."""
         if self.loss == "squared":
-            low, high = line.bounds(self._column)
+            low, high = numeric_scale.bounds(self._column)
             return np.asarray(np.clip(low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low), *self.task.limits))
         shares = np.hstack([1 - outputs, outputs]) if self.loss == "binary" else outputs
         places = self._classes.get_indexer(pd.Index(self.task.classes.astype(object)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from synth.dp.calibration import Plan, calibrate
 from synth.dp.events import Event, SubsampledGaussianEvent
-from synth.dp.steps import Steps
+from synth.dp.mechanisms import Steps
 
 Loss = Literal["binary", "softmax", "squared"]
 WHAT = "steps of DP-SGD"

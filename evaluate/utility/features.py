@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn, WeightColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 
 Form = Literal["linear", "boosting"]
@@ -59,21 +59,21 @@ class Numbers:
         scale: their standard deviation; 1 where it is 0.
     """
 
-    column: line.LineColumn
+    column: numeric_scale.LineColumn
     center: float
     scale: float
 
     @classmethod
-    def fit(cls, series: pd.Series, column: line.LineColumn) -> "Numbers":
+    def fit(cls, series: pd.Series, column: numeric_scale.LineColumn) -> "Numbers":
         """Mean and deviation of a column; 0 and 1 where it is missing throughout."""
-        values = line.positions(series, column)
+        values = numeric_scale.positions(series, column)
         values = values[~np.isnan(values)]
         deviation = float(values.std()) if len(values) else 0.0
         return cls(column, float(values.mean()) if len(values) else 0.0, deviation if deviation > 0 else 1.0)
 
     def apply(self, series: pd.Series, form: Form) -> np.ndarray:
         """Coordinates of the values, shape (n, d), float64; boosting takes NaN where missing."""
-        values = (line.positions(series, self.column) - self.center) / self.scale
+        values = (numeric_scale.positions(series, self.column) - self.center) / self.scale
         if form == "boosting":
             return np.asarray(values[:, None])
         missing = np.isnan(values)

@@ -22,7 +22,7 @@ from evaluate.utility.features import predictors
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.task import Side, Task
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 
 LIMIT = 0.99
 """Of the score of one column alone, ROC AUC or R2."""
@@ -76,7 +76,7 @@ def _codes(train: pd.Series, test: pd.Series, column: Any) -> tuple[np.ndarray, 
     if isinstance(column, CategoricalColumn | BooleanColumn):
         codes = pd.factorize(pd.concat([train, test]).astype(object))[0] + 1
         return codes[: len(train)], codes[len(train) :]
-    places = [line.positions(series, column) for series in (train, test)]
+    places = [numeric_scale.positions(series, column) for series in (train, test)]
     values, n_bins = places[0][~np.isnan(places[0])], min(N_BINS, max(len(train) // ROWS_A_BIN, 2))
     edges = np.unique(values)[1:]
     if len(edges) >= n_bins:

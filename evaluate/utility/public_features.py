@@ -14,7 +14,7 @@ import pandas as pd
 
 from evaluate.utility.features import predictors
 from synth.columns import BooleanColumn, CategoricalColumn, is_measured
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.domain.discretizer import categories
 from synth.schema import Schema
 
@@ -43,7 +43,7 @@ class PublicColumn:
 
     @cached_property
     def _bins(self) -> np.ndarray:
-        return np.array([line.place(edge, self.column) for edge in self.column.bins if edge is not None])
+        return np.array([numeric_scale.place(edge, self.column) for edge in self.column.bins if edge is not None])
 
     def apply(self, series: pd.Series) -> np.ndarray:
         """Coordinates of the values, shape (n, width), float32."""
@@ -54,9 +54,9 @@ class PublicColumn:
             codes = np.where(codes < 0, self.width - 2, codes)
             found[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
             return found
-        positions = line.positions(series, self.column)
+        positions = numeric_scale.positions(series, self.column)
         missing = np.isnan(positions)
-        low, share = self._places(np.where(missing, line.bounds(self.column)[0], positions))
+        low, share = self._places(np.where(missing, numeric_scale.bounds(self.column)[0], positions))
         found[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
         upper = ~missing & (share > 0)
         found[rows[upper], low[upper] + 1] = share[upper]
@@ -68,7 +68,7 @@ class PublicColumn:
             return np.clip(np.searchsorted(self._bins, positions, side="right") - 1, 0, self.width - 2), np.zeros(
                 len(positions)
             )
-        ends = np.array(line.bounds(self.column))
+        ends = np.array(numeric_scale.bounds(self.column))
         if getattr(self.column, "scale", "linear") == "log":
             positions, ends = (np.sign(part) * np.log1p(np.abs(part)) for part in (positions, ends))
         places = (positions - ends[0]) / max(float(ends[1] - ends[0]), np.finfo(float).tiny) * (N_KNOTS - 1)

@@ -25,7 +25,7 @@ from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
-from synth.domain import Discretizer, line
+from synth.domain import Discretizer, numeric_scale
 
 N_QUERIES = 500
 N_BINS = 32
@@ -125,7 +125,7 @@ def _coded(discretizer: Discretizer, samples: Samples) -> tuple[Coded, ...]:
         there = np.zeros(codes.shape)
         for index in numeric:
             attribute = discretizer.attributes[index]
-            values = line.positions(sample.rows[attribute.name], attribute.column)  # type: ignore[arg-type]
+            values = numeric_scale.positions(sample.rows[attribute.name], attribute.column)  # type: ignore[arg-type]
             known = ~np.isnan(values)
             if index not in scales:
                 scales[index] = _scale(values[known])

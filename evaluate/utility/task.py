@@ -15,7 +15,7 @@ import pandas as pd
 from evaluate.sampling import drawn_order, entity_codes, learned_keys
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn, IntegerColumn, RealColumn, is_measured
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.domain.discretizer import categories
 from synth.schema import Kind, Schema
 
@@ -83,7 +83,7 @@ class Task:
         """The target as class codes or numbers, float64; NaN where it is missing or no class of the task."""
         if self.kind == "regression":
             column = schema.columns[self.target]
-            return np.clip(line.positions(frame[self.target], column), *self.limits)  # type: ignore[arg-type]
+            return np.clip(numeric_scale.positions(frame[self.target], column), *self.limits)  # type: ignore[arg-type]
         codes = self.classes.get_indexer(pd.Index(frame[self.target].astype(object)))
         return np.where((codes < 0) | frame[self.target].isna().to_numpy(dtype=bool), np.nan, codes)
 
@@ -126,8 +126,8 @@ def public_values(column: Any) -> list[Any] | None:
         return list(categories(column))
     if not is_number(column):
         return None
-    low, high = line.bounds(column)
-    step = line.step(column)
+    low, high = numeric_scale.bounds(column)
+    step = numeric_scale.step(column)
     if step is None or (high - low) / step > MAX_CLASSES - 1:
         return None
     places = low + step * np.arange(round((high - low) / step) + 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.domain.counting import Counts
+from synth.domain.counts import Counts
 from synth.domain.discretizer import OTHER, Discretizer
 
 MARK = "\0coarse"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solveh_banded
 
-from synth.domain import grid, line
+from synth.domain import grid, numeric_scale
 
 PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 0.5)
 """Penalties that are tried, the weakest first."""
@@ -42,7 +42,7 @@ has, and points of their prior and steps of its estimation."""
 
 
 def expected_counts(
-    noisy: np.ndarray, sigma: float, edges: np.ndarray, column: line.LineColumn, n_values: float
+    noisy: np.ndarray, sigma: float, edges: np.ndarray, column: numeric_scale.LineColumn, n_values: float
 ) -> np.ndarray:
     """Counts that a smooth density and its spikes expect in the cells of a public grid; shape (n_cells,), at least 0.
 
@@ -56,7 +56,7 @@ def expected_counts(
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
     middles = (places[:-1] + places[1:]) / 2
-    share = np.diff(places) * line.lattice_measure(edges, column) / np.diff(edges)
+    share = np.diff(places) * numeric_scale.lattice_measure(edges, column) / np.diff(edges)
     alone = grid.spike_cells(edges, column)
     for _ in range(ROUNDS):
         smooth = ~alone & (share > 0)

@@ -1,29 +1,109 @@
 """The discretizer: every value falls into a *cell*, and cells are merged into *codes*.
 
-Cells are fine and, for private use, public: a category, a stretch of the line; `other` and `missing` are always the
-last two of both, so that the domain never depends on whether the data needed them. Codes are what
-marginals are counted on; within a code a value is drawn by the mass of its cells.
+Cells are fine and, for private use, public: a category, a stretch of the numeric scale. `other` and `missing` are
+always the last two of both, so that the domain never depends on whether the data needed them. Codes are what marginals
+are counted on. Within a code a value is drawn by the mass of its cells, by the alias method: one of many outcomes at
+random in constant time, whatever their masses.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import grid, line, plain
-from synth.domain.alias import Aliases, aliases
+from synth.domain import grid, numeric_scale, plain_arrays
 from synth.schema import Schema
 
 if TYPE_CHECKING:
     from synth.domain.copula import Copula
 
-Grid = line.LineColumn
+Grid = numeric_scale.LineColumn
 OTHER, MISSING = -2, -1
 """Where `other` and `missing` stand among the cells and among the codes of an attribute."""
+
+
+class Aliases(NamedTuple):
+    """Tables for drawing a cell within each of several groups.
+
+    A group's cells stand side by side. Each has a column of height one, filled with its own mass up to `share` and with
+    that of one other cell above.
+
+    Attributes:
+        order: the cells sorted by group, shape (n_cells,); what `alias` names are positions in it.
+        starts: position of each group's first cell, shape (n_groups,).
+        sizes: number of cells of each group, shape (n_groups,).
+        share: share of the column that is the cell's own, in [0, 1], shape (n_cells,).
+        alias: the cell that has the rest, shape (n_cells,).
+
+    Source: Walker 1977; built as by Vose 1991.
+    """
+
+    order: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+    share: np.ndarray
+    alias: np.ndarray
+
+    def draw(self, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A cell for every group named, in proportion to mass; shape (n,).
+
+        >>> tables = aliases(np.array([0, 1, 1]), np.array([5.0, 0.0, 2.0]))
+        >>> tables.draw(np.array([1, 0, 1, 1]), np.random.default_rng(0)).tolist()
+        [2, 0, 2, 2]
+        """
+        if len(self.order) == len(self.sizes):
+            return np.asarray(self.order[groups])
+        sizes = self.sizes[groups]
+        place = rng.random(len(groups)) * sizes
+        # Rounding may carry the product of the largest random number and a size up to the size itself.
+        drawn = np.minimum(place.astype(np.int64), sizes - 1)
+        place -= drawn
+        drawn += self.starts[groups]
+        return np.asarray(self.order[np.where(place < self.share[drawn], drawn, self.alias[drawn])])
+
+
+def aliases(group: np.ndarray, mass: np.ndarray) -> Aliases:
+    """Tables for drawing cells within groups in proportion to their mass.
+
+    Args:
+        group: group of each cell, shape (n_cells,), whole numbers from zero on without gaps.
+        mass: of each cell, nonnegative, shape (n_cells,); a group without any has its last cell drawn.
+    """
+    order = np.argsort(group, kind="stable")
+    sizes = np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    share, alias = np.ones(len(group)), np.arange(len(group))
+    for start, size in zip(starts, sizes, strict=True):
+        if size > 1:
+            cells = slice(start, start + size)
+            share[cells], alias[cells] = _columns(mass[order[cells]])
+            alias[cells] += start
+    return Aliases(order, starts, sizes, share, alias)
+
+
+def _columns(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The share of each column that is its own cell's, and the cell that fills the rest; both shape (n,)."""
+    n, total = len(mass), mass.sum()
+    height = mass * (n / total) if total > 0 else n * (np.arange(n) == n - 1.0)
+    share, alias = np.ones(n), np.arange(n)
+    left = height.tolist()
+    low, high = [i for i in range(n) if left[i] < 1], [i for i in range(n) if left[i] >= 1]
+    largest = int(np.argmax(height))
+    while low:
+        cell = low.pop()
+        share[cell] = left[cell]
+        # What float noise leaves over goes to the largest, so that a cell without mass is never drawn.
+        alias[cell] = high[-1] if high else largest
+        if not high:
+            continue
+        left[high[-1]] -= 1 - left[cell]
+        if left[high[-1]] < 1:
+            low.append(high.pop())
+    return share, alias
 
 
 @dataclass(frozen=True)
@@ -71,7 +151,7 @@ class Attribute:
             cells = pd.Index(categories(self.column)).get_indexer(pd.Index(series.array))
             cells = np.where(cells < 0, self.n_cells + OTHER, cells)
             return np.where(series.isna().to_numpy(), self.n_cells + MISSING, cells)
-        return self.cells_at(line.positions(series, self.column))  # type: ignore[arg-type]
+        return self.cells_at(numeric_scale.positions(series, self.column))  # type: ignore[arg-type]
 
     def cells_at(self, positions: np.ndarray) -> np.ndarray:
         """The cell of every place on the line, NaN where missing, shape (n,); of a number or a time."""
@@ -106,7 +186,7 @@ class Attribute:
             return self._categories(cells, missing)
         inside = np.where(missing, 0, cells)
         column: Grid = self.column  # type: ignore[assignment]
-        return line.values(line.draw(self.edges, inside, column, rng), column, missing)
+        return numeric_scale.values(numeric_scale.draw(self.edges, inside, column, rng), column, missing)
 
     def _categories(self, cells: np.ndarray, missing: np.ndarray) -> pd.Series:
         known = categories(self.column)
@@ -214,7 +294,7 @@ class Attribute:
             known = categories(self.column)
             return str(known[cells[0]]) if len(cells) == 1 else f"{known[cells[0]]} to {known[cells[-1]]}"
         column: Grid = self.column  # type: ignore[assignment]
-        return line.label(self.edges[cells[0]], self.edges[cells[-1] + 1], column)
+        return numeric_scale.label(self.edges[cells[0]], self.edges[cells[-1] + 1], column)
 
 
 def categories(column: Any) -> tuple[Any, ...]:
@@ -253,7 +333,7 @@ class Discretizer:
         for name in schema.learned:
             column = schema.columns[name]
             if not isinstance(column, CategoricalColumn | BooleanColumn):
-                found = line.positions(train[name], column)  # type: ignore[arg-type]
+                found = numeric_scale.positions(train[name], column)  # type: ignore[arg-type]
                 counted[name] = np.unique(found[~np.isnan(found)], return_counts=True)
         return cls.by_counts(schema, counted, n_bins)
 
@@ -341,12 +421,12 @@ class Discretizer:
         Raises:
             ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
         """
-        plain.require_columns(content, schema.modeled)
+        plain_arrays.require_columns(content, schema.modeled)
         made = []
         for name in schema.modeled:
             part = content[name]
-            edges = None if part["edges"] is None else plain.reals(part, "edges")
-            group, mass = plain.whole_numbers(part, "group"), plain.reals(part, "mass")
+            edges = None if part["edges"] is None else plain_arrays.reals(part, "edges")
+            group, mass = plain_arrays.whole_numbers(part, "group"), plain_arrays.reals(part, "mass")
             attribute = Attribute(name, schema.columns[name], edges, group, mass)  # type: ignore[arg-type]
             _require_sound(attribute)
             made.append(attribute)

@@ -7,7 +7,7 @@ multiple of a step that nearly all values keep. A grid has at most `MAX_CELLS` c
 
 import numpy as np
 
-from synth.domain import line
+from synth.domain import numeric_scale
 
 MAX_CELLS = 4_000
 EVEN_CELLS = 256
@@ -17,27 +17,29 @@ DECADES = 6
 """How far below the largest magnitude a geometric grid resolves a column without a precision."""
 
 
-def public_grid(column: line.LineColumn) -> np.ndarray:
+def public_grid(column: numeric_scale.LineColumn) -> np.ndarray:
     """Edges of fine half-open cells from what is declared alone; shape (n_cells + 1,), ascending."""
-    low, high = line.bounds(column)
-    unit = line.step(column)
-    scale, often = getattr(column, "scale", "linear"), line.spacing(column)
+    low, high = numeric_scale.bounds(column)
+    unit = numeric_scale.step(column)
+    scale, often = getattr(column, "scale", "linear"), numeric_scale.spacing(column)
     edges = _geometric(low, high, often) if scale == "log" else _even(low, high, often)
     if often != unit:
         edges = between(edges, often)
     return close(np.concatenate([edges, _declared(column), _around_spikes(column)]), low, high, unit)
 
 
-def declared_groups(column: line.LineColumn, edges: np.ndarray) -> np.ndarray | None:
+def declared_groups(column: numeric_scale.LineColumn, edges: np.ndarray) -> np.ndarray | None:
     """The declared bin of every cell of a grid, shape (n_cells,); none where no bins are declared."""
     declared = _declared(column)
     if len(declared) == 0:
         return None
-    inner = between(declared, line.step(column))[1:-1]
+    inner = between(declared, numeric_scale.step(column))[1:-1]
     return np.searchsorted(inner, edges[:-1], side="right").astype(np.int64)
 
 
-def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: line.LineColumn, n_bins: int) -> np.ndarray:
+def quantile_edges(
+    distinct: np.ndarray, counts: np.ndarray, column: numeric_scale.LineColumn, n_bins: int
+) -> np.ndarray:
     """Edges of about `n_bins` half-open bins of equal mass, every frequent value in a bin of its own.
 
     Args:
@@ -46,8 +48,8 @@ def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: line.LineCo
         column: gives bounds and precision.
         n_bins: how many bins; a value that would fill one alone gets its own.
     """
-    low, high = line.bounds(column)
-    unit = line.step(column)
+    low, high = numeric_scale.bounds(column)
+    unit = numeric_scale.step(column)
     alone = counts * n_bins >= counts.sum() if len(distinct) > n_bins else np.ones(len(distinct), dtype=bool)
     spikes = distinct[alone]
     after = spikes + unit if unit is not None else np.nextafter(spikes, np.inf)
@@ -76,19 +78,19 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
     return np.asarray(distinct[np.searchsorted(up_to, ranks, side="right")])
 
 
-def within(edges: np.ndarray, column: line.LineColumn) -> bool:
+def within(edges: np.ndarray, column: numeric_scale.LineColumn) -> bool:
     """True if cells are none but between the column's bounds, as far as a grid goes around them.
 
     Args:
         edges: ascending, shape (n_cells + 1,).
         column: gives bounds and precision.
     """
-    low, high = line.bounds(column)
-    around = close(np.zeros(0), low, high, line.step(column))
+    low, high = numeric_scale.bounds(column)
+    around = close(np.zeros(0), low, high, numeric_scale.step(column))
     return bool(around[0] <= edges[0] and edges[-1] <= around[-1])
 
 
-def resolution(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
+def resolution(edges: np.ndarray, column: numeric_scale.LineColumn) -> np.ndarray:
     """Edges in cells of the column's public grid: even on a linear scale, geometric around zero on a logarithmic one.
 
     Args:
@@ -98,13 +100,15 @@ def resolution(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
     if getattr(column, "scale", "linear") == "linear":
         places = (edges - edges[0]) / (edges[-1] - edges[0]) * EVEN_CELLS
     else:
-        smallest = max(line.step(column) or 0.0, float(np.abs(edges).max()) * 10.0**-DECADES, np.finfo(float).tiny)
+        smallest = max(
+            numeric_scale.step(column) or 0.0, float(np.abs(edges).max()) * 10.0**-DECADES, np.finfo(float).tiny
+        )
         places = np.sign(edges) * np.log10(1 + np.abs(edges) / smallest) * CELLS_A_DECADE
     # Cells that float64 hardly tells apart count alike.
     return np.asarray(places if (np.diff(places) > 0).all() else np.arange(len(edges), dtype=np.float64))
 
 
-def spike_cells(edges: np.ndarray, column: line.LineColumn) -> np.ndarray:
+def spike_cells(edges: np.ndarray, column: numeric_scale.LineColumn) -> np.ndarray:
     """The cells that hold a declared spike, or the zero of a logarithmic scale; boolean, shape (n_cells,)."""
     zero = (0.0,) if getattr(column, "scale", "linear") == "log" else ()
     places = np.array([*getattr(column, "spikes", ()), *zero], dtype=np.float64)
@@ -123,20 +127,20 @@ def close(edges: np.ndarray, low: float, high: float, unit: float | None) -> np.
 
 def between(edges: np.ndarray, unit: float | None) -> np.ndarray:
     """Edges moved half a step below the first value they admit: no value of a lattice ever lies on an edge."""
-    return edges if unit is None else (np.ceil(line.ratio(edges, unit)) - 0.5) * unit
+    return edges if unit is None else (np.ceil(numeric_scale.ratio(edges, unit)) - 0.5) * unit
 
 
-def _declared(column: line.LineColumn) -> np.ndarray:
-    return np.array([line.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
+def _declared(column: numeric_scale.LineColumn) -> np.ndarray:
+    return np.array([numeric_scale.place(edge, column) for edge in getattr(column, "bins", ())], dtype=np.float64)
 
 
-def _around_spikes(column: line.LineColumn) -> np.ndarray:
+def _around_spikes(column: numeric_scale.LineColumn) -> np.ndarray:
     """Edges of the cells of declared spikes; of one on a step without exceptions, half a step to either side."""
     spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
-    unit, often = line.step(column), line.spacing(column)
+    unit, often = numeric_scale.step(column), numeric_scale.spacing(column)
     if unit is None or often is None:
         return np.concatenate([spikes, np.nextafter(spikes, np.inf)])
-    steps, strict = line.ratio(spikes, often), (often, 1.0) in getattr(column, "ladder", ())
+    steps, strict = numeric_scale.ratio(spikes, often), (often, 1.0) in getattr(column, "ladder", ())
     around = np.where(strict & (steps == np.round(steps)), often, unit) / 2
     return np.concatenate([spikes - around, spikes + around])
 
@@ -144,7 +148,7 @@ def _around_spikes(column: line.LineColumn) -> np.ndarray:
 def _even(low: float, high: float, unit: float | None) -> np.ndarray:
     n_values = np.inf if unit is None else round((high - low) / unit) + 1
     if unit is not None and n_values <= EVEN_CELLS:
-        return np.asarray((np.ceil(line.ratio(np.array(low), unit)) + np.arange(n_values)) * unit)
+        return np.asarray((np.ceil(numeric_scale.ratio(np.array(low), unit)) + np.arange(n_values)) * unit)
     return np.linspace(low, high, EVEN_CELLS + 1)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import grid, line
+from synth.domain import grid, numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer, regroup
 from synth.schema import Schema
 
@@ -80,11 +80,11 @@ def _categories(
 
 
 def _line(
-    name: str, column: line.LineColumn, positions: Places, weights: Places, n_bins: int, least: float
+    name: str, column: numeric_scale.LineColumn, positions: Places, weights: Places, n_bins: int, least: float
 ) -> Attribute:
     """A number or time: frequent values, and cells between quantiles, merged into codes of about even mass."""
     present = ~np.isnan(positions)
-    distinct, inverse = np.unique(np.clip(positions[present], *line.bounds(column)), return_inverse=True)
+    distinct, inverse = np.unique(np.clip(positions[present], *numeric_scale.bounds(column)), return_inverse=True)
     held = np.bincount(inverse, weights=weights[present]).astype(np.float64)
     missing = float(weights[~present].sum())
     if len(distinct) == 0:
@@ -99,7 +99,7 @@ def _line(
     means = np.bincount(cells, weights=held * distinct, minlength=n_cells) / np.maximum(mass, SMALLEST)
     n_distinct = np.bincount(cells, minlength=n_cells)
     pools = _pools(mass, enough)
-    mass = _blurred(mass, pools, line.lattice_measure(edges, column))
+    mass = _blurred(mass, pools, numeric_scale.lattice_measure(edges, column))
     groups = _groups(mass, pools, n_bins, enough)
     n_distinct[pools != -1] = 0
     edges, mass, groups = _split(edges, mass, groups, means, n_distinct, column)
@@ -115,13 +115,15 @@ def _runs(frequent: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip(firsts.tolist(), np.append(firsts[1:], len(frequent)).tolist(), strict=True))
 
 
-def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, column: line.LineColumn) -> Places:
+def _ends(
+    distinct: Places, held: Places, first: int, end: int, enough: float, column: numeric_scale.LineColumn
+) -> Places:
     """Edges that a frequent value has around it, or that cut a run into cells of enough mass.
 
     The outermost cells go beyond their values, to the next tenth but one of a power of ten, so that no edge is at an
     extreme value. The only value of a column, held by too few units, may be anything.
     """
-    unit = line.step(column)
+    unit = numeric_scale.step(column)
     if end - first == 1 and held[first] >= enough:
         value = distinct[first]
         return np.array([value, np.nextafter(value, np.inf) if unit is None else value + unit])
@@ -196,8 +198,8 @@ def _beside(held: NDArray[np.intp], cells: NDArray[np.intp]) -> NDArray[np.intp]
     return np.where(cells - held[before] <= held[after] - cells, held[before], held[after])
 
 
-def _closed(edges: Places, column: line.LineColumn) -> Places:
-    return grid.close(edges, *line.bounds(column), line.step(column))
+def _closed(edges: Places, column: numeric_scale.LineColumn) -> Places:
+    return grid.close(edges, *numeric_scale.bounds(column), numeric_scale.step(column))
 
 
 def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) -> NDArray[np.int64]:
@@ -246,7 +248,7 @@ def _split(
         if n_distinct[cell] < 2 or abs(middle - 0.5) <= OFF_MIDDLE:
             ends, parts = np.array([high]), mass[cell : cell + 1]
         else:
-            inner = grid.between(low + (high - low) * _shares(middle)[1:-1], line.step(column))
+            inner = grid.between(low + (high - low) * _shares(middle)[1:-1], numeric_scale.step(column))
             ends = np.append(np.unique(inner[(inner > low) & (inner < high)]), high)
             places = (np.concatenate([[low], ends]) - low) / (high - low)
             parts = mass[cell] * np.diff(places ** (middle / (1 - middle)))

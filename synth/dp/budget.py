@@ -15,11 +15,10 @@ from synth.dp.events import (
     StabilityEvent,
     SubsampledGaussianEvent,
 )
-from synth.dp.journal import Journal
-from synth.dp.mechanisms import Noise, SystemNoise, Value, name_stable, release, select
+from synth.dp.mechanisms import Noise, Steps, SystemNoise, Value, name_stable, release, select
+from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.dp.statement import LedgerNote, PrivacyStatement
-from synth.dp.steps import Steps
 from synth.errors import BudgetError
 from synth.schema import Schema
 

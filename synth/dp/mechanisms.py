@@ -1,4 +1,4 @@
-"""How numbers, choices and values are released, and where the noise comes from.
+"""Mechanisms: how numbers, choices, values and sums over samples are released, and where the noise comes from.
 
 Noise is OpenDP's samplers on the operating system's randomness, or an injected generator in tests. Whole numbers get
 discrete noise, reals the continuous kind, which OpenDP samples exactly and rounds once.
@@ -6,6 +6,8 @@ discrete noise, reals the continuous kind, which OpenDP samples exactly and roun
 The many numbers of DP-SGD are noised in double precision by a generator with a new key from the operating system for
 each sum: exact samplers would take minutes where this takes milliseconds. What floating point can give away of a sum
 (Mironov 2012) is then not ruled out, and the statement says so.
+
+Source: Abadi et al. 2016 (1607.00133), Algorithm 1, for the steps of DP-SGD.
 """
 
 import math
@@ -16,7 +18,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
+from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
+from synth.errors import BudgetError
 
 Value = TypeVar("Value", int, str, float)
 
@@ -235,3 +238,51 @@ def _opendp() -> Any:
 
     dp.enable_features("contrib")
     return dp
+
+
+class Steps:
+    """What a budget has charged, and no more: every step draws a sample, then one noisy sum.
+
+    Args:
+        event: says how units are sampled and how much noise there is.
+        n_steps: how many of its releases are charged.
+        noise: draws.
+    """
+
+    def __init__(self, event: SubsampledGaussianEvent, n_steps: int, noise: Noise) -> None:
+        self._event, self._noise = event, noise
+        self._samples = self._sums = n_steps
+
+    def sample(self, n_units: int) -> np.ndarray:
+        """The units in the next step's sample, each with the event's rate on its own; ascending int64, often none.
+
+        Args:
+            n_units: *Sensitive*. Units in the table.
+
+        Raises:
+            BudgetError: all samples that were charged are drawn.
+        """
+        self._samples = _one_less(self._samples, self._event)
+        return self._noise.sample(n_units, self._event.sampling_rate)
+
+    def release(self, total: np.ndarray, max_grad_norm: float) -> np.ndarray:
+        """The sum over a step's sample with noise of `noise_multiplier` times `max_grad_norm` in every number.
+
+        Args:
+            total: *Sensitive*. Sum of vectors, each unit's with an L2 norm of at most `max_grad_norm`; shape (d,).
+            max_grad_norm: the bound.
+
+        Returns:
+            Float64, shape (d,).
+
+        Raises:
+            BudgetError: all sums that were charged are released.
+        """
+        self._sums = _one_less(self._sums, self._event)
+        return self._noise.floats(total, self._event.noise_multiplier * max_grad_norm)
+
+
+def _one_less(left: int, event: SubsampledGaussianEvent) -> int:
+    if left == 0:
+        raise BudgetError(f"the budget holds no further step of {event.what!r}; plan it before drawing")
+    return left - 1

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
 from synth.dp.accounting import LEAST_DELTA_A_RELEASE, MOST_POINTS, epsilon_pld, epsilon_rdp, n_points, rdp_curve
-from synth.dp.curve import RdpCurve
 from synth.dp.events import Event
+from synth.dp.renyi_curve import RdpCurve
 from synth.dp.tradeoff import TradeOff, trade_off
 from synth.errors import BudgetError
 

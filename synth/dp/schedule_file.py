@@ -1,19 +1,23 @@
 """Schedules as files, so that whoever doubts a claim can write down what was read and price it, without any data.
 
 A plan is TOML: `delta` and one `[[events]]` table for every line of the books. It says either the noise of every event,
-or a target `epsilon` and the `share` of rho that each event gets. A `[claim]` says what somebody says it costs. Books
-are also read out of what a run leaves behind: `evaluation.json` and the folder of a saved model.
+or a target `epsilon` and the `share` of rho that each event gets. A `[claim]` says what somebody says it costs.
+
+Books are also read out of what a run leaves behind, `evaluation.json` and the folder of a saved model: the events,
+which anyone can price again, and the claim. Lines of either sort of file are held to the same rules.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tomli_w
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
-from synth.dp.calibration import Plan, calibrate
+from synth.dp.accounting import MOST_POINTS, n_points
+from synth.dp.calibration import LEAST_DELTA, Plan, calibrate
 from synth.dp.events import (
     MECHANISMS,
     Event,
@@ -22,17 +26,267 @@ from synth.dp.events import (
     SelectionEvent,
     StabilityEvent,
     SubsampledGaussianEvent,
+    event_of,
     gaussian_of_rho,
 )
-from synth.dp.plan_line import Delta, Epsilon, Line, schedule_of
 from synth.dp.schedule import Schedule
-from synth.dp.stated import Books, Claim, read_stated
 from synth.errors import BudgetError, nearest
 from synth.output import whole_file
+from synth.parsing import NotPlain, plain_json
 from synth.validation import Frozen, read_toml, sentence
 
+MOST_NOISE, MOST_RELEASES = 3e5, 1_000_000
+"""What accountants price in seconds; nobody adds more noise, or releases more often."""
+Words = Annotated[str, Field(min_length=1, max_length=1000)]
 SHARES_TOLERANCE = 1e-6
 _DESCRIPTION = "model.json"
+
+
+def number(high: float, *, low: float = 0.0, whole: bool = False, closed: bool = False) -> Any:
+    """A field's validator that keeps a number as it is written, whole or not, and refuses all else in one clause.
+
+    Args:
+        high: the largest that is allowed.
+        low: what it must lie above.
+        whole: whether it must be a whole number.
+        closed: whether `low` itself is allowed.
+    """
+    bounds = f"from {low:g} to" if closed else f"above {low:g} and at most"
+    rule = f"must be a {'whole ' if whole else ''}number {bounds} {high:g}"
+
+    def check(value: Any) -> Any:
+        fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        # Written so that NaN, which compares as false, is refused.
+        if not fits or not (low <= value if closed else low < value) or not value <= high:
+            raise ValueError(f"{rule}, not {_cut(value)}; correct it")
+        return value
+
+    return PlainValidator(check)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {_cut(value)}; correct it")
+    return value
+
+
+def _cut(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits is not written out
+        return "one of thousands of digits"
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+Delta = Annotated[float, number(0.5, low=LEAST_DELTA, closed=True)]
+Epsilon = Annotated[float, number(1e6)]
+_Size = Annotated[float | None, number(MOST_NOISE)]
+_Share = Annotated[float | None, number(1.0)]
+
+
+class Line(Frozen):
+    """One line, in either form: which keys belong to it is its mechanism's and its form's matter."""
+
+    what: Words
+    mechanism: Words
+    count: Annotated[int, number(MOST_RELEASES, low=1, whole=True, closed=True)] = 1
+    sigma: _Size = None
+    scale: _Size = None
+    epsilon: _Size = None
+    threshold: Annotated[int | None, number(100 * MOST_NOISE, low=1, whole=True, closed=True)] = None
+    sensitivity: _Size = None
+    whole: Annotated[bool | None, PlainValidator(_flag)] = None
+    noise_multiplier: _Size = None
+    sampling_rate: _Share = None
+    share: _Share = None
+    delta: _Share = None
+
+    def noise(self) -> dict[str, Any]:
+        """The parameters of the mechanism that the line names."""
+        named = self.model_dump(exclude_none=True, exclude={"what", "mechanism", "count", "share", "delta"})
+        return dict(named)
+
+    def event(self) -> Event:
+        """The event, where the line says its noise.
+
+        Raises:
+            BudgetError: it names a share, or not what its mechanism needs.
+        """
+        for key in ("share", "delta"):
+            if getattr(self, key) is not None:
+                raise BudgetError(
+                    f"event={self.what!r}: {key!r} belongs to a plan with a target epsilon, and this one has none; add "
+                    "epsilon and a share for every event, or give every event its noise"
+                )
+        return event_of(self.what, self.mechanism, self.noise(), self.count)
+
+
+def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
+    """The schedule of events that accountants can hold on one grid: a typical one sets its width, all its extent.
+
+    Raises:
+        BudgetError: they cannot; nothing was priced.
+    """
+    if n_points(events) > MOST_POINTS:
+        raise BudgetError(
+            "the noise of the events is too small, or too different from one to the other, for an accountant to "
+            "resolve; raise the smallest noise"
+        )
+    return Schedule(events, delta)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a file says its events cost.
+
+    Attributes:
+        epsilon: of all of them, at the schedule's delta.
+        rhos: of each event, none where it has none; empty where the file names none.
+        deltas: of each event's own; empty where the file names none.
+        in_ledger: epsilon alone, the total's epsilon and its delta, where a ledger holds the release.
+        private: False where the noise was not drawn from a secure source, so that nothing is promised.
+    """
+
+    epsilon: float
+    rhos: tuple[float | None, ...] = ()
+    deltas: tuple[float, ...] = ()
+    in_ledger: tuple[float, float, float] | None = None
+    private: bool = True
+
+
+@dataclass(frozen=True)
+class Books:
+    """A schedule, whose it is, and what is claimed of it; none where nothing is."""
+
+    name: str
+    schedule: Schedule
+    claim: Claim | None = None
+
+
+class _Said(BaseModel):
+    """What a statement is read for; it says more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Record(_Said):
+    what: Words
+    mechanism: Words
+    noise: dict[str, Any]
+    count: Any
+    rho: float | None
+    delta: float = 0.0
+
+
+class _Note(_Said):
+    epsilon: float
+    total_epsilon: Epsilon
+    total_delta: Annotated[float, number(0.5)]
+
+
+class _Statement(_Said):
+    epsilon: Epsilon
+    delta: Delta
+    events: tuple[_Record, ...]
+    ledger: _Note | None = None
+    private: bool = False
+
+
+def read_stated(path: Path, candidate: str | None = None) -> Books:
+    """The books in `evaluation.json`, in a model's `model.json`, or in what a fit said with --json.
+
+    Args:
+        path: the file.
+        candidate: whose statement, where an evaluation holds several.
+
+    Raises:
+        BudgetError: the file cannot be read, or holds no statement, or a damaged one; nothing was priced.
+    """
+    name, statement = _statement_of(_read_json(path), candidate)
+    if statement is None:
+        raise BudgetError(f"{name!r} has no formal guarantee, so that there is nothing to price; pass one that has")
+    said = _said(name, statement)
+    note = said.ledger
+    claim = Claim(
+        epsilon=said.epsilon,
+        rhos=tuple(record.rho for record in said.events),
+        deltas=tuple(record.delta for record in said.events),
+        in_ledger=None if note is None else (note.epsilon, note.total_epsilon, note.total_delta),
+        private=said.private,
+    )
+    return Books(name, _schedule(said), claim)
+
+
+def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
+    """The schedule that a statement's books come to, whatever it claims of them.
+
+    Raises:
+        BudgetError: they are damaged, or no accountant resolves them.
+    """
+    return _schedule(_said(name, statement))
+
+
+def _said(name: str, statement: Any) -> _Statement:
+    try:
+        said = _Statement.model_validate(statement)
+    except ValidationError as error:
+        raise BudgetError(f"the statement of {name!r} is damaged: {sentence(error, _Statement)}") from None
+    if not said.events:
+        raise BudgetError(f"the statement of {name!r} is damaged: events=[] is no release; make it anew")
+    return said
+
+
+def _schedule(said: _Statement) -> Schedule:
+    return schedule_of(tuple(_event(record) for record in said.events), said.delta)
+
+
+def _event(record: _Record) -> Event:
+    content = {**record.noise, "what": record.what, "mechanism": record.mechanism, "count": record.count}
+    try:
+        return Line.model_validate(content).event()
+    except ValidationError as error:
+        raise BudgetError(f"event={record.what!r}: {sentence(error, Line)}") from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = plain_json(path.read_bytes())
+    except OSError as refusal:
+        raise BudgetError(f"the books cannot be read: {refusal.strerror}; check the name") from None
+    except NotPlain as fault:
+        raise BudgetError(f"the file is damaged: {fault}; pass one that a run wrote") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise BudgetError("the file is not JSON that a run wrote; pass an evaluation.json, a model's folder or a plan")
+    return content
+
+
+def _statement_of(content: Mapping[str, Any], candidate: str | None) -> tuple[str, Any]:
+    """The name and the statement that a file of a run holds, of the candidate where it holds several."""
+    listed = content.get("candidates")
+    if not isinstance(listed, list):
+        if "statement" not in content:
+            raise BudgetError(
+                "the file holds no privacy statement; pass an evaluation.json, a model's folder or a plan"
+            )
+        if candidate is not None:
+            raise BudgetError(f"candidate={candidate!r} belongs to an evaluation, and this is a model; leave it out")
+        return str(content.get("generator", "model")), content["statement"]
+    found = {str(one.get("name")): one.get("statement") for one in listed if isinstance(one, dict)}
+    return _chosen(found, candidate)
+
+
+def _chosen(found: Mapping[str, Any], candidate: str | None) -> tuple[str, Any]:
+    if not found:
+        raise BudgetError("the evaluation holds no candidate; pass one that does")
+    stated = [name for name, statement in found.items() if statement is not None]
+    if candidate is None and len(stated) > 1:
+        raise BudgetError(f"several candidates have a statement, {', '.join(stated)}; name one with --candidate")
+    name = candidate if candidate is not None else (*stated, *found)[0]
+    if name not in found:
+        raise BudgetError(f"candidate={name!r} is not in the evaluation; {nearest(name, found)}")
+    return name, found[name]
 
 
 class _Claim(Frozen):

@@ -19,14 +19,14 @@ from synth.dp.budget import Budget
 from synth.dp.calibration import Plan, approximate_rho, resolve_delta
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.marginal_model import MarginalModel
-from synth.generators.measuring import Fit, start
-from synth.generators.one_way import COLUMNS, Merging
-from synth.generators.search import CELLS_A_MB, Search
-from synth.generators.structural_zeros import structural_zeros
-from synth.generators.workloads import Weight, check_workload, column_weights
-from synth.marginals import Factor, MarkovRandomField, Measurement, Workload
-from synth.marginals.zeros import affordable
+from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.marginal_selection import Search
+from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.fitting.workload import Weight, Workload, check_workload, column_weights
+from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.structural_zeros import affordable, structural_zeros
+from synth.marginals import Factor, MarkovRandomField, Measurement
+from synth.marginals.factor import CELLS_A_MB
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from synth.domain import Discretizer, plain
+from synth.domain import Discretizer, plain_arrays
 from synth.domain.coded_rows import Array, CodedRows, Codes, Evidence, Flags
 from synth.domain.discretizer import Attribute
-from synth.generators.autoregressive import AutoregressiveGenerator, LearnedRows
-from synth.generators.neural_model import require_torch
+from synth.generators.autoregressive_generator import AutoregressiveGenerator, LearnedRows
+from synth.generators.models.neural_model import require_torch
 from synth.progress import Progress
 from synth.schema import Schema
 
@@ -400,9 +400,9 @@ def restored_network(
     require_torch()
     from synth.neural.autoregressive import from_arrays
 
-    places = tuple(plain.whole_numbers(content, "places").tolist())
+    places = tuple(plain_arrays.whole_numbers(content, "places").tolist())
     if sorted(places) != list(range(len(discretizer.attributes))):
         raise ValueError("the order is not one of the columns")
-    layout = NetworkColumns(discretizer, places, plain.count(content, "n_levels", MOST_LEVELS))
+    layout = NetworkColumns(discretizer, places, plain_arrays.count(content, "n_levels", MOST_LEVELS))
     network = from_arrays(arrays, layout.sizes, layout.leaders, content["order"])
     return ArnDistribution(layout, network)

@@ -12,7 +12,7 @@ from synth.dp.calibration import EPSILON_RANGE, Plan, calibrate, resolve_delta
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError, SchemaError
-from synth.generators.overhead import with_overhead
+from synth.generators.fitting.fixed_costs import with_overhead
 from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema

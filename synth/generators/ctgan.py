@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.errors import BudgetError
-from synth.generators.neural import NeuralGenerator, Widths, asked
-from synth.generators.training_rows import PrivateRows, Rows
+from synth.generators.fitting.neural_data import PrivateRows, Rows
+from synth.generators.neural_generator import NeuralGenerator, Widths, asked
 from synth.schema import Schema
 
 if TYPE_CHECKING:

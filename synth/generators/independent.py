@@ -9,9 +9,9 @@ from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.dp.events import gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.marginal_model import MarginalModel
-from synth.generators.measuring import start
-from synth.generators.one_way import COLUMNS, Merging
+from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.private_fit import start
+from synth.generators.models.marginal_model import MarginalModel
 from synth.marginals import estimate
 from synth.progress import Progress, quiet
 from synth.schema import Schema

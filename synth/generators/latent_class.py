@@ -24,15 +24,15 @@ from synth.dp.budget import Budget
 from synth.dp.calibration import Plan, approximate_rho, resolve_delta
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.class_search import ClassSearch
-from synth.generators.marginal_model import MarginalModel
-from synth.generators.measuring import Fit, start
-from synth.generators.one_way import COLUMNS, Merging
-from synth.generators.structural_zeros import structural_zeros
-from synth.generators.workloads import Weight, check_workload, column_weights
+from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.marginal_selection import ClassSearch
+from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.fitting.workload import Weight, check_workload, column_weights
+from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.structural_zeros import structural_zeros
 from synth.marginals import Clique, Factor, LatentClasses, Measurement
 from synth.marginals.chow_liu import ChowLiuTree
-from synth.marginals.class_estimation import ClassEstimation, CoarseCodes
+from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

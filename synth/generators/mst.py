@@ -11,20 +11,19 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from synth.domain.counting import Counts
+from synth.domain.counts import Counts
 from synth.dp.budget import Budget
 from synth.dp.calibration import Plan
 from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.marginal_model import MarginalModel
-from synth.generators.measuring import Fit, start
-from synth.generators.one_way import COLUMNS, Merging
-from synth.generators.search import CELLS_A_MB
-from synth.generators.structural_zeros import structural_zeros
+from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.structural_zeros import affordable, structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
+from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
-from synth.marginals.zeros import affordable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from synth.errors import JobError, ModelError, nearest
 from synth.generators.base import Generator, Model
-from synth.generators.saving import load_content
+from synth.generators.models.model_folder import load_content
 from synth.validation import sentence
 
 _CLASSES = {
@@ -72,11 +72,11 @@ def load_model(path: Path | str) -> Model:
     Raises:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
     """
-    from synth.generators.autoregressive import AutoregressiveGenerator
-    from synth.generators.autoregressive_model import AutoregressiveModel
-    from synth.generators.marginal_model import MarginalModel
-    from synth.generators.neural import NeuralGenerator
-    from synth.generators.neural_model import NeuralModel
+    from synth.generators.autoregressive_generator import AutoregressiveGenerator
+    from synth.generators.models.autoregressive_model import AutoregressiveModel
+    from synth.generators.models.marginal_model import MarginalModel
+    from synth.generators.models.neural_model import NeuralModel
+    from synth.generators.neural_generator import NeuralGenerator
 
     content, arrays, schema, statement = load_content(Path(path))
     name = content.get("generator")

@@ -19,14 +19,14 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, MissingExtra, ModelError, TableError
-from synth.generators.assembling import finish, rows_wanted
 from synth.generators.base import Generator
-from synth.generators.lawful import draw_lawful, with_dependents
-from synth.generators.measured_domain import observe_spikes
-from synth.generators.training_table import HeldTable
+from synth.generators.fitting.measured_domain import observe_spikes
+from synth.generators.fitting.training_data import HeldTable
+from synth.generators.models.postprocess import finish, rows_wanted
+from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
 from synth.observed import observe
 from synth.part import Part
 from synth.progress import Progress, quiet
@@ -121,10 +121,10 @@ class SdvModel:
             return attribute.values(values.astype(np.int64), rng)
         column: Any = attribute.column
         missing = np.isnan(values) & column.missing
-        unit = line.step(column)
-        filled = np.where(np.isnan(values), np.mean(line.bounds(column)), values)
+        unit = numeric_scale.step(column)
+        filled = np.where(np.isnan(values), np.mean(numeric_scale.bounds(column)), values)
         counts = filled if unit is None else np.round(filled / unit).astype(np.int64)
-        return line.values(counts, column, missing)
+        return numeric_scale.values(counts, column, missing)
 
     def save(self, path: Path | str) -> None:
         """Refused: SDV saves a pickle, and a pickle runs code when it is loaded.
@@ -252,7 +252,7 @@ def _encode(rows: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str,
         series, token = rows[attribute.name], _token(schema, attribute.name)
         # A missing category is a cell of its own: TVAE loses missing values of text columns otherwise.
         numeric = attribute.edges is not None
-        values = line.positions(series, attribute.column) if numeric else attribute.cells(series)  # type: ignore[arg-type]
+        values = numeric_scale.positions(series, attribute.column) if numeric else attribute.cells(series)  # type: ignore[arg-type]
         present_values = np.unique(values[~np.isnan(values)] if numeric else values)
         if len(present_values) == 0:
             constants[attribute.name] = np.nan

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from synth.errors import ModelError
-from synth.generators.autoregressive import LEAST_UNITS, AutoregressiveGenerator, LearnedRows
+from synth.generators.autoregressive_generator import LEAST_UNITS, AutoregressiveGenerator, LearnedRows
 from synth.output import whole_file
 from synth.progress import Progress
 from synth.trees import Growth, SequentialTrees, fit_sequence
-from synth.trees.conditional import Conditional
+from synth.trees.conditional import Conditional, conditional_from_arrays, conditional_to_arrays
 from synth.trees.forest import forests_from_arrays, forests_to_arrays
-from synth.trees.storing import described, restored
 
 
 class Trees(AutoregressiveGenerator):
@@ -97,7 +96,9 @@ class KeptColumns:
                     "remove it"
                 )
             own = {name.removeprefix("own."): part for name, part in arrays.items() if name.startswith("own.")}
-            return restored(json.loads(held["content"]), own, forests_from_arrays(arrays), size, n_features)
+            return conditional_from_arrays(
+                json.loads(held["content"]), own, forests_from_arrays(arrays), size, n_features
+            )
         except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
             if isinstance(error, ModelError):
                 raise
@@ -110,7 +111,7 @@ class KeptColumns:
         from safetensors.numpy import save_file
 
         forests: list[Any] = []
-        content, own = described(conditional, forests)
+        content, own = conditional_to_arrays(conditional, forests)
         arrays = {**forests_to_arrays(forests), **{f"own.{name}": np.ascontiguousarray(a) for name, a in own.items()}}
         held = {"fit": self.fit, "content": json.dumps(content)}
         with whole_file(self._path(place)) as beside:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from synth.dp.budget import Budget
-from synth.generators.neural import NeuralGenerator, Widths, asked
-from synth.generators.training_rows import PrivateRows, Rows
+from synth.generators.fitting.neural_data import PrivateRows, Rows
+from synth.generators.neural_generator import NeuralGenerator, Widths, asked
 
 if TYPE_CHECKING:
     from synth.neural.drawing import TvaeNetwork

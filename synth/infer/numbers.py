@@ -9,7 +9,7 @@ import numpy as np
 
 from synth.columns import INT64, CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.columns.numbers import MOST_SPIKES, MOST_STEPS, NumericColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import Facts
@@ -183,10 +183,10 @@ def integer(about: Facts, values: np.ndarray) -> IntegerColumn:
 
 
 def _spacing(habits: Mapping[str, Any], unit: float) -> float:
-    """The coarsest step that nearly all values are on, as `line.spacing` has it of a column."""
+    """The coarsest step that nearly all values are on, as `numeric_scale.spacing` has it of a column."""
     steps = habits.get("steps", ())
     shares = habits.get("step_shares", (1.0,) * len(steps))
-    return next((size for size, share in zip(steps, shares, strict=True) if share >= line.NEARLY_ALL), unit)
+    return next((size for size, share in zip(steps, shares, strict=True) if share >= numeric_scale.NEARLY_ALL), unit)
 
 
 def _int64(about: Facts) -> str:
@@ -211,7 +211,7 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
     spikes = _spikes_of(distinct, counts)
     others = values[(values != 0) & ~np.isin(values, spikes)]
     steps = () if unit is None else _steps_of(others, unit)
-    often = next((size for size, share in steps if share >= line.NEARLY_ALL), unit)
+    often = next((size for size, share in steps if share >= numeric_scale.NEARLY_ALL), unit)
     if often is not None and (high - low) / often < FINE_STEPS:  # it resolves every multiple
         spikes, steps = (), () if unit is None else _steps_of(values[values != 0], unit)
     fields: dict[str, Any] = {"steps": tuple(size for size, _ in steps)} if steps else {}
@@ -228,7 +228,7 @@ def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericCol
         counts: *Sensitive*. How many rows hold each, shape (n_values,).
         column: gives bounds, precision and steps.
     """
-    unit, often = column.unit, line.spacing(column)  # type: ignore[arg-type]
+    unit, often = column.unit, numeric_scale.spacing(column)  # type: ignore[arg-type]
     low, high = column.bounds  # type: ignore[attr-defined]
     if len(distinct) == 0 or (unit is not None and max(-low, high) / unit >= EXACT_FLOAT):
         return ()

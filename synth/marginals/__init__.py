@@ -4,10 +4,9 @@ from synth.marginals.estimation import estimate
 from synth.marginals.factor import Clique, Factor
 from synth.marginals.junction_tree import JunctionTree, junction_tree
 from synth.marginals.latent_classes import LatentClasses
+from synth.marginals.markov_random_field import MarkovRandomField
 from synth.marginals.measurement import Measurement
-from synth.marginals.model import MarkovRandomField
 from synth.marginals.sampling import sample, sample_classes
-from synth.marginals.workload import Workload
 
 __all__ = [
     "Clique",
@@ -16,7 +15,6 @@ __all__ = [
     "LatentClasses",
     "MarkovRandomField",
     "Measurement",
-    "Workload",
     "estimate",
     "junction_tree",
     "sample",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
-from synth.marginals.class_estimation import CoarseCodes
+from synth.marginals.latent_class_estimation import CoarseCodes
 from synth.marginals.measurement import MEAN_ABSOLUTE, Measurement
 from synth.marginals.sampling import sample_categorical
 

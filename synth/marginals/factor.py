@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 Clique = tuple[str, ...]
 Array = NDArray[np.float64]
+CELLS_A_MB = 1e6 / 8
+"""Cells of a factor in a megabyte: each is a float64."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from synth.marginals.factor import Array, Clique
 from synth.marginals.latent_classes import LatentClasses
-from synth.marginals.model import MarkovRandomField
+from synth.marginals.markov_random_field import MarkovRandomField
 
 Codes = NDArray[np.int32]
 

@@ -31,7 +31,7 @@ LARGEST_NORM = 1e18
 
 
 class Release(Protocol):
-    """What one step of DP-SGD takes from a budget; `synth.dp.steps.Steps` is one."""
+    """What one step of DP-SGD takes from a budget; `synth.dp.mechanisms.Steps` is one."""
 
     def sample(self, n_units: int) -> NDArray[np.int64]:
         """A Poisson sample of the units."""

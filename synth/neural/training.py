@@ -13,7 +13,7 @@ from torch import Tensor
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
-from synth.dp.steps import Steps
+from synth.dp.mechanisms import Steps
 from synth.errors import BudgetError, ModelError
 from synth.neural.checkpoint import CLIPPING, Checkpoint, Place
 from synth.neural.clipping import ClipTally

@@ -19,7 +19,7 @@ from synth.columns import (
     RealColumn,
     WeightColumn,
 )
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.stored.functions import (
     days,
     exactly,
@@ -204,7 +204,7 @@ def _times(given: _Given, column: Any) -> Flags:
         return {Fault.TIME: given.present}
     zone, kind = getattr(column, "timezone", None), given.cells.type()
     day = isinstance(column, DateColumn)
-    unit = line.DAY if day else line.MICROSECONDS[column.precision]
+    unit = numeric_scale.DAY if day else numeric_scale.MICROSECONDS[column.precision]
     low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
     flags: Flags = {}
     if given.form == "text":
@@ -218,7 +218,7 @@ def _times(given: _Given, column: Any) -> Flags:
             return {Fault.ZONE: given.present}
         if zone is not None and not zoned and given.backend != "pyspark":
             raise cannot(given.name, kind, f"a time of timezone={zone!r}")
-        micros = days(given.cells) * line.DAY if kind.is_date() else microseconds(given.cells, given.backend)
+        micros = days(given.cells) * numeric_scale.DAY if kind.is_date() else microseconds(given.cells, given.backend)
         # What is not of the calendar lies outside any bounds.
         beyond = given.present & micros.isnull()
         fine = finer_than_micros(given.cells, given.backend)

@@ -1,4 +1,4 @@
-"""Which rows of a stored table break a constraint, in expressions: `synth.domain.lawfulness` where rows are stored."""
+"""Constraint checks of a stored table, in expressions: `synth.domain.constraint_checks` where rows are stored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +10,9 @@ import ibis.expr.types as ir
 from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, IdentifierColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
 from synth.constraints.expression import Expression, Name, Number
-from synth.domain import line
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import NOISE, compares_days
 from synth.domain.discretizer import categories
-from synth.domain.lawfulness import NOISE, compares_days
 from synth.stored.functions import exactly, floor
 from synth.stored.listed import place_in, value_at
 from synth.stored.numbers import finite
@@ -106,7 +106,7 @@ class Laws:
         return self.rows[self.placed[name]]
 
     def _on_one_line(self, name: str, *, by_day: bool) -> Any:
-        place, day = self._place(name), exactly(float(line.DAY))
+        place, day = self._place(name), exactly(float(numeric_scale.DAY))
         if isinstance(self.columns[name], DateColumn):
             return place * day
         return floor(place / day) * day if by_day else place
@@ -142,7 +142,7 @@ class Laws:
 
     def _miscalculated(self, formula: Formula) -> Any:
         given, exact = self._place(formula.column), self._value(formula.parsed)
-        unit = line.step(self.columns[formula.column])  # type: ignore[arg-type]
+        unit = numeric_scale.step(self.columns[formula.column])  # type: ignore[arg-type]
         if unit is None:
             allowed = ibis.greatest(exact.abs(), exactly(1.0)) * exactly(NOISE)
         else:

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from synth.columns import CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.observed import observe
 from synth.schema import Schema
 from synth.stored.rows import StoredRows
@@ -42,7 +42,7 @@ def _telling(name: str, column: Any, side: StoredRows) -> list[Any]:
 
 def _value(place: float, column: Any) -> Any:
     if isinstance(column, DateColumn):
-        return dt.datetime.combine(line.moment(place, column), dt.time())
+        return dt.datetime.combine(numeric_scale.moment(place, column), dt.time())
     if isinstance(column, DatetimeColumn):
-        return line.moment(place, column)
+        return numeric_scale.moment(place, column)
     return min(max(int(place), column.bounds[0]), column.bounds[1]) if isinstance(column, IntegerColumn) else place

@@ -13,7 +13,7 @@ import ibis.expr.types as ir
 import numpy as np
 
 from synth.columns import INT64, BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.domain.discretizer import MISSING, OTHER, Attribute, categories
 from synth.schema import Schema
 from synth.stored.functions import exactly, floored, half_even, holds_nul, within
@@ -51,7 +51,7 @@ class Reader:
         """The reader of a table that a schema describes."""
         return cls(backend, frozenset({"", *schema.missing_values}))
 
-    def places(self, cells: ir.Column, name: str, column: line.LineColumn) -> ir.FloatingColumn:
+    def places(self, cells: ir.Column, name: str, column: numeric_scale.LineColumn) -> ir.FloatingColumn:
         """Where each cell lies on the line, within the bounds; null where it is missing or cannot be read.
 
         Args:
@@ -62,7 +62,7 @@ class Reader:
         Raises:
             TableError: this type cannot be read as that kind where the table is; nothing was read.
         """
-        low, high = line.bounds(column)
+        low, high = numeric_scale.bounds(column)
         if isinstance(column, DateColumn | DatetimeColumn):
             return self._places_of_moments(cells, name, column)
         reals = self.reals(cells, name)
@@ -179,7 +179,7 @@ class Reader:
         return moments(self.present(cells) if cells.type().is_string() else cells, name, column, self.backend)
 
     def _places_of_moments(self, cells: ir.Column, name: str, column: DateColumn | DatetimeColumn) -> Any:
-        unit = line.DAY if isinstance(column, DateColumn) else line.MICROSECONDS[column.precision]
+        unit = numeric_scale.DAY if isinstance(column, DateColumn) else numeric_scale.MICROSECONDS[column.precision]
         units = floored(self.moments(cells, name, column).micros, unit, self.backend)
         low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
         if isinstance(column, DateColumn):

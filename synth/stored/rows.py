@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import Attribute, Discretizer, line
+from synth.domain import Attribute, Discretizer, numeric_scale
 from synth.schema import Schema
 from synth.stored.counting import StoredCounts
 from synth.stored.functions import md5
@@ -94,7 +94,7 @@ class StoredRows:
                 counts[value + 0.0] += n  # one zero, whatever its sign
         return dict(counts)
 
-    def place_counts(self, name: str, column: line.LineColumn, edges: np.ndarray) -> Counted:
+    def place_counts(self, name: str, column: numeric_scale.LineColumn, edges: np.ndarray) -> Counted:
         """How many present values of a number or time lie between edges, those beyond in the outermost."""
         n_cells = len(edges) - 1
         places = self.place.apart(self.rows.select(x=self.reader.places(self.rows[name], name, column)))

@@ -11,7 +11,7 @@ import ibis
 import ibis.expr.types as ir
 
 from synth.columns import DateColumn, DatetimeColumn
-from synth.domain.line import DAY
+from synth.domain.numeric_scale import DAY
 from synth.errors import TableError
 from synth.stored.formats import Form, form_of
 from synth.stored.functions import days, matches, microseconds, microseconds_within, within

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.columns import RealColumn, WeightColumn
-from synth.domain import Discretizer, line, plain
+from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
 from synth.transforms.categories import Categories
@@ -114,7 +114,7 @@ class ModalEncoding:
             if column.has_scalar:
                 scalars = encoded.scalars[:, self._scalar(attribute.name)]
             positions, drawn = column.invert(codes, scalars), column.leaves_open(codes)
-            positions[drawn] = line.settle(
+            positions[drawn] = numeric_scale.settle(
                 positions[drawn], attribute.column, column.atoms, column.step_shares, rng  # type: ignore[arg-type]
             )  # fmt: skip
             made[attribute.name] = _values(positions, attribute)
@@ -153,7 +153,7 @@ class ModalEncoding:
         Raises:
             ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
         """
-        plain.require_columns(content, schema.modeled)
+        plain_arrays.require_columns(content, schema.modeled)
         discretizer = Discretizer.by_schema(schema)
         return cls(discretizer, tuple(_column(content[a.name], a) for a in discretizer.attributes))
 
@@ -163,11 +163,11 @@ class ModalEncoding:
 
 def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Modes:
     if attribute.edges is None:
-        return Categories(plain.whole_numbers(content, "codes"), attribute.size)
+        return Categories(plain_arrays.whole_numbers(content, "codes"), attribute.size)
     modes = Modes.from_plain(content)
     if modes.missing and not attribute.column.missing:
         raise ValueError("a column that is never missing has a mode for it")
-    low, high = line.bounds(attribute.column)  # type: ignore[arg-type]
+    low, high = numeric_scale.bounds(attribute.column)  # type: ignore[arg-type]
     if len(modes.atoms) and (modes.atoms[0] < low or modes.atoms[-1] > high):
         raise ValueError("atoms are not within the column's bounds")
     if len(modes.step_shares) not in (0, len(getattr(attribute.column, "steps", ()))):
@@ -182,7 +182,7 @@ def _modes(values: Values, attribute: Attribute, rng: np.random.Generator) -> Mo
 
 
 def _positions(series: pd.Series, attribute: Attribute) -> NDArray[np.float64]:
-    return line.positions(series, attribute.column)  # type: ignore[arg-type]
+    return numeric_scale.positions(series, attribute.column)  # type: ignore[arg-type]
 
 
 def _is_log(attribute: Attribute) -> bool:
@@ -193,15 +193,15 @@ def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:
     """Positions as the column's own kind and precision, within its bounds."""
     column: Any = attribute.column
     missing = np.isnan(positions)
-    low, high = line.bounds(column)
+    low, high = numeric_scale.bounds(column)
     filled = np.clip(np.where(missing, low, positions), low, high)
     if isinstance(column, RealColumn | WeightColumn):
         reals = filled if column.decimals is None else _rounded(filled, column.decimals)
         return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
-    steps = np.round(line.ratio(filled, line.step(column) or 1.0))
+    steps = np.round(numeric_scale.ratio(filled, numeric_scale.step(column) or 1.0))
     counts = np.minimum(steps, _MOST).astype(np.int64)
     counts[steps > _MOST] = np.iinfo(np.int64).max
-    return line.values(counts, column, missing)
+    return numeric_scale.values(counts, column, missing)
 
 
 def _rounded(reals: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.domain import plain
-from synth.domain.line import ratio
+from synth.domain import plain_arrays
+from synth.domain.numeric_scale import ratio
 from synth.transforms.atoms import find_atoms
 from synth.transforms.bells import LEAST_DEVIATION, fit_bells
 from synth.transforms.columns import Array, Values
@@ -197,10 +197,10 @@ class Modes:
         Raises:
             ValueError, TypeError, KeyError: the data is damaged; nothing was made of it.
         """
-        arrays = {name: plain.reals(content, name) for name in ("atoms", "means", "deviations", "weights")}
+        arrays = {name: plain_arrays.reals(content, name) for name in ("atoms", "means", "deviations", "weights")}
         # Models that know no steps were saved without them, and draw as they did.
-        shares = tuple(plain.reals(content, "step_shares").tolist()) if "step_shares" in content else ()
-        missing, log = (plain.flag(content, name) for name in ("missing", "log"))
+        shares = tuple(plain_arrays.reals(content, "step_shares").tolist()) if "step_shares" in content else ()
+        missing, log = (plain_arrays.flag(content, name) for name in ("missing", "log"))
         return cls(**arrays, missing=missing, log=log, step_shares=shares)
 
     def _atom_codes(self, values: Array) -> NDArray[np.int32]:

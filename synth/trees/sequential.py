@@ -20,12 +20,12 @@ from synth.trees.conditional import (
     Codes,
     Conditional,
     Learned,
+    conditional_from_arrays,
+    conditional_to_arrays,
     draw_codes,
     fit_conditional,
 )
-from synth.trees.forest import Array, Features, Forest, forests_from_arrays, forests_to_arrays
-from synth.trees.growing import Growth
-from synth.trees.storing import described, restored
+from synth.trees.forest import Array, Features, Forest, Growth, forests_from_arrays, forests_to_arrays
 
 FOCUS = 2
 """Factor of the rounds for the column that matters most."""
@@ -97,7 +97,7 @@ class SequentialTrees:
         arrays: dict[str, NDArray[Any]] = {}
         columns = []
         for place, conditional in zip(self.order, self.conditionals, strict=True):
-            description, own = described(conditional, forests)
+            description, own = conditional_to_arrays(conditional, forests)
             columns.append(description)
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
         return {"order": list(self.order), "columns": columns}, {**arrays, **forests_to_arrays(forests)}
@@ -120,7 +120,7 @@ class SequentialTrees:
         for position, (place, description) in enumerate(zip(order, content["columns"], strict=True)):
             prefix = f"{place}."
             own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
-            conditional = restored(description, own, forests, attributes[position].size, position)
+            conditional = conditional_from_arrays(description, own, forests, attributes[position].size, position)
             sizes = {p: len(table) for p, table in conditional.places.items()}
             known = {p: each.size for p, each in enumerate(attributes[:position]) if _is_unordered(each)}
             if not sizes.items() <= known.items():

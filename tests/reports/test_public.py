@@ -43,7 +43,7 @@ from reports.public_verdict import PublicVerdict, public_verdict
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
-from synth.dp.stated import stated_schedule
+from synth.dp.schedule_file import stated_schedule
 from synth.dp.statement import RELATION, RELATIONS, LedgerNote
 from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError, JobError

@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from synth.declare import declare_schema
-from synth.domain import Discretizer, magnitudes
+from synth.domain import Discretizer, dp_bounds
 from synth.dp.budget import Budget
-from synth.generators.contributions import bound_contributions
+from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
 from synth.generators.mst import Mst
-from synth.generators.training_table import HeldTable, TrainingTable
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.split import split_table
@@ -81,7 +80,7 @@ def tiny_tables_and_one_key() -> Iterator[None]:
     """Sides may be small, and the key that chooses k rows of an entity is the same in two worlds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("synth.split.MIN_SIDE_ROWS", 0)
-        for place in ("synth.generators.contributions", "synth.stored.table"):
+        for place in ("synth.generators.fitting.training_data", "synth.stored.table"):
             patch.setattr(f"{place}.os", SimpleNamespace(urandom=bytes))
         yield
 
@@ -115,7 +114,7 @@ def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
         found["word"] = train.category_counts("word")
     if "wide" in schema.columns:
         wide: Any = schema.columns["wide"]
-        for name, edges in (("wide", EDGES), ("wide by size", magnitudes.public_edges(wide, 500.0))):
+        for name, edges in (("wide", EDGES), ("wide by size", dp_bounds.public_edges(wide, 500.0))):
             found[name] = train.place_counts("wide", wide, edges)
     found |= {f"values of {name}": train.value_counts(name) for name in schema.spikes_measured}
     if schema.entity:

@@ -7,7 +7,7 @@ import pytest
 
 from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import SchemaError
-from synth.generators.seen import SeenOnDisk
+from synth.generators.models.chunked_output import SeenOnDisk
 from synth.identifiers import ENOUGH, check_room, generate, room_of
 from synth.part import Part
 from synth.permutation import LARGEST, permuted

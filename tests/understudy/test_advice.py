@@ -12,7 +12,7 @@ import tomli_w
 
 from synth.generators.aim import Aim
 from synth.generators.auto import Auto
-from synth.generators.outlook import outlook
+from synth.generators.forecast import outlook
 from synth.schema import Schema, build_schema
 from synth.table import read_table
 from synth.table.header import check_header, read_header

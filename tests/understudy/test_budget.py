@@ -220,7 +220,7 @@ def test_a_fit_under_a_ledger_is_reserved_used_and_committed(workspace: Any, led
 def test_a_fit_that_fails_leaves_no_model_and_its_reservation_spent(
     workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from synth.generators.marginal_model import MarginalModel
+    from synth.generators.models.marginal_model import MarginalModel
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pytest import MonkeyPatch
 
-from synth.dp.curve import RdpCurve
 from synth.dp.ledger import Request, open_ledger
+from synth.dp.renyi_curve import RdpCurve
 
 if TYPE_CHECKING:
     from conftest import Ran, Workspace

@@ -17,10 +17,10 @@ from evaluate.result_reading import evaluation_from
 from evaluate.text import loss, room
 from reports.books import AFTER_RUN
 from synth.dp.accounting import rdp_curve
-from synth.dp.curve import RdpCurve
 from synth.dp.events import event_of
 from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
+from synth.dp.renyi_curve import RdpCurve
 from synth.progress import quiet
 from synth.schema_file import read_schema
 from tests.understudy.driving import Driver

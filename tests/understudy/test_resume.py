@@ -13,10 +13,10 @@ import pytest
 
 from synth.dp.accounting import rdp_curve
 from synth.dp.budget import Budget
-from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
-from synth.dp.journal import Journal
 from synth.dp.ledger import open_ledger
+from synth.dp.noise_journal import Journal
+from synth.dp.renyi_curve import ORDERS, RdpCurve
 from synth.errors import OutputError
 from synth.generators.registry import load_model
 from tests.understudy.driving import RUN, SCRIPT, Driver, serving
@@ -404,7 +404,7 @@ def test_a_lost_draw_that_the_total_does_not_admit_again_is_refused_in_one_sente
 
 def spent_exactly(folder: Path) -> float:
     """A total that a run's reservation fills, hardly more."""
-    from synth.dp.curve import RdpFilter
+    from synth.dp.renyi_curve import RdpFilter
 
     curve, delta = charged(folder), 1e-6
     (holding,) = open_ledger(folder / "ledger.db").holdings()

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from synth.generators.chunks import write_rows
+from synth.generators.models.chunked_output import write_rows
 from synth.generators.registry import load_model
 
 ROWS = ("--rows", 2400, "--rows-a-file", 20)

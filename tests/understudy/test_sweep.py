@@ -14,8 +14,8 @@ from evaluate.result import Estimate, Evaluation
 from evaluate.result_reading import evaluation_from
 from evaluate.text import typed_loss
 from synth.dp.accounting import epsilon_pld
-from synth.dp.curve import RdpCurve
 from synth.dp.ledger import open_ledger
+from synth.dp.renyi_curve import RdpCurve
 from understudy.bundle.verification import Demand, verify
 from understudy.plan import make_plan
 

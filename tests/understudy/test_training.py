@@ -12,10 +12,10 @@ import torch
 from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT
 from evaluate.privacy.audit.steps import N_STEP_CANARIES
 from synth.dp.accounting import rdp_curve
-from synth.dp.curve import RdpCurve
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
+from synth.dp.renyi_curve import RdpCurve
 from synth.generators.registry import load_model
 from synth.neural import training
 from synth.neural.tvae import TvaeTraining

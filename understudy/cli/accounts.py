@@ -11,7 +11,7 @@ from understudy.exit_codes import DONE, FAILED
 
 if TYPE_CHECKING:
     from synth.dp.events import Event
-    from synth.dp.stated import Books
+    from synth.dp.schedule_file import Books
     from understudy.console import Console
     from understudy.pricing import Priced
 

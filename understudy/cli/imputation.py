@@ -29,7 +29,7 @@ def impute(
 ) -> int:
     """Fill in missing cells of a table, each drawn given the cells of its row. What comes out is as sensitive."""
     from synth.errors import JobError
-    from synth.generators.imputation import UNFILLED, with_missing
+    from synth.generators.models.imputation import UNFILLED, with_missing
     from synth.generators.registry import load_model
     from synth.output import making
     from synth.table import read_table, write_table

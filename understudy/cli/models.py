@@ -217,9 +217,9 @@ def sample(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file, or the folder of files.")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
-    from synth.generators.chunks import ROWS_A_FILE, Written, write_rows
-    from synth.generators.conditions import GIVEN
-    from synth.generators.lawful import REJECTED, rejections
+    from synth.generators.models.chunked_output import ROWS_A_FILE, Written, write_rows
+    from synth.generators.models.conditions import GIVEN
+    from synth.generators.models.rejection_sampling import REJECTED, rejections
     from synth.generators.registry import load_model
     from synth.output import check_writable, making
     from synth.table import check_names, write_table

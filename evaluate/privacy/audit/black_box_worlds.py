@@ -9,7 +9,7 @@ import pandas as pd
 from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.cells import Cells
 from synth.columns import BooleanColumn, CategoricalColumn, is_measured
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema, build_schema
 from synth.table import conform
 
@@ -107,12 +107,14 @@ def _column(column: Any, n_rows: int, n_target: int, rng: np.random.Generator) -
         return pd.Series(values[drawn], dtype=object), pd.Series(
             [values[max(len(known) - 1, 0)]] * n_target, dtype=object
         )
-    low, high = line.bounds(column)
+    low, high = numeric_scale.bounds(column)
     if is_measured(column) and low < -FAR < FAR < high:
         low, high = -FAR, FAR
     edges = low + (high - low) * np.array([0.0, 0.5, 0.98, 1.0])
     sides = (np.zeros(n_rows, dtype=np.int64), np.full(n_target, 2))
-    rows, target = (line.values(line.draw(edges, c, column, rng), column, np.zeros(len(c), bool)) for c in sides)
+    rows, target = (
+        numeric_scale.values(numeric_scale.draw(edges, c, column, rng), column, np.zeros(len(c), bool)) for c in sides
+    )
     return rows, target
 
 

@@ -15,7 +15,7 @@ from evaluate.privacy.audit.tradeoff import LEAST_FACTOR, epsilon_of_less, epsil
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
-from synth.generators.one_way import COLUMNS
+from synth.generators.fitting.histograms import COLUMNS
 
 NOISE = "size of the noise on counts"
 SINGLE = 1e-4

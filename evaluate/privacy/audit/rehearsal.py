@@ -28,7 +28,7 @@ from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, 
 from synth.dp.mechanisms import Value
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
-from synth.generators.overhead import with_overhead
+from synth.generators.fitting.fixed_costs import with_overhead
 from synth.schema import Schema
 
 ROUNDING = 1e-9

@@ -22,8 +22,8 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.events import StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
-from synth.generators.measuring import start
-from synth.generators.overhead import domain_event_name, domain_shares, spikes_event_name
+from synth.generators.fitting.fixed_costs import domain_event_name, domain_shares, spikes_event_name
+from synth.generators.fitting.private_fit import start
 from synth.progress import quiet
 from synth.schema import Schema
 

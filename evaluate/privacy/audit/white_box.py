@@ -55,8 +55,8 @@ from synth.dp.calibration import resolve_delta
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
-from synth.generators.overhead import with_overhead
-from synth.generators.workloads import column_weights
+from synth.generators.fitting.fixed_costs import with_overhead
+from synth.generators.fitting.workload import column_weights
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -16,7 +16,7 @@ from evaluate.sampling import drawn_order, learned_keys, one_per_entity
 from evaluate.sides import SIDES
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 
 N_TARGETS = 2_000
 MAX_POOL = 50_000
@@ -117,7 +117,7 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
         ends = np.cumsum([len(part) for part in parts])[:-1]
         members, controls, pool, fresh = np.split(codes, ends)
         return Secret(members, controls, pool, fresh, width=0.0, is_line=False)
-    members, controls, pool, fresh = (line.positions(part, column) for part in parts)  # type: ignore[arg-type]
+    members, controls, pool, fresh = (numeric_scale.positions(part, column) for part in parts)  # type: ignore[arg-type]
     return Secret(members, controls, pool, fresh, width=_widths(tables)[name], is_line=True)
 
 

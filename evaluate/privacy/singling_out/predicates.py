@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.schema import Schema
 
 MISSING, LEAST, MOST = -1, -9, 2**30
@@ -116,7 +116,7 @@ def _codes(series: pd.Series, synthetic: pd.Series, column: object) -> np.ndarra
         found = levels.get_indexer(pd.Index(series.array))
         codes = np.where(found < 0, UNKNOWN, 2 * found + 1)
         return np.where(series.isna().to_numpy(), MISSING, codes).astype(np.int32)
-    values, known = (line.positions(part, column) for part in (series, synthetic))  # type: ignore[arg-type]
+    values, known = (numeric_scale.positions(part, column) for part in (series, synthetic))  # type: ignore[arg-type]
     known = np.unique(known[~np.isnan(known)])
     codes = known.searchsorted(values, "left") + known.searchsorted(values, "right")
     return np.where(np.isnan(values), MISSING, codes).astype(np.int32)

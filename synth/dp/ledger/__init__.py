@@ -9,13 +9,13 @@
     ledger.commit(token, {"epsilon": 1.0})
     ledger.note(token)          # what a privacy statement says of it
 
-`entries` holds one row and its hash, `books` the rules that rows obey, `decisions` what they allow, `audit` what
-breaks them, `address` and `store` the databases, `faults` what goes wrong with those, `ledger` the operations.
+`entries` holds one row and its hash, `request` what is asked and answered. `state` holds the rules that rows obey, what
+they allow and what breaks them, `store` the databases, `ledger` the operations.
 """
 
-from synth.dp.ledger.audit import Damage
 from synth.dp.ledger.entries import Entry
 from synth.dp.ledger.ledger import Ledger, open_ledger
 from synth.dp.ledger.request import Holding, Request, Reservation
+from synth.dp.ledger.state import Damage
 
 __all__ = ["Damage", "Entry", "Holding", "Ledger", "Request", "Reservation", "open_ledger"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from synth.dp.curve import RdpCurve
+from synth.dp.renyi_curve import RdpCurve
 from synth.parsing import plain_json
 
 FORMAT = "understudy-ledger/1"

@@ -15,14 +15,22 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from synth.dp.curve import RdpCurve
-from synth.dp.ledger.address import PATIENCE_S, parsed
-from synth.dp.ledger.audit import Damage, damages
-from synth.dp.ledger.books import Books, Record, replayed
-from synth.dp.ledger.decisions import check_total, check_totals, granted, record_of, unknown
 from synth.dp.ledger.entries import Draft, Entry, canonical, chained, curve_content
 from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, checked_total, named
-from synth.dp.ledger.store import Store, add, entries_after, entry_at
+from synth.dp.ledger.state import (
+    Books,
+    Damage,
+    Record,
+    check_total,
+    check_totals,
+    damages,
+    granted,
+    record_of,
+    replayed,
+    unknown,
+)
+from synth.dp.ledger.store import PATIENCE_S, Store, add, entries_after, entry_at, parsed
+from synth.dp.renyi_curve import RdpCurve
 from synth.dp.statement import LedgerNote
 from synth.errors import LedgerError
 

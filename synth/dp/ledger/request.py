@@ -4,7 +4,7 @@ import math
 import unicodedata
 from dataclasses import dataclass, field
 
-from synth.dp.curve import RdpCurve
+from synth.dp.renyi_curve import RdpCurve
 from synth.errors import LedgerError
 
 MAX_NAME, MAX_WORDS = 100, 1000

@@ -1,24 +1,63 @@
-"""The table that holds a ledger: rows can be added one at a time, under a lock, and never be changed or removed.
+"""The store of a ledger: a table to which rows are added one at a time, under a lock, and never changed or removed.
 
-SQLite: `BEGIN IMMEDIATE` lets one writer in at a time, and a commit is on the disk when it returns. PostgreSQL: an
-advisory lock, held until the transaction ends, does the first, `synchronous_commit` the second.
+It lies in a SQLite file or a PostgreSQL database, named by a URL whose secrets are never shown. SQLite: `BEGIN
+IMMEDIATE` lets one writer in at a time, and a commit is on the disk when it returns. PostgreSQL: an advisory lock, held
+until the transaction ends, does the first, `synchronous_commit` the second. What goes wrong with a database ends in one
+sentence that quotes nothing of the address or of the driver's message.
 """
 
+import contextlib
+import importlib.util
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.pool import NullPool
 
-from synth.dp.ledger.address import Address
 from synth.dp.ledger.entries import Entry
-from synth.dp.ledger.faults import told
-from synth.errors import LedgerError
+from synth.errors import LedgerError, MissingExtra
+from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 
+PATIENCE_S = 60.0
+"""How long a job waits for others to let go of the ledger."""
+CONNECT_S = 10
+"""How long a PostgreSQL server has to answer."""
+
+FORMS = 'a ledger is named by a path, by "sqlite:///path" or by "postgresql://user@host/database"'
+_AGAIN = "then try again: the same token counts once"
+_SQLITE = {
+    sqlite3.SQLITE_BUSY: f"others kept it locked for too long; let them end, {_AGAIN}",
+    sqlite3.SQLITE_LOCKED: f"others kept it locked for too long; let them end, {_AGAIN}",
+    sqlite3.SQLITE_FULL: f"its disk is full; make room there, {_AGAIN}",
+    sqlite3.SQLITE_READONLY: "it may not be written; change the permissions of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check the name and the permissions of the file and its folder",
+    sqlite3.SQLITE_PERM: "it cannot be opened; check the name and the permissions of the file and its folder",
+    sqlite3.SQLITE_AUTH: "it cannot be opened; check the name and the permissions of the file and its folder",
+    sqlite3.SQLITE_NOTADB: "it is not a SQLite database; name another file",
+    sqlite3.SQLITE_CORRUPT: "its file is damaged; restore a copy that is whole",
+    sqlite3.SQLITE_IOERR: f"its disk failed to read or write; check it, {_AGAIN}",
+    sqlite3.SQLITE_CONSTRAINT: "its database forbids the entry; only add to a ledger through this project",
+}
+_POSTGRES = {
+    "28": "the server does not let this user in; check user and password",
+    "3D": "the server has no such database; create it first",
+    "42501": "this user may not read or write it; grant SELECT and INSERT, and CREATE for opening the first total",
+    "53100": f"the server's disk is full; make room there, {_AGAIN}",
+    "53": f"the server has no room for another connection; wait, {_AGAIN}",
+    "55P03": f"others kept it locked for too long; let them end, {_AGAIN}",
+    "57": f"the server was stopped or ended the request; start it, {_AGAIN}",
+    "25006": "the server takes no writes; name the primary server",
+    "23": "its database forbids the entry; only add to a ledger through this project",
+}
+_UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
 TABLE = "understudy_ledger"
 LOCK = 0x6C6564676572
 """Key of the advisory lock: "ledger" in ASCII."""
-
 _COLUMNS = ("seq", "time", "kind", "dataset", "unit", "token", "body", "previous", "hash")
 _table = sa.Table(
     TABLE,
@@ -26,7 +65,6 @@ _table = sa.Table(
     sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True, autoincrement=False),
     *(sa.Column(name, sa.Text, nullable=False) for name in _COLUMNS[1:]),
 )
-
 _SAYS = "a ledger only grows: entries are never changed or removed"
 _GUARDS = {
     "sqlite": {
@@ -48,6 +86,158 @@ _GUARD_FUNCTION = (
 )
 
 
+@dataclass(frozen=True)
+class Address:
+    """Where a ledger lies.
+
+    Attributes:
+        url: for SQLAlchemy; may hold a password, so it is never shown.
+        patience_s: how long to wait for others.
+    """
+
+    url: URL
+    patience_s: float = PATIENCE_S
+
+    def __repr__(self) -> str:
+        return f"Address({self.shown})"
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file; none for a server."""
+        return Path(str(self.url.database)) if self.url.drivername == "sqlite" else None
+
+    @property
+    def shown(self) -> str:
+        """The address as messages may show it: without user, password and parameters, which may be secrets too."""
+        if self.path is not None:
+            return str(self.path)
+        host, port = self.url.host or "", f":{self.url.port}" if self.url.port else ""
+        return f"postgresql://{host}{port}/{self.url.database or ''}"
+
+    def engine(self) -> Engine:
+        """A fresh engine; every transaction has a connection of its own, so that processes may fork.
+
+        Raises:
+            MissingExtra: the extra `postgres` is not installed; nothing was reached.
+        """
+        if self.path is not None:
+            engine = sa.create_engine(self.url, poolclass=NullPool, connect_args={"timeout": self.patience_s})
+            sa.event.listen(engine, "connect", _prepare_sqlite)
+            sa.event.listen(engine, "begin", _begin_sqlite)
+            return engine
+        options: dict[str, Any] = {"client_encoding": "utf8"}
+        if "connect_timeout" not in self.url.query:
+            options["connect_timeout"] = CONNECT_S
+        missing = MissingExtra(
+            "a PostgreSQL ledger needs the extra `postgres`, which is not installed; install this project with it "
+            "(`pip install '.[postgres]'` in its checkout)"
+        )
+        if importlib.util.find_spec("psycopg") is None:
+            raise missing
+        try:
+            # What is read under the lock must be newer than the lock: a database may set another isolation by default.
+            return sa.create_engine(
+                self.url, poolclass=NullPool, connect_args=options, isolation_level="READ COMMITTED"
+            )
+        except ImportError:  # psycopg without the library it speaks through
+            raise missing from None
+
+
+def parsed(text: str, patience_s: float = PATIENCE_S) -> Address:
+    """The address that a text names.
+
+    Args:
+        text: a path or a URL.
+        patience_s: how long to wait for others.
+
+    Raises:
+        LedgerError: it names neither a file nor a PostgreSQL database; nothing was opened.
+
+    >>> parsed("postgresql://ann:secret@db.example/books?password=x")
+    Address(postgresql://db.example/books)
+    """
+    if not text.strip() or "\0" in text:
+        raise LedgerError(f"the ledger has no name; {FORMS}")
+    if "://" not in text:
+        if lacks_scheme(text):
+            raise LedgerError(f"the ledger's address has no scheme; {FORMS}")
+        return _file(text, patience_s)
+    scheme = text.partition("://")[0].lower()
+    if scheme in ("sqlite", "sqlite+pysqlite"):
+        url = _parts(text)
+        return _file(url.database or "", patience_s, has_more=bool(url.query or url.host or url.username))
+    if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
+        where = repr(scheme[:20]) if SCHEME.fullmatch(scheme) else "a place of this name"
+        raise LedgerError(f"a ledger cannot lie in {where}; {FORMS}")
+    if split(text) is None:
+        raise LedgerError(
+            f"the ledger's address cannot be read; {FORMS}, where {ESCAPES}, and no database whose name holds one of "
+            f"{MARKS} is taken"
+        )
+    return Address(_parts("postgresql" + text[len(scheme) :]).set(drivername="postgresql+psycopg"), patience_s)
+
+
+def _file(path: str, patience_s: float, has_more: bool = False) -> Address:
+    if has_more or not path or path.startswith((":memory:", "file:")):
+        raise LedgerError(f"a ledger outlives its process: it needs a plain file; {FORMS}")
+    return Address(URL.create("sqlite", database=path), patience_s)
+
+
+def _parts(text: str) -> URL:
+    url = None
+    with contextlib.suppress(sa.exc.ArgumentError, ValueError):
+        url = make_url(text)
+    if url is None:
+        raise LedgerError(f"the ledger's address cannot be read; {FORMS}, special characters in it as %XX")
+    return url
+
+
+def _prepare_sqlite(connection: Any, record: Any) -> None:
+    # Python's own transactions would begin too late, at the first write.
+    connection.isolation_level = None
+    # A damaged text must be readable, to be named.
+    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    # FULL and, beyond it, the folder: otherwise a power cut just after a commit may bring the journal back.
+    connection.execute("PRAGMA synchronous = EXTRA")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def errors_in_words(address: Address) -> Iterator[None]:
+    """A block whose database errors end in one sentence.
+
+    Raises:
+        LedgerError: the database failed; its transaction is undone, except that of a server that went away while it
+            was confirming one.
+    """
+    reason = ""
+    try:
+        yield
+    except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+        reason = _reason(error)
+    except UnicodeDecodeError:  # SQLite's own message quotes names and statements of a damaged file
+        reason = _SQLITE[sqlite3.SQLITE_CORRUPT]
+    if reason:
+        raise LedgerError(f"the ledger at {address.shown!r} cannot be used: {reason}") from None
+
+
+def _reason(error: Exception) -> str:
+    cause: Any = getattr(error, "orig", None) or error
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", None)
+        # The low byte is the kind; the others say more than the sentence does.
+        return _SQLITE.get((code or 0) & 0xFF, f"SQLite refused it ({type(cause).__name__}); restore a copy that works")
+    state = getattr(cause, "sqlstate", None)
+    if state is None:
+        return _UNREACHED
+    known = (_POSTGRES[key] for key in (state, state[:2]) if key in _POSTGRES)
+    return next(known, f"the server refused it (SQLSTATE {state}); ask whoever runs the server")
+
+
 class Store:
     """Transactions on the table at an address."""
 
@@ -64,7 +254,7 @@ class Store:
             LedgerError: there is no ledger, or its database cannot be read; none was made.
         """
         self._check_file(may_make=False)
-        with told(self.address), self._engine.begin() as connection:
+        with errors_in_words(self.address), self._engine.begin() as connection:
             self._check_table(connection)
             self._known = True
             yield connection
@@ -80,7 +270,7 @@ class Store:
             LedgerError: there is no ledger, or its database cannot be written.
         """
         self._check_file(may_make)
-        with told(self.address), self._engine.connect() as connection:
+        with errors_in_words(self.address), self._engine.connect() as connection:
             writer = connection.execution_options(writes=True)
             with writer.begin():
                 self._lock(writer)

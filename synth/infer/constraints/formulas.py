@@ -14,8 +14,8 @@ from synth.columns import IntegerColumn, RealColumn
 from synth.constraints import Formula
 from synth.constraints.checking import in_order
 from synth.constraints.expression import written
-from synth.domain import line
-from synth.domain.lawfulness import broken
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import broken
 from synth.infer.constraints.evidence import ENOUGH
 from synth.schema import Schema
 
@@ -84,14 +84,14 @@ def _numbers(table: pd.DataFrame, schema: Schema, n_units: int) -> _Numbers | No
     for name in schema.learned:
         column = schema.columns[name]
         if isinstance(column, IntegerColumn | RealColumn):
-            values = line.positions(table[name], column)
+            values = numeric_scale.positions(table[name], column)
             if len(np.unique(values[~np.isnan(values)])) >= LEAST_VALUES:
                 positions[name] = values
     names = tuple(positions)[:MOST_COLUMNS]
     if len(names) < 2:
         return None
     of_all = np.stack([positions[name] for name in names])
-    steps = [line.step(schema.columns[name]) or 0.0 for name in names]  # type: ignore[arg-type]
+    steps = [numeric_scale.step(schema.columns[name]) or 0.0 for name in names]  # type: ignore[arg-type]
     enough = ENOUGH * len(table) / n_units
     return _Numbers(names, of_all, of_all[:, _first_rows(of_all)], np.array(steps)[:, None] / 2, enough)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn, IntegerColumn
 from synth.constraints import Unique
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.infer.constraints.evidence import ENOUGH, coded, twins
 from synth.schema import Schema
 
@@ -52,7 +52,7 @@ _REASON = "no row repeats another, and by chance many would"
 
 def _plain(series: pd.Series, schema: Schema, name: str) -> pd.Series:
     column = schema.columns[name]
-    return pd.Series(line.instants(series, column)) if isinstance(column, DatetimeColumn) else series
+    return pd.Series(numeric_scale.instants(series, column)) if isinstance(column, DatetimeColumn) else series
 
 
 def _never_repeats(codes: np.ndarray) -> bool:
@@ -64,8 +64,8 @@ def _says_something(n: int, schema: Schema, name: str) -> bool:
     column = schema.columns[name]
     if not isinstance(column, IntegerColumn | DateColumn | DatetimeColumn):
         return True
-    low, high = line.bounds(column)
-    unit = line.step(column) or 1.0
+    low, high = numeric_scale.bounds(column)
+    unit = numeric_scale.step(column) or 1.0
     return n**2 / 2 / ((high - low) / unit + 1) >= ENOUGH
 
 

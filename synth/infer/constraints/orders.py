@@ -14,8 +14,8 @@ import pandas as pd
 
 from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn
 from synth.constraints import Formula, Inequality
-from synth.domain import line
-from synth.domain.lawfulness import compares_days, on_one_line
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import compares_days, on_one_line
 from synth.infer.constraints.evidence import ENOUGH, percent
 from synth.infer.constraints.units import Kinship, kinship, one_unit
 from synth.schema import Schema
@@ -81,7 +81,7 @@ def orders(
         known: formulas that all rows keep: what order they impose is no news.
     """
     kept = {name: schema.columns[name] for name in among if isinstance(schema.columns[name], _ORDERED)}
-    places = {name: line.positions(table[name], column) for name, column in kept.items()}  # type: ignore[arg-type]
+    places = {name: numeric_scale.positions(table[name], column) for name, column in kept.items()}  # type: ignore[arg-type]
     implied = {pair for formula in known for pair in itertools.permutations(formula.columns, 2)}
     share = n_units / max(len(table), 1)
     found: dict[tuple[str, str], _Order] = {}
@@ -127,7 +127,7 @@ def _days_beside_times(places: Mapping[str, np.ndarray], low: str, high: str, ke
     columns = [kept[low], kept[high]]
     if not all(isinstance(column, DatetimeColumn) and column.timezone in (None, "UTC") for column in columns):
         return False
-    days = [not np.any(np.mod(places[name][~np.isnan(places[name])], line.DAY)) for name in (low, high)]
+    days = [not np.any(np.mod(places[name][~np.isnan(places[name])], numeric_scale.DAY)) for name in (low, high)]
     return days[0] != days[1]
 
 

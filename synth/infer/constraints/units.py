@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from synth.columns import Column
-from synth.domain import line
+from synth.domain import numeric_scale
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ENDS = (
@@ -51,7 +51,7 @@ def one_unit(low: str, high: str, columns: Mapping[str, Column]) -> bool:
     """
     if (_words(low) & _ANOTHER_UNIT) != (_words(high) & _ANOTHER_UNIT):
         return False
-    alike = line.step(columns[low]) == line.step(columns[high])  # type: ignore[arg-type]
+    alike = numeric_scale.step(columns[low]) == numeric_scale.step(columns[high])  # type: ignore[arg-type]
     kin = kinship(low, high)
     return alike or kin.word or kin.ends
 

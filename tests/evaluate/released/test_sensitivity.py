@@ -105,7 +105,7 @@ def farthest(k: int, seed: int) -> dict[str, float]:
 @pytest.fixture(autouse=True)
 def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows of an entity count is chosen by a key of the system's; what a fixed table makes is made once."""
-    from synth.generators import contributions
+    from synth.generators.fitting import training_data
 
     fit, fitted, of, made = exact._model, {}, Yardstick.of, {}
 
@@ -119,7 +119,7 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
             fitted[id(rows)] = (rows, fit(rows, known, schema))  # the rows too, so that no other gets their number
         return fitted[id(rows)][1]
 
-    monkeypatch.setattr(contributions.os, "urandom", lambda n: b"k" * n)
+    monkeypatch.setattr(training_data.os, "urandom", lambda n: b"k" * n)
     monkeypatch.setattr(exact, "_model", once)
     monkeypatch.setattr(Yardstick, "of", once_of)
 

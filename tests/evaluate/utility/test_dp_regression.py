@@ -4,8 +4,7 @@ import pytest
 from evaluate.utility import dp_regression
 from evaluate.utility.dp_regression import MAX_GRAD_NORM, Units, clipped_sum, fit, planned, predict
 from synth.dp.calibration import Schedule
-from synth.dp.mechanisms import InjectedNoise, NoNoise
-from synth.dp.steps import Steps
+from synth.dp.mechanisms import InjectedNoise, NoNoise, Steps
 
 
 def _units(rng, n=60, k=3, loss="binary"):

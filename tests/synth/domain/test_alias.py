@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from synth.domain.alias import aliases
+from synth.domain.discretizer import aliases
 
 
 def exact(group: np.ndarray, mass: np.ndarray) -> np.ndarray:

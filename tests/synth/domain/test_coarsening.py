@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synth.domain.coarsening import MARK, CoarseCounts, Coarsening, fine
-from synth.domain.counting import CodedTable
+from synth.domain.counts import CodedTable
 from synth.domain.discretizer import Discretizer
 from synth.schema import build_schema
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from synth.domain.counting import CodedTable
+from synth.domain.counts import CodedTable
 
 DOMAIN = {"a": 3, "b": 2, "c": 4}
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from synth.columns import IntegerColumn, RealColumn
-from synth.domain import grid, line
+from synth.domain import grid, numeric_scale
 from synth.domain.density import expected_counts, posterior_means
 
 INCOME = RealColumn(bounds=(0.0, 1e6), decimals=2, scale="log", spikes=(0.0, 1000.0))
 
 
-def histogram(values: np.ndarray, column: line.LineColumn) -> tuple[np.ndarray, np.ndarray]:
+def histogram(values: np.ndarray, column: numeric_scale.LineColumn) -> tuple[np.ndarray, np.ndarray]:
     edges = grid.public_grid(column)
     return edges, np.histogram(values, edges)[0]
 
@@ -78,7 +78,7 @@ def test_a_frequent_value_that_nobody_declared_is_found() -> None:
 def test_more_values_lie_where_a_cell_holds_more_multiples_of_a_step() -> None:
     column = IntegerColumn(bounds=(0, 2000), steps=(100,), step_shares=(0.5,))
     edges = np.array([-0.5, 99.5, 149.5, 199.5, 2000.5])
-    measure = line.lattice_measure(edges, column)
+    measure = numeric_scale.lattice_measure(edges, column)
     # Half of the values are multiples of 100: 0; 100; nobody; 200 to 2000. The rest is even, but for what lies on them.
     assert measure[2] < 0.6 * 50
     assert measure[1] > 1.4 * 50
@@ -106,7 +106,7 @@ def test_noise_alone_has_a_density_too(counts: np.ndarray) -> None:
         IntegerColumn(bounds=(-(2**63), 2**63 - 1), scale="log"),
     ],
 )
-def test_columns_at_the_ends_of_float64_have_a_density(column: line.LineColumn) -> None:
+def test_columns_at_the_ends_of_float64_have_a_density(column: numeric_scale.LineColumn) -> None:
     edges = grid.public_grid(column)
     counts = np.full(len(edges) - 1, 100.0)
     expected = expected_counts(counts, 5.0, edges, column, counts.sum())

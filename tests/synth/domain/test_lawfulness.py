@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from synth.constraints import Formula
-from synth.domain.lawfulness import broken, compute
+from synth.domain.constraint_checks import broken, compute
 from synth.schema import build_schema
 from synth.table import conform
 

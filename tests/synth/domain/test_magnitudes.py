@@ -12,15 +12,15 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn
-from synth.domain import MAX_CELLS, line
-from synth.domain.magnitudes import bounded, histogram, public_edges
+from synth.domain import MAX_CELLS, numeric_scale
+from synth.domain.dp_bounds import bounded, histogram, public_edges
 
 WIDE = IntegerColumn(bounds=(-(2**63), 2**63 - 1))
 REAL = RealColumn(bounds=(-1e15, 1e15))
 CENTS = RealColumn(bounds=(-1e15, 1e15), decimals=2)
 DAYS = DateColumn(bounds=(dt.date.min, dt.date.max))
 MOMENTS = DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), precision="us")
-COLUMNS: tuple[line.LineColumn, ...] = (
+COLUMNS: tuple[numeric_scale.LineColumn, ...] = (
     WIDE,
     REAL,
     CENTS,
@@ -39,7 +39,7 @@ SIGNALS = (5.0, 60.0, 400.0, 1e5)
 """Units over the noise of a cell: a few hundred rows, and millions."""
 
 
-def named(column: line.LineColumn) -> str:
+def named(column: numeric_scale.LineColumn) -> str:
     return f"{column.kind} {column.bounds}"
 
 
@@ -54,15 +54,15 @@ def found(column: Any, positions: np.ndarray, signal: float, noise: np.random.Ge
 
 def beyond(column: Any, positions: np.ndarray) -> float:
     """Share of the positions that the bounds clamp."""
-    low, high = line.bounds(column)
+    low, high = numeric_scale.bounds(column)
     return float(((positions < low) | (positions > high)).mean())
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize("column", COLUMNS, ids=named)
-def test_cells_cover_the_outer_limits_and_are_few(column: line.LineColumn, signal: float) -> None:
+def test_cells_cover_the_outer_limits_and_are_few(column: numeric_scale.LineColumn, signal: float) -> None:
     edges = public_edges(column, signal)
-    low, high = line.bounds(column)
+    low, high = numeric_scale.bounds(column)
     assert (np.diff(edges) > 0).all()
     assert edges[0] == low
     assert edges[-1] > high
@@ -80,9 +80,9 @@ def test_cells_are_finer_where_more_units_stand_out_of_the_noise() -> None:
 @given(column=st.sampled_from(COLUMNS), signal=st.sampled_from(SIGNALS), k=st.integers(1, 5), data=st.data())
 @settings(max_examples=30)
 def test_a_unit_moves_the_histogram_by_no_more_than_its_rows(
-    column: line.LineColumn, signal: float, k: int, data: Any
+    column: numeric_scale.LineColumn, signal: float, k: int, data: Any
 ) -> None:
-    low, high = line.bounds(column)
+    low, high = numeric_scale.bounds(column)
     places = st.one_of(st.floats(-1e300, 1e300), st.floats(low, high), st.just(np.nan))
     of_others, of_one = data.draw(st.lists(places, max_size=9)), data.draw(st.lists(places, min_size=k, max_size=k))
     edges = public_edges(column, signal)
@@ -95,7 +95,7 @@ def test_a_unit_moves_the_histogram_by_no_more_than_its_rows(
 def drawn(column: Any, family: str, center: float, sign: int, n: int, rng: np.random.Generator) -> np.ndarray:
     """Places of a family of values on the lattice of a column; times lie in a year, a decade or a lifetime."""
     if isinstance(column, DateColumn | DatetimeColumn):
-        day = 1 if isinstance(column, DateColumn) else line.DAY
+        day = 1 if isinstance(column, DateColumn) else numeric_scale.DAY
         return np.floor(day * (365 * rng.integers(-40, 40) + rng.choice([365, 3650, 25_000]) * rng.random(n)))
     values = {
         "even": lambda: rng.uniform(0, 1, n),
@@ -105,7 +105,7 @@ def drawn(column: Any, family: str, center: float, sign: int, n: int, rng: np.ra
         "signed": lambda: rng.normal(0, 1, n),
         "signed tails": lambda: rng.standard_t(2, n),
     }[family]()
-    unit = line.step(column)
+    unit = numeric_scale.step(column)
     places = sign * center * np.asarray(values)
     return places if unit is None else np.round(places / unit) * unit
 
@@ -132,7 +132,7 @@ def test_the_window_holds_most_of_the_mass(
 
 def test_bounds_are_lattice_values_around_what_is_there() -> None:
     def ends(column: Any, values: list[Any], signal: float = 60.0) -> Any:
-        return found(column, np.array([line.place(value, column) for value in values]), signal).bounds
+        return found(column, np.array([numeric_scale.place(value, column) for value in values]), signal).bounds
 
     assert ends(WIDE, [40] * 100 + [100] * 100) == (32, 127)
     assert ends(WIDE, [3] * 100 + [700] * 100) == (1, 1023)
@@ -154,7 +154,7 @@ def test_bounds_are_lattice_values_around_what_is_there() -> None:
 def test_values_of_one_magnitude_are_found_closely_where_there_are_many(low: float, high: float) -> None:
     rng = np.random.default_rng(0)
     for column in (REAL, CENTS):
-        ends = line.bounds(found(column, rng.uniform(low, high, 30_000), 1_500.0, rng))
+        ends = numeric_scale.bounds(found(column, rng.uniform(low, high, 30_000), 1_500.0, rng))
         assert ends[0] <= low < high <= ends[1]
         assert ends[1] - ends[0] <= 0.1 * abs(low)
 
@@ -173,7 +173,7 @@ def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometri
 def test_few_spread_amounts_beside_many_zeros_are_held(signal: float) -> None:
     rng = np.random.default_rng(0)
     positions = np.r_[np.zeros(9_300), rng.integers(1_500, 9_000, 700)]
-    ends = [line.bounds(found(WIDE, positions, signal, rng)) for _ in range(12)]
+    ends = [numeric_scale.bounds(found(WIDE, positions, signal, rng)) for _ in range(12)]
     assert {low for low, _ in ends} == {0}
     # Where most values are zero, a window of the others may end too far out: by more than four times in few fits.
     assert min(high for _, high in ends) > 5_000
@@ -223,7 +223,7 @@ def test_few_rows_are_rarely_clamped(name: str) -> None:
     # At most 2 of 40: a mechanism that fails in 1 of 200 does so in one run of a thousand.
     assert sum(beyond(one, positions) > 0.5 for one in many) <= 2
     if name == "charges":
-        widths = [np.ptp(line.bounds(one)) / np.ptp(positions) for one in many]
+        widths = [np.ptp(numeric_scale.bounds(one)) / np.ptp(positions) for one in many]
         assert sum(width > 10 for width in widths) <= 1
 
 
@@ -235,9 +235,9 @@ def test_the_charges_of_1338_rows_are_never_clamped_by_half(
     from synth.declare import declare_schema
     from synth.dp.budget import Budget
     from synth.dp.mechanisms import InjectedNoise
-    from synth.generators.measured_domain import measure_domain
+    from synth.generators.fitting.measured_domain import measure_domain
+    from synth.generators.fitting.training_data import HeldTable
     from synth.generators.mst import Mst
-    from synth.generators.training_table import HeldTable
     from synth.infer import infer_schema
 
     frame = pd.read_csv(shared_table("insurance.csv.gz"))
@@ -250,4 +250,4 @@ def test_the_charges_of_1338_rows_are_never_clamped_by_half(
         measure_domain(HeldTable(frame, schema), schema, Budget(schedule, noise)).columns["charges"] for _ in range(200)
     ]
     assert max(beyond(column, charges) for column in columns) <= 0.5
-    assert max(np.ptp(line.bounds(column)) for column in columns) <= 10 * np.ptp(charges)  # type: ignore[arg-type]
+    assert max(np.ptp(numeric_scale.bounds(column)) for column in columns) <= 10 * np.ptp(charges)  # type: ignore[arg-type]

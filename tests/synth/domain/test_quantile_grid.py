@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.domain import line, quantile_grid
+from synth.domain import numeric_scale, quantile_grid
 from synth.domain.coded_rows import CodedRows
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.domain.quantile_grid import quantile_discretizer
@@ -30,7 +30,9 @@ def read_off(
     for attribute in Discretizer.by_schema(schema).attributes:
         series, column = table[attribute.name], attribute.column
         is_line = attribute.edges is not None
-        places[attribute.name] = line.positions(series, column) if is_line else attribute.cells(series).astype(float)  # type: ignore[arg-type]
+        places[attribute.name] = (
+            numeric_scale.positions(series, column) if is_line else attribute.cells(series).astype(float)
+        )  # type: ignore[arg-type]
     weighted = np.ones(len(table)) if weights is None else np.asarray(weights, dtype=np.float64)
     return quantile_discretizer(schema, places, weighted, n_bins=n_bins, least_units=least)
 
@@ -109,7 +111,7 @@ def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
     assert (codes[masses > 0] >= LEAST - 1e-9).all()
     # Cells of fewer units are pooled: each is as likely as the values that it can hold are many.
     few = np.flatnonzero((attribute.mass[:-2] > 0) & (held[:-2] < LEAST - 1e-9))
-    measure = line.lattice_measure(attribute.edges, attribute.column)  # type: ignore[arg-type]
+    measure = numeric_scale.lattice_measure(attribute.edges, attribute.column)  # type: ignore[arg-type]
     densities = np.round(np.log(attribute.mass[few] / measure[few]), 6)
     for density in np.unique(densities):
         assert held[few[densities == density]].sum() >= LEAST - 1e-9

@@ -9,7 +9,7 @@ import pytest
 import synth
 from synth.columns import IntegerColumn, RealColumn
 from synth.declare import assertions
-from synth.domain import line
+from synth.domain import numeric_scale
 from synth.domain.discretizer import Discretizer
 from synth.errors import SchemaError
 from synth.read_off import read_off, unconfirmed
@@ -58,7 +58,7 @@ def test_every_cell_holds_a_multiple_of_a_step_that_nearly_all_keep(scale: str, 
     inner = slice(1, -1)  # the outermost cells end at the bounds
     assert (first[inner] <= last[inner]).all()
     cells = np.repeat(np.arange(attribute.n_cells - 2), 20)
-    drawn = line.draw(attribute.edges, cells, schema.columns["x"], np.random.default_rng(0))  # type: ignore[arg-type]
+    drawn = numeric_scale.draw(attribute.edges, cells, schema.columns["x"], np.random.default_rng(0))  # type: ignore[arg-type]
     on = np.isin(cells, np.flatnonzero(first <= last))
     assert (drawn[on] % 10_000 == 0).all()
     assert (attribute.cells(pd.Series(drawn)) == cells).all()
@@ -68,7 +68,7 @@ def test_values_are_on_every_step_as_often_as_its_share_says() -> None:
     column = IntegerColumn(bounds=(0, 10_000_000), steps=(1000, 100, 50), step_shares=(0.5, 0.8, 0.9))
     edges = np.linspace(-0.5, 10_000_000.5, 41)
     cells = np.random.default_rng(1).integers(0, 40, 40_000)
-    drawn = line.draw(edges, cells, column, np.random.default_rng(0))
+    drawn = numeric_scale.draw(edges, cells, column, np.random.default_rng(0))
     for step, share in column.ladder:
         assert np.mean(drawn % step == 0) == pytest.approx(share, abs=0.01)
     assert len(np.unique(drawn[drawn % 50 != 0])) > 3000
@@ -82,7 +82,7 @@ def test_a_position_settles_on_the_nearest_multiple_that_is_free(
 ) -> None:
     column = IntegerColumn(bounds=bounds, steps=(step,))
     places = np.random.default_rng(0).uniform(*bounds, 300)
-    settled = line.settle(places, column, np.array(taken, dtype=float), (1.0,), np.random.default_rng(1))
+    settled = numeric_scale.settle(places, column, np.array(taken, dtype=float), (1.0,), np.random.default_rng(1))
     low, high = bounds
     free = [count for count in range(low, high + 1) if count not in taken]
     on = [count for count in free if count % step == 0] or free  # none is free: the precision is all that is left
@@ -93,14 +93,14 @@ def test_a_position_settles_on_the_nearest_multiple_that_is_free(
 
 def test_where_every_value_is_taken_a_position_keeps_its_own() -> None:
     column, places = IntegerColumn(bounds=(0, 3)), np.array([0.2, 1.4, 2.6, 3.0])
-    settled = line.settle(places, column, np.arange(4.0), (), np.random.default_rng(0))
+    settled = numeric_scale.settle(places, column, np.arange(4.0), (), np.random.default_rng(0))
     assert settled.tolist() == [0, 1, 3, 3]
 
 
 def test_positions_beyond_a_bound_are_mirrored_there_and_clipped_where_they_are_far() -> None:
     column = RealColumn(bounds=(0.0, 10.0))
     places = np.array([-1.0, 11.5, 4.0, 1e300, -25.0])
-    settled = line.settle(places, column, np.empty(0), (), np.random.default_rng(0))
+    settled = numeric_scale.settle(places, column, np.empty(0), (), np.random.default_rng(0))
     assert settled.tolist() == [1.0, 8.5, 4.0, 10.0, 0.0]
 
 
@@ -108,9 +108,9 @@ def test_positions_are_settled_on_steps_as_often_as_the_cells_of_a_grid_draw_the
     column = RealColumn(bounds=(0.0, 1000.0), decimals=2, steps=(5.0, 0.5), step_shares=(0.3, 0.7))
     cells = np.random.default_rng(0).integers(0, 20, 40_000)
     edges = np.linspace(-0.005, 1000.005, 21)
-    in_cells = line.draw(edges, cells, column, np.random.default_rng(1)) / 100
+    in_cells = numeric_scale.draw(edges, cells, column, np.random.default_rng(1)) / 100
     places = np.random.default_rng(2).uniform(0, 1000, 40_000)
-    settled = line.settle(places, column, np.array([500.0]), (0.3, 0.7), np.random.default_rng(3))
+    settled = numeric_scale.settle(places, column, np.array([500.0]), (0.3, 0.7), np.random.default_rng(3))
     for step, share in column.ladder:
         for drawn in (in_cells, settled):
             assert np.mean(np.abs(drawn / step - np.round(drawn / step)) < 1e-6) == pytest.approx(share, abs=0.012)
@@ -120,7 +120,7 @@ def test_positions_are_settled_on_steps_as_often_as_the_cells_of_a_grid_draw_the
 def test_a_column_without_steps_is_drawn_as_ever() -> None:
     plain, edges = IntegerColumn(bounds=(0, 999)), np.linspace(-0.5, 999.5, 11)
     cells = np.random.default_rng(1).integers(0, 10, 500)
-    drawn = line.draw(edges, cells, plain, np.random.default_rng(0))
+    drawn = numeric_scale.draw(edges, cells, plain, np.random.default_rng(0))
     starts = np.ceil(edges[:-1]).astype(np.int64)
     expected = np.random.default_rng(0).integers(starts[cells], starts[cells] + 99, endpoint=True)
     assert np.array_equal(drawn, expected)

@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from synth.dp.accounting import epsilon_pld, epsilon_rdp, rdp_curve, selection_delta
+from synth.dp.accounting import discrete_gaussian_loss, epsilon_pld, epsilon_rdp, rdp_curve, selection_delta
 from synth.dp.calibration import LEAST_DELTA, Plan, calibrate, resolve_delta
-from synth.dp.curve import ORDERS, RdpFilter
-from synth.dp.discrete_gaussian import discrete_gaussian_loss
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -26,6 +24,7 @@ from synth.dp.events import (
     SubsampledGaussianEvent,
     gaussian_of_rho,
 )
+from synth.dp.renyi_curve import ORDERS, RdpFilter
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.schema import Schema, build_schema

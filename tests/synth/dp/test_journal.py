@@ -8,7 +8,7 @@ import pytest
 
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, SelectionEvent, StabilityEvent
-from synth.dp.journal import Journal
+from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 

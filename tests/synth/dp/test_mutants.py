@@ -27,7 +27,6 @@ from scipy import stats
 from synth.dp import accounting, budget, events, mechanisms
 from synth.dp.accounting import epsilon_pld, epsilon_rdp
 from synth.dp.budget import Budget
-from synth.dp.curve import RdpCurve, RdpFilter
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -36,16 +35,17 @@ from synth.dp.events import (
     StabilityEvent,
     SubsampledGaussianEvent,
 )
-from synth.dp.journal import Journal
 from synth.dp.ledger import Request, open_ledger
-from synth.dp.ledger.books import Books
-from synth.dp.mechanisms import InjectedNoise, SystemNoise
+from synth.dp.ledger.state import Books
+from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
+from synth.dp.noise_journal import Journal
+from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.dp.schedule import Schedule
-from synth.dp.steps import Steps
 from synth.errors import BudgetError, LedgerError
-from synth.generators import measuring, registry
+from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.training_table import HeldTable
+from synth.generators.fitting import private_fit
+from synth.generators.fitting.training_data import HeldTable
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
@@ -598,7 +598,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ),
     (
         "rows of an entity not bounded",
-        (measuring, "bound_contributions", lambda train, schema: train),
+        (private_fit, "bound_contributions", lambda train, schema: train),
         one_unit_moves_what_is_read_by_no_more_than_its_rows,
     ),
     (
@@ -628,7 +628,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ),
     (
         "categories and bounds read off the table",
-        (measuring, "measure_domain", _read_off_the_table),
+        (private_fit, "measure_domain", _read_off_the_table),
         a_unit_cannot_put_its_own_category_or_bound_into_the_schema,
     ),
     ("draws that are not charged", (Budget, "_draw", _uncharged), a_draw_that_is_not_in_the_schedule_is_refused),

@@ -18,9 +18,16 @@ from synth.dp.events import (
     StabilityEvent,
     SubsampledGaussianEvent,
 )
-from synth.dp.plan_line import LEAST_DELTA, MOST_NOISE, schedule_of
 from synth.dp.schedule import Schedule
-from synth.dp.schedule_file import read_books, read_schedule, to_toml, write_schedule
+from synth.dp.schedule_file import (
+    LEAST_DELTA,
+    MOST_NOISE,
+    read_books,
+    read_schedule,
+    schedule_of,
+    to_toml,
+    write_schedule,
+)
 from synth.errors import BudgetError
 
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)

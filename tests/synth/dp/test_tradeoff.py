@@ -14,8 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from synth.dp.accounting import MOST_POINTS, composed_loss, epsilon_pld, n_points, rdp_curve, selection_delta
-from synth.dp.curve import ORDERS
+from synth.dp.accounting import (
+    MOST_POINTS,
+    composed_loss,
+    epsilon_pld,
+    n_points,
+    rdp_curve,
+    sampled_group_loss,
+    selection_delta,
+)
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -25,7 +32,7 @@ from synth.dp.events import (
     SubsampledGaussianEvent,
     gaussian_tail,
 )
-from synth.dp.sampled_group import sampled_group_loss
+from synth.dp.renyi_curve import ORDERS
 from synth.dp.schedule import GROUPS, Schedule
 from synth.dp.tradeoff import TradeOff, trade_off
 from synth.generators.registry import generator

@@ -10,20 +10,21 @@ import pandas as pd
 import pytest
 
 from synth.domain.coarsening import MARK, fine
-from synth.domain.counting import CodedTable
+from synth.domain.counts import CodedTable
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, SelectionEvent
-from synth.dp.journal import Journal
 from synth.dp.mechanisms import InjectedNoise
+from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.generators.aim import GROWTH, Aim
-from synth.generators.marginal_model import MarginalModel
+from synth.generators.fitting.marginal_selection import MOST_CANDIDATES, Search
+from synth.generators.fitting.workload import Workload
+from synth.generators.forecast import outlook
+from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.mst import Mst
-from synth.generators.outlook import outlook
 from synth.generators.registry import generator as build
 from synth.generators.registry import load_model
-from synth.generators.search import MOST_CANDIDATES, Search
-from synth.marginals import Measurement, Workload, estimate
+from synth.marginals import Measurement, estimate
 from synth.schema import Schema, build_schema
 
 

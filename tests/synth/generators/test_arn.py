@@ -16,8 +16,8 @@ from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
 from synth.generators import registry
 from synth.generators.arn import Arn, ArnDistribution, RankLevels, restored_network
-from synth.generators.autoregressive_model import AutoregressiveModel
-from synth.generators.conditions import GIVEN
+from synth.generators.models.autoregressive_model import AutoregressiveModel
+from synth.generators.models.conditions import GIVEN
 from synth.neural import training
 from synth.neural.autoregressive import to_arrays
 from synth.neural.checkpoint import CHECKPOINT
@@ -101,7 +101,7 @@ def test_conditions_on_any_columns_are_met_in_any_order(any_order: Autoregressiv
 def test_a_rare_condition_asks_a_network_of_any_order_directly(
     any_order: AutoregressiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("synth.generators.autoregressive_model.FEWER_CANDIDATES", 0)
+    monkeypatch.setattr("synth.generators.models.autoregressive_model.FEWER_CANDIDATES", 0)
     drawn = any_order.sample(4_000, seed=2, given={"last": "y"})
     assert drawn.attrs[GIVEN] == "direct"
     assert (drawn["last"] == "y").all()

@@ -10,7 +10,7 @@ import pytest
 from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.base import Model
-from synth.generators.conditions import Mixture
+from synth.generators.models.conditions import Mixture
 from synth.schema import Schema, build_schema
 from synth.table import conform
 

@@ -19,11 +19,11 @@ import pytest
 from filelock import FileLock
 
 from synth.errors import JobError, ModelError, OutputError, SchemaError
-from synth.generators import chunks, registry
+from synth.generators import registry
 from synth.generators.base import Model
-from synth.generators.chunks import Written, write_rows
-from synth.generators.entities import entity_of_rows
-from synth.generators.names import least_entities
+from synth.generators.models import chunked_output
+from synth.generators.models.chunked_output import Written, least_entities, write_rows
+from synth.generators.models.entities import entity_of_rows
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
 from tests.synth.generators.test_contract import QUICK
@@ -587,7 +587,7 @@ def test_a_folder_without_a_parent_is_refused(model: Model, tmp_path: Path) -> N
 def test_an_error_of_the_disk_is_one_sentence_and_the_same_call_goes_on(
     model: Model, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, n_left = chunks.write_table, [4]
+    write, n_left = chunked_output.write_table, [4]
 
     def full(*arguments: Any) -> None:
         n_left[0] -= 1
@@ -595,7 +595,7 @@ def test_an_error_of_the_disk_is_one_sentence_and_the_same_call_goes_on(
             raise OSError(errno.ENOSPC, "Error writing bytes to file")
         write(*arguments)
 
-    monkeypatch.setattr(chunks, "write_table", full)
+    monkeypatch.setattr(chunked_output, "write_table", full)
     with pytest.raises(OutputError, match=r"out' cannot be written \(No space left on device\); make room") as told:
         write_rows(model, tmp_path / "out", ROWS, seed=SEED, rows_a_file=ROWS_A_FILE)
     assert told.value.__notes__ == ["4 of 9 files are kept, and the same command goes on from there"]

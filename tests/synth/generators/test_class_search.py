@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from synth.domain.coarsening import MARK, CoarseCounts, Coarsening, fine
-from synth.domain.counting import CodedTable
-from synth.generators import class_search
-from synth.generators.class_search import ClassSearch
+from synth.domain.counts import CodedTable
+from synth.generators.fitting import marginal_selection
+from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.marginals import Measurement
-from synth.marginals.class_estimation import ClassEstimation, CoarseCodes
+from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
 
 N_ROWS, SIGMA = 600, 6.0
 DOMAIN = {"a": 12, "b": 3, "c": 6, "d": 2}
@@ -61,7 +61,7 @@ def test_no_candidate_is_counted_by_more_fine_codes_than_memory_holds(monkeypatc
     whole = searching().cliques
     sizes = {clique: math.prod(DOMAIN[fine(name)] for name in clique) for clique in whole}
     limit = sorted(sizes.values())[-2]
-    monkeypatch.setattr("synth.generators.class_search.MOST_FINE_CELLS", limit)
+    monkeypatch.setattr("synth.generators.fitting.marginal_selection.MOST_FINE_CELLS", limit)
     assert searching().cliques == [clique for clique in whole if sizes[clique] <= limit] != whole
 
 
@@ -111,7 +111,7 @@ def test_of_too_many_triples_those_of_the_heaviest_columns_are_left(monkeypatch:
     """Of four triples three hold a column; two columns are in all of them."""
     triples = [set(map(fine, clique)) for clique in searching({"b": 2.0}).cliques if len(clique) == 3]
     assert len(triples) == 4
-    monkeypatch.setattr(class_search, "MOST_TRIPLES", 3)
+    monkeypatch.setattr(marginal_selection, "MOST_TRIPLES", 3)
     assert [set(map(fine, c)) for c in searching({"b": 2.0}).cliques if len(c) == 3] == [t for t in triples if "b" in t]
     assert {len(clique) for clique in searching({"b": 2.0, "c": 2.0}).cliques} == {2}
     assert {len(clique) for clique in searching().cliques} == {2}

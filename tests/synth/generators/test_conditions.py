@@ -12,8 +12,8 @@ import pytest
 from synth.domain import Discretizer
 from synth.errors import JobError
 from synth.generators import registry
-from synth.generators.conditions import Conditions
-from synth.generators.marginal_model import MarginalModel
+from synth.generators.models.conditions import Conditions
+from synth.generators.models.marginal_model import MarginalModel
 from synth.marginals import Factor, MarkovRandomField
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations

@@ -28,8 +28,8 @@ from synth.dp.statement import RELATION
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import Model, PrivateGenerator
-from synth.generators.marginal_model import MarginalModel
-from synth.generators.neural_model import NeuralModel
+from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.neural_model import NeuralModel
 from synth.schema import Schema, build_schema
 from synth.table import present, violations
 
@@ -507,7 +507,7 @@ def test_a_network_whose_histograms_forget_that_k_rows_count_is_caught(monkeypat
     def of_one_row(what: str, rho: float, *, count: int, sensitivity: int) -> GaussianEvent:
         return gaussian_of_rho(what, rho, count=count, sensitivity=1)
 
-    monkeypatch.setattr("synth.generators.neural.gaussian_of_rho", of_one_row)
+    monkeypatch.setattr("synth.generators.neural_generator.gaussian_of_rho", of_one_row)
     scheduled.cache_clear()
     with pytest.raises(AssertionError) as caught:
         test_the_noise_that_is_drawn_costs_what_the_statement_claims("tvae", 3)

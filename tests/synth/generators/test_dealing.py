@@ -8,8 +8,8 @@ import pytest
 
 from synth.errors import ModelError, SchemaError
 from synth.generators import registry
-from synth.generators.assembling import add_unlearned
-from synth.generators.dealing import deal
+from synth.generators.models.entities import deal
+from synth.generators.models.postprocess import add_unlearned
 from synth.schema import Schema, build_schema
 
 COLUMNS: dict[str, Any] = {

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from synth.errors import JobError, TableError
-from synth.generators.imputation import UNFILLED
 from synth.generators.latent_class import LatentClass
-from synth.generators.marginal_model import MarginalModel
+from synth.generators.models.imputation import UNFILLED
+from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.mst import Mst
 from synth.marginals import LatentClasses
 from synth.marginals.sampling import impute_codes
@@ -219,7 +219,7 @@ def test_more_rows_than_are_in_memory_at_a_time_and_none(
     lawful_model: MarginalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, _ = lawful()
-    monkeypatch.setattr("synth.generators.imputation.ROWS_AT_ONCE", 70)
+    monkeypatch.setattr("synth.generators.models.imputation.ROWS_AT_ONCE", 70)
     filled = lawful_model.impute(frame.head(200).assign(land=None), seed=0)
     assert filled["land"].tolist() == frame["land"].head(200).tolist()
     assert len(lawful_model.impute(frame.head(0), seed=0)) == 0

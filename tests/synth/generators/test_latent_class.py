@@ -23,15 +23,15 @@ from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators import latent_class
-from synth.generators.class_search import ClassSearch
+from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.latent_class import CHOICES, CHOSEN, EXACT_SIGNAL, FINER, LatentClass, pairs_of
-from synth.generators.marginal_model import MarginalModel
+from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.mst import Mst
-from synth.generators.one_way import COLUMNS
 from synth.generators.registry import generator as build
 from synth.generators.registry import load_model
 from synth.marginals import LatentClasses, Measurement
-from synth.marginals.class_estimation import ClassEstimation, CoarseCodes
+from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
 from synth.schema import Schema, build_schema
 from tests.synth.generators.test_selection import Asked, Canned, Watched
 

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from synth.domain import Discretizer
-from synth.domain.lawfulness import broken
+from synth.domain.constraint_checks import broken
 from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.lawful import ENOUGH, LARGEST_BATCH, REJECTED, draw_lawful
-from synth.generators.structural_zeros import structural_zeros
+from synth.generators.models.rejection_sampling import ENOUGH, LARGEST_BATCH, REJECTED, draw_lawful
+from synth.generators.models.structural_zeros import structural_zeros
 from synth.marginals import Factor, Measurement, estimate, sample
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations

@@ -13,9 +13,9 @@ from synth.dp.mechanisms import NoNoise
 from synth.errors import SchemaError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.fitting.measured_domain import measure_domain
+from synth.generators.fitting.training_data import HeldTable
 from synth.generators.independent import Independent
-from synth.generators.measured_domain import measure_domain
-from synth.generators.training_table import HeldTable
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.stored import open_table

@@ -14,14 +14,14 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from synth.domain import Discretizer
-from synth.domain.lawfulness import broken
+from synth.domain.constraint_checks import broken
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import BadInput, BudgetError, JobError, MissingExtra, ModelError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.neural import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
-from synth.generators.neural_model import NeuralModel
+from synth.generators.models.neural_model import NeuralModel
+from synth.generators.neural_generator import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
 from synth.neural.checkpoint import CHECKPOINT
 from synth.neural.drawing import CtganNetwork
 from synth.schema import Schema, build_schema

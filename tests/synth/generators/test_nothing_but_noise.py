@@ -22,11 +22,12 @@ from synth.dp.budget import Budget
 from synth.dp.events import Event, StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.generators import measuring, registry
+from synth.generators import registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.fitting import private_fit
+from synth.generators.fitting.neural_data import PrivateRows
+from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.latent_class import LatentClass
-from synth.generators.training_rows import PrivateRows
-from synth.generators.training_table import TrainingTable
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 
@@ -218,15 +219,15 @@ def test_what_a_private_fit_on_a_stored_table_leaves_is_the_same_function(
         assert differences(variant, entities, {"plain": frames["plain"], "stored": stored}, tmp_path) == []
 
 
-_shares, _statement, _measure = measuring.Fit.entity_shares, measuring.Fit.statement, measuring.measure_domain
+_shares, _statement, _measure = private_fit.Fit.entity_shares, private_fit.Fit.statement, private_fit.measure_domain
 _estimated, _of_all = LatentClass._estimated, Coarsening.of_all
 
 
-def _rows_of_the_table(self: measuring.Fit) -> tuple[tuple[float, ...] | None, int]:
+def _rows_of_the_table(self: private_fit.Fit) -> tuple[tuple[float, ...] | None, int]:
     return _shares(self)[0], max(len(self.train), 1)
 
 
-def _noted_in_the_statement(self: measuring.Fit) -> PrivacyStatement | None:
+def _noted_in_the_statement(self: private_fit.Fit) -> PrivacyStatement | None:
     stated = _statement(self)
     assert stated is not None
     return replace(stated, versions={**stated.versions, "rows": str(len(self.train))})
@@ -263,7 +264,7 @@ def _exact_expected_batch(self: PrivateRows) -> float:
     return self.event.sampling_rate * max(len(self.units()), 1)
 
 
-def _exact_groups(self: LatentClass, fit: measuring.Fit, discretizer: Any, *more: Any) -> Any:
+def _exact_groups(self: LatentClass, fit: private_fit.Fit, discretizer: Any, *more: Any) -> Any:
     table = fit.train.coded(discretizer)
     exact = {name: table.counts((name,)) for name in discretizer.sizes}
     with pytest.MonkeyPatch.context() as patch:
@@ -273,10 +274,14 @@ def _exact_groups(self: LatentClass, fit: measuring.Fit, discretizer: Any, *more
 
 Plant = tuple[Any, str, Any]
 MUTANTS: Sequence[tuple[str, Plant, str]] = (
-    ("as many rows as the table has, unless told", (measuring.Fit, "entity_shares", _rows_of_the_table), "independent"),
-    ("the number of rows in the statement", (measuring.Fit, "statement", _noted_in_the_statement), "independent"),
-    ("coarse bounds without noise", (measuring, "measure_domain", _exact_coarse_bounds), "independent"),
-    ("frequent values without noise", (measuring, "measure_domain", _exact_spikes), "independent"),
+    (
+        "as many rows as the table has, unless told",
+        (private_fit.Fit, "entity_shares", _rows_of_the_table),
+        "independent",
+    ),
+    ("the number of rows in the statement", (private_fit.Fit, "statement", _noted_in_the_statement), "independent"),
+    ("coarse bounds without noise", (private_fit, "measure_domain", _exact_coarse_bounds), "independent"),
+    ("frequent values without noise", (private_fit, "measure_domain", _exact_spikes), "independent"),
     ("coarse codes of exact counts", (LatentClass, "_estimated", _exact_groups), "latent_class"),
     ("an exact expected batch", (PrivateRows, "expected_batch", property(_exact_expected_batch)), "tvae"),
 )

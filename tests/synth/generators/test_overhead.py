@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.dp.events import GaussianEvent, StabilityEvent
-from synth.generators.overhead import MOST_DOMAIN_SHARE, domain_events, domain_shares, with_overhead
+from synth.generators.fitting.fixed_costs import MOST_DOMAIN_SHARE, domain_events, domain_shares, with_overhead
 from synth.schema import Schema, build_schema
 
 BOUNDS, SPIKES = "bounds of column 'x0'", "frequent values of column 's0'"

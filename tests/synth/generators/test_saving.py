@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save
 from synth.domain.coarsening import MARK
 from synth.errors import BadInput, ModelError
 from synth.generators import registry
-from synth.generators.saving import ARRAYS, DESCRIPTION, MOST_BYTES
+from synth.generators.models.model_folder import ARRAYS, DESCRIPTION, MOST_BYTES
 from synth.schema import build_schema
 from tests.damaging import damaged
 

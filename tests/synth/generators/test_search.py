@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from synth.domain.coarsening import MARK, CoarseCounts, Coarsening
-from synth.domain.counting import CodedTable
-from synth.generators.search import Search
-from synth.marginals import Clique, Factor, MarkovRandomField, Workload
+from synth.domain.counts import CodedTable
+from synth.generators.fitting.marginal_selection import Search
+from synth.generators.fitting.workload import Workload
+from synth.marginals import Clique, Factor, MarkovRandomField
 
 N_COLUMNS, SIZE, N_ROWS, SIGMA = 6, 24, 1_000_000, 40.0
 DOMAIN = {f"c{index}": SIZE for index in range(N_COLUMNS)}

@@ -18,8 +18,9 @@ from synth.dp import budget
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.schedule import Schedule
-from synth.generators import measuring, registry
+from synth.generators import registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.fitting import private_fit
 from synth.schema import Schema, build_schema
 
 CHOOSING = ("mst", "aim", "latent_class")
@@ -207,7 +208,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ("rows counted twice", (Discretizer, "encode", _every_row_twice), CHECKS[1]),
     ("counts normalized by the data", (Discretizer, "encode", _filled_to_n_units), CHECKS[1]),
     ("half the noise", (budget, "release", lambda x, e, n: n.gaussian(x, e.sigma / 2)), CHECKS[1]),
-    ("rows of an entity not bounded", (measuring, "bound_contributions", lambda train, schema: train), CHECKS[1]),
+    ("rows of an entity not bounded", (private_fit, "bound_contributions", lambda train, schema: train), CHECKS[1]),
 )
 
 

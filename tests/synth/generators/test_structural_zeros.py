@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.domain import Discretizer, line
+from synth.domain import Discretizer, numeric_scale
+from synth.domain.constraint_checks import broken
 from synth.domain.discretizer import MISSING, OTHER, Attribute, categories, regroup
-from synth.domain.lawfulness import broken
 from synth.errors import ModelError
-from synth.generators import structural_zeros as module
 from synth.generators.aim import Aim
+from synth.generators.models import structural_zeros as module
+from synth.generators.models.structural_zeros import structural_zeros
 from synth.generators.mst import Mst
-from synth.generators.structural_zeros import structural_zeros
 from synth.schema import Schema, build_schema
 
 NOON = dt.datetime(2020, 3, 1, 12)
@@ -80,15 +80,17 @@ def values_of(attribute: Attribute) -> pd.Series:
         known = list(categories(column))
         dtype = {bool: "boolean", int: "Int64", str: "object"}[type(known[0])]
         return pd.Series([*known, None] if column.missing else known, dtype=dtype)
-    unit = line.step(column)
+    unit = numeric_scale.step(column)
     assert unit is not None
-    low, high = line.bounds(column)
-    counts = np.arange(np.ceil(line.ratio(np.array(low), unit)), np.floor(line.ratio(np.array(high), unit)) + 1)
+    low, high = numeric_scale.bounds(column)
+    counts = np.arange(
+        np.ceil(numeric_scale.ratio(np.array(low), unit)), np.floor(numeric_scale.ratio(np.array(high), unit)) + 1
+    )
     counts = counts if len(counts) else np.array([np.rint(low / unit)])
     counts = np.append(counts, counts[-1]).astype(np.int64)
     missing = np.zeros(len(counts), dtype=bool)
     missing[-1] = column.missing
-    return line.values(counts, column, missing)
+    return numeric_scale.values(counts, column, missing)
 
 
 def open_by_force(schema: Schema, of: list[Attribute]) -> np.ndarray:

@@ -16,9 +16,9 @@ import pytest
 import synth
 from synth.errors import BadInput, JobError, ModelError, TableError
 from synth.generators import registry
-from synth.generators.autoregressive_model import AutoregressiveModel
-from synth.generators.chunks import write_rows
-from synth.generators.conditions import GIVEN
+from synth.generators.models.autoregressive_model import AutoregressiveModel
+from synth.generators.models.chunked_output import write_rows
+from synth.generators.models.conditions import GIVEN
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 from synth.stored import open_table

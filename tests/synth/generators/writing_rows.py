@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from synth.generators.chunks import write_rows
+from synth.generators.models.chunked_output import write_rows
 from synth.generators.registry import load_model
 
 ROWS, ROWS_A_FILE, SEED = 900, 100, 5

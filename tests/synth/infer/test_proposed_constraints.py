@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from synth.declare import declare_schema
-from synth.domain.lawfulness import broken
+from synth.domain.constraint_checks import broken
 from synth.generators.mst import Mst
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from synth.marginals.estimation import estimate
 from synth.marginals.factor import Clique
+from synth.marginals.markov_random_field import MarkovRandomField
 from synth.marginals.measurement import Measurement
-from synth.marginals.model import MarkovRandomField
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi, the oracle, is not installed")
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}

@@ -7,7 +7,7 @@ import pytest
 
 from synth.marginals import Measurement
 from synth.marginals.chow_liu import ChowLiuTree
-from synth.marginals.class_estimation import CoarseCodes
+from synth.marginals.latent_class_estimation import CoarseCodes
 
 N = 20_000
 DOMAIN = {"a": 3, "b": 6, "c": 4, "d": 2}

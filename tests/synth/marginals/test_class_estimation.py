@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from synth.marginals import Clique, LatentClasses, Measurement
-from synth.marginals.class_estimation import NEARER, ClassEstimation, CoarseCodes
+from synth.marginals.latent_class_estimation import NEARER, ClassEstimation, CoarseCodes
 
 DOMAIN = {"a": 3, "b": 5, "c": 4}
 NAMES = list(DOMAIN)

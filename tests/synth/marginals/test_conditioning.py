@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from synth.errors import ModelError
-from synth.marginals.conditioning import condition
 from synth.marginals.factor import Factor
-from synth.marginals.model import MarkovRandomField
+from synth.marginals.markov_random_field import MarkovRandomField, condition
 from synth.marginals.sampling import sample
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}

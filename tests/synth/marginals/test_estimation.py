@@ -3,11 +3,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from synth.marginals.estimation import estimate
+from synth.marginals.estimation import MarginalLoss, estimate
 from synth.marginals.factor import Factor
-from synth.marginals.loss import MarginalLoss
+from synth.marginals.markov_random_field import MarkovRandomField
 from synth.marginals.measurement import Measurement, merge
-from synth.marginals.model import MarkovRandomField
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 SHARE_OF_TOTAL = 1e-3

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from synth.marginals.beliefs import place, propagate
+from synth.marginals.estimation import MarginalLoss
 from synth.marginals.factor import Factor
-from synth.marginals.loss import MarginalLoss
+from synth.marginals.inference import place, propagate
 from synth.marginals.measurement import Measurement, merge
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}

@@ -9,8 +9,8 @@ from safetensors.numpy import load, save
 from synth.errors import ModelError
 from synth.marginals.estimation import estimate
 from synth.marginals.factor import Factor
+from synth.marginals.markov_random_field import MarkovRandomField
 from synth.marginals.measurement import Measurement
-from synth.marginals.model import MarkovRandomField
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 EVERY_CLIQUE = [clique for size in range(6) for clique in itertools.combinations(DOMAIN, size)]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.marginals.factor import Clique, axes_beside, broadcast_shape
-from synth.marginals.projections import Projections
+from synth.marginals.inference import Projections
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 HELD = tuple(DOMAIN)

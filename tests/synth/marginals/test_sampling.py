@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from synth.marginals.factor import Factor
-from synth.marginals.model import MarkovRandomField
+from synth.marginals.markov_random_field import MarkovRandomField
 from synth.marginals.sampling import round_counts, sample
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from synth.errors import ModelError
+from synth.generators.models.structural_zeros import affordable
 from synth.marginals import Factor, Measurement, estimate
 from synth.marginals.factor import Clique
-from synth.marginals.zeros import affordable
 
 DOMAIN = {"a": 2, "b": 3, "c": 4}
 

@@ -17,8 +17,7 @@ from scipy import stats
 from torch import Tensor
 
 from synth.dp.events import SubsampledGaussianEvent
-from synth.dp.mechanisms import InjectedNoise, SystemNoise
-from synth.dp.steps import Steps
+from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
 from synth.neural import pair_critic
 from synth.neural.dp_sgd import Clipping, Release, noisy_mean
 from synth.neural.pair_critic import LEAST_RATE, SCORE_WEIGHT, PairCritic

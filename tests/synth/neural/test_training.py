@@ -15,10 +15,9 @@ from torch import Tensor
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
-from synth.dp.journal import Journal
-from synth.dp.mechanisms import InjectedNoise
+from synth.dp.mechanisms import InjectedNoise, Steps
+from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
-from synth.dp.steps import Steps
 from synth.errors import BudgetError, ModelError
 from synth.neural import training as loop
 from synth.neural.checkpoint import CHECKPOINT, LOG, Place

@@ -15,8 +15,7 @@ from scipy import stats
 from torch import Tensor
 
 from synth.dp.events import SubsampledGaussianEvent
-from synth.dp.mechanisms import SystemNoise
-from synth.dp.steps import Steps
+from synth.dp.mechanisms import Steps, SystemNoise
 from synth.neural import dp_sgd, network_critic, pair_critic, private_tvae
 from synth.neural.dp_sgd import Clipping, Release, write_gradients
 from synth.neural.network_critic import NetworkCritic

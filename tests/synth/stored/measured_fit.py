@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from synth.generators.neural import NeuralGenerator
+from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
 from synth.stored import open_table

@@ -14,8 +14,8 @@ import pytest
 
 from synth.domain import Discretizer
 from synth.errors import TableError
+from synth.generators.fitting.training_data import HeldTable
 from synth.generators.mst import Mst
-from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
 from synth.split import split_table
 from synth.stored import open_table

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.domain import Discretizer, line
+from synth.domain import Discretizer, numeric_scale
 from synth.domain.discretizer import categories
 from synth.errors import TableError
+from synth.generators.fitting.training_data import HeldTable
 from synth.generators.independent import Independent
-from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
 from synth.stored.reading import code_of
@@ -89,7 +89,7 @@ def _held(frame: pd.DataFrame, schema: Schema) -> dict[str, np.ndarray]:
             known = np.where(known < 0, len(categories(column)), known)
             found[name] = np.where(read[name].isna().to_numpy(), len(categories(column)) + 1, known)
         else:
-            found[name] = line.positions(read[name], column)
+            found[name] = numeric_scale.positions(read[name], column)
     return found
 
 

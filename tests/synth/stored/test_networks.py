@@ -15,13 +15,13 @@ from synth.columns import CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.discretizer import regroup
 from synth.dp.budget import Budget
-from synth.dp.journal import Journal
 from synth.dp.mechanisms import NoNoise
+from synth.dp.noise_journal import Journal
 from synth.errors import JobError, TableError
-from synth.generators.neural import NeuralGenerator
+from synth.generators.fitting.neural_data import Owned, owned_columns_of
+from synth.generators.fitting.training_data import HeldTable, TrainingTable
+from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
-from synth.generators.training_rows import Owned, owned_columns_of
-from synth.generators.training_table import HeldTable, TrainingTable
 from synth.schema import Schema, build_schema
 from synth.stored.rows import StoredRows
 from synth.stored.streaming import in_order

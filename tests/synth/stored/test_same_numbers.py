@@ -13,10 +13,10 @@ from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise
 from synth.generators.aim import Aim
+from synth.generators.fitting.training_data import HeldTable
 from synth.generators.independent import Independent
 from synth.generators.latent_class import LatentClass
 from synth.generators.mst import Mst
-from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
 from synth.split import split_table
 from synth.table import conform

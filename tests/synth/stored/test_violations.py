@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.domain.lawfulness import broken
+from synth.domain.constraint_checks import broken
 from synth.errors import TableError
 from synth.generators.aim import Aim
 from synth.generators.independent import Independent

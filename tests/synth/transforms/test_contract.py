@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.domain import Discretizer, line
+from synth.domain import Discretizer, numeric_scale
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from synth.transforms.binned import BinnedEncoding
@@ -122,8 +122,8 @@ def test_whole_spans_come_back_exactly_and_bells_within_float32(modal: Any) -> N
             scalars = encoded.scalars[:, modal.encoding.layout.scalars.index(attribute.name)].astype(np.float64)
         kept = (np.abs(scalars) < np.float32(EDGE)) & before.notna().to_numpy()
         assert (kept | before.isna().to_numpy()).mean() > 0.99
-        old, new = line.positions(before, attribute.column), line.positions(after, attribute.column)
-        allowed = _allowed(column, encoded.codes[:, place], old, line.step(attribute.column))
+        old, new = numeric_scale.positions(before, attribute.column), numeric_scale.positions(after, attribute.column)
+        allowed = _allowed(column, encoded.codes[:, place], old, numeric_scale.step(attribute.column))
         assert (np.abs(new - old)[kept] <= allowed[kept]).all()
 
 

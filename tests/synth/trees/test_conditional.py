@@ -13,12 +13,12 @@ from synth.trees.conditional import (
     Conditional,
     Learned,
     Marginal,
+    conditional_from_arrays,
+    conditional_to_arrays,
     draw_codes,
     fit_conditional,
 )
-from synth.trees.forest import Forest, forests_from_arrays, forests_to_arrays
-from synth.trees.growing import Growth
-from synth.trees.storing import described, restored
+from synth.trees.forest import Forest, Growth, forests_from_arrays, forests_to_arrays
 
 GROWTH = Growth(160, 20)
 SIZE = 6
@@ -168,7 +168,7 @@ def test_categories_stand_in_the_order_of_the_values_that_go_with_them() -> None
 
 def taken_apart(conditional: Conditional) -> tuple[dict[str, Any], dict[str, np.ndarray], list[Forest]]:
     forests: list[Forest] = []
-    content, arrays = described(conditional, forests)
+    content, arrays = conditional_to_arrays(conditional, forests)
     return content, {name: np.array(array) for name, array in arrays.items()}, forests
 
 
@@ -176,7 +176,7 @@ def test_a_conditional_comes_back_from_its_parts(conditional: Conditional) -> No
     content, arrays, forests = taken_apart(conditional)
     kept = forests_from_arrays(forests_to_arrays(forests))
     size = conditional.distribution.table(asked(conditional)).shape[1]
-    again = restored(content, arrays, kept, size, NEW.shape[1])
+    again = conditional_from_arrays(content, arrays, kept, size, NEW.shape[1])
     np.testing.assert_array_equal(asked(again), asked(conditional))
     one, other = (each.distribution.table(asked(each)) for each in (conditional, again))
     np.testing.assert_array_equal(one, other)
@@ -220,13 +220,13 @@ DAMAGE: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_parts_are_refused(damage: str, number: Conditional) -> None:
     content, arrays, forests = taken_apart(number)
-    restored(content, arrays, forests, 20, NEW.shape[1])
+    conditional_from_arrays(content, arrays, forests, 20, NEW.shape[1])
     DAMAGE[damage](content, arrays)
     with pytest.raises((ValueError, KeyError, TypeError)):
-        restored(content, arrays, forests, 20, NEW.shape[1])
+        conditional_from_arrays(content, arrays, forests, 20, NEW.shape[1])
 
 
 @pytest.mark.parametrize("counts", [[1.0, -1.0, 3.0], [0.0, 0.0, 0.0], [1.0, 2.0], [1.0, np.nan, 1.0]])
 def test_damaged_counts_are_refused(counts: list[float]) -> None:
     with pytest.raises(ValueError, match=r"codes|type"):
-        restored({"kind": "marginal"}, {"counts": np.array(counts)}, [], 3, 0)
+        conditional_from_arrays({"kind": "marginal"}, {"counts": np.array(counts)}, [], 3, 0)

@@ -11,8 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
-from synth.trees.forest import Forest, forests_from_arrays, forests_to_arrays
-from synth.trees.growing import L2, N_LEAVES, RATE, REFINED, Growth
+from synth.trees.forest import L2, N_LEAVES, RATE, REFINED, Forest, Growth, forests_from_arrays, forests_to_arrays
 from tests.damaging import damaged
 
 ROUNDS, LEAF = 15, 20

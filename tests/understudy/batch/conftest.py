@@ -12,9 +12,9 @@ import pytest
 import tomli_w
 
 from synth.dp.accounting import rdp_curve
-from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.ledger import open_ledger
+from synth.dp.renyi_curve import ORDERS, RdpCurve
 from tests.understudy.driving import answer, serving
 from understudy.bundle.verification import Demand, verify
 

@@ -12,16 +12,17 @@ from evaluate.privacy.audit.rehearsal import ChoiceArguments
 from evaluate.privacy.audit.releases import CERTAIN, DOMAIN, RELEASES, audit_domain, audit_releases
 from evaluate.privacy.audit.result import AuditCheck
 from evaluate.privacy.audit.stand_in import StandIn
-from synth.domain.counting import CodedTable
+from synth.domain.counts import CodedTable
 from synth.dp import budget, mechanisms
 from synth.dp.events import GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
-from synth.generators import measured_domain, measuring, overhead, registry
+from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.class_search import ClassSearch
+from synth.generators.fitting import fixed_costs, measured_domain, private_fit
+from synth.generators.fitting.marginal_selection import ClassSearch
+from synth.generators.fitting.training_data import HeldTable
 from synth.generators.mst import Mst
-from synth.generators.training_table import HeldTable
 from synth.schema import Schema, build_schema
 
 CONFIDENCE = 0.9995
@@ -154,7 +155,7 @@ RELEASED: dict[str, tuple[Any, str, Any, str, int]] = {
     "choices without noise": (budget, "select", _argmax, "mst", 1),
     "scores that move twice as far": (Mst, "_score", _scores_twice, "mst", 1),
     "scores of marginals that move twice as far": (ClassSearch, "scores", _class_scores_twice, "latent_class", 1),
-    "rows of an entity without a bound": (measuring, "bound_contributions", lambda rows, _: rows, "independent", 3),
+    "rows of an entity without a bound": (private_fit, "bound_contributions", lambda rows, _: rows, "independent", 3),
     "rows per entity counted twice": (HeldTable, "rows_per_entity", _row_numbers, "independent", 3),
 }
 
@@ -207,12 +208,12 @@ def _counted_twice(self: HeldTable, *given: Any) -> Any:
     return 2 * _places(self, *given)
 
 
-_domain_events, _measure_domain = overhead.domain_events, measured_domain.measure_domain
+_domain_events, _measure_domain = fixed_costs.domain_events, measured_domain.measure_domain
 MEASURED: dict[str, tuple[Any, str, Any, int]] = {
     "a low threshold": (budget, "name_stable", _low_threshold, 1),
     "values named whatever their count": (budget, "name_stable", _exact_values, 1),
-    "k rows forgotten": (overhead, "domain_events", _of_one_row, 3),
-    "exact bounds": (measuring, "measure_domain", _exact_bounds, 1),
+    "k rows forgotten": (fixed_costs, "domain_events", _of_one_row, 3),
+    "exact bounds": (private_fit, "measure_domain", _exact_bounds, 1),
     "values counted twice": (HeldTable, "value_counts", _values_counted_twice, 1),
     "rows counted twice": (HeldTable, "place_counts", _counted_twice, 1),
     "no noise": (budget, "release", _without_noise, 1),

@@ -17,12 +17,12 @@ from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
 from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.events import SubsampledGaussianEvent
-from synth.dp.mechanisms import SystemNoise
+from synth.dp.mechanisms import Steps, SystemNoise
 from synth.dp.schedule import Schedule
-from synth.dp.steps import Steps
-from synth.generators import measuring, registry
+from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.one_way import COLUMNS
+from synth.generators.fitting import private_fit
+from synth.generators.fitting.histograms import COLUMNS
 from synth.schema import Schema, build_schema
 
 torch = pytest.importorskip("torch")
@@ -256,7 +256,7 @@ def test_usual_faults_in_the_counts_of_a_network_are_found_too(fault: str, monke
     if fault == "half the noise":
         monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: gaussian(self, values, sigma / 2))
     else:
-        monkeypatch.setattr(measuring, "bound_contributions", lambda rows, schema: rows)
+        monkeypatch.setattr(private_fit, "bound_contributions", lambda rows, schema: rows)
     k = 4 if fault == "k forgotten" else 1
     found = audit(generator("tvae"), schema_of(k), n_fits=200, time_limit_s=None)
     assert found.verdict == EXCEEDS

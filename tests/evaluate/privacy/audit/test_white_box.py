@@ -24,8 +24,9 @@ from synth.dp import budget, mechanisms
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import SystemNoise
-from synth.generators import measuring, registry
+from synth.generators import registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.fitting import private_fit
 from synth.schema import Schema, build_schema
 
 GENERATORS = ("independent", "mst")
@@ -74,7 +75,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 
 @pytest.mark.parametrize("k", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_contribution_bound_that_is_forgotten_is_found(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "bound_contributions", lambda rows, schema: rows)
+    monkeypatch.setattr(private_fit, "bound_contributions", lambda rows, schema: rows)
     assert audit(generator("mst"), entities(k), n_fits=60, time_limit_s=None).verdict == EXCEEDS
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from synth.dp.curve import ORDERS, RdpCurve
 from synth.dp.ledger import Ledger, Request, open_ledger
+from synth.dp.renyi_curve import ORDERS, RdpCurve
 from tests.synth.postgres import Server
 
 

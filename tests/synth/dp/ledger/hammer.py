@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from synth.dp.curve import RdpCurve
 from synth.dp.ledger import Ledger, Request, open_ledger
+from synth.dp.renyi_curve import RdpCurve
 from synth.errors import LedgerError
 
 FORK = multiprocessing.get_context("fork")

@@ -16,8 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from synth.dp.ledger import Ledger, Request, open_ledger
-from synth.dp.ledger.address import parsed
-from synth.dp.ledger.store import TABLE
+from synth.dp.ledger.store import TABLE, parsed
 from synth.errors import LedgerError, MissingExtra
 
 Ask = Callable[..., Request]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from synth.dp.curve import RdpCurve, RdpFilter
 from synth.dp.ledger import Ledger, Request, open_ledger
 from synth.dp.ledger import ledger as module
 from synth.dp.ledger.store import add
+from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.errors import LedgerError
 
 HAMMER = Path(__file__).with_name("hammer.py")

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from synth.dp.curve import RdpCurve
 from synth.dp.ledger import Damage, Ledger, Request, open_ledger
-from synth.dp.ledger.address import parsed
 from synth.dp.ledger.entries import GENESIS, Draft, Entry, canonical, chained, curve_content
-from synth.dp.ledger.store import TABLE, add, entries_after
+from synth.dp.ledger.store import TABLE, add, entries_after, parsed
+from synth.dp.renyi_curve import RdpCurve
 from synth.errors import LedgerError
 
 Ask = Callable[..., Request]

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from synth.dp.curve import ORDERS, RdpCurve, RdpFilter
 from synth.dp.ledger import Ledger, Request, open_ledger
 from synth.dp.ledger import ledger as module
 from synth.dp.ledger.entries import canonical, curve_content, curve_of
+from synth.dp.renyi_curve import ORDERS, RdpCurve, RdpFilter
 from synth.errors import LedgerError
 
 Ask = Callable[..., Request]

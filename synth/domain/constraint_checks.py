@@ -1,0 +1,195 @@
+"""Constraint checks: which rows break a constraint, and columns computed by a formula.
+
+Everything is compared on the numeric scale (float64): whole numbers beyond 2^53 only as exactly as that.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn
+from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Unique
+from synth.constraints.expression import evaluate
+from synth.domain import numeric_scale
+
+NOISE = 1e-9
+"""Relative difference that is an artifact of floating point."""
+Columns = Mapping[str, Column]
+
+
+def broken(frame: pd.DataFrame, constraint: Constraint, columns: Columns) -> np.ndarray:
+    """Which rows break a constraint; shape (n,), boolean. Of rows that repeat each other, all of them do.
+
+    Args:
+        frame: in canonical form; *Sensitive* where it is real.
+        constraint: checked against `columns`.
+        columns: of the schema.
+    """
+    if isinstance(constraint, Inequality):
+        return _out_of_order(frame, constraint, columns)
+    if isinstance(constraint, FixedCombinations):
+        return _unlisted(frame, constraint, columns)
+    if isinstance(constraint, Unique):
+        return repeated(frame, constraint, columns)
+    return _miscalculated(frame, constraint, columns)
+
+
+def repeated(
+    frame: pd.DataFrame, constraint: Unique, columns: Columns, *, keep: Literal["first", False] = False
+) -> np.ndarray:
+    """Which rows repeat the values of another row; shape (n,), boolean. A row where one is missing repeats nothing.
+
+    Args:
+        frame: in canonical form; *Sensitive* where it is real.
+        constraint: names the columns.
+        columns: of the schema.
+        keep: whether the first row that holds a value is left out; none of them is where it is false, so that the order
+            of the rows does not matter.
+    """
+    known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
+    missing = known.isna().to_numpy().any(axis=1)
+    return np.asarray(known.duplicated(keep=keep).to_numpy() & ~missing)
+
+
+def key_hashes(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """For each row 64 bits that equal values of a key share, uint64, and whether its key is whole; shape (n,) both.
+
+    Args:
+        frame: in canonical form.
+        constraint: names the columns.
+        columns: of the schema.
+    """
+    known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
+    for name in known.select_dtypes(np.float64):
+        known[name] += 0.0  # zero has a sign, which no comparison sees
+    whole = np.asarray(known.notna().to_numpy().all(axis=1))
+    return pd.util.hash_pandas_object(known, index=False).to_numpy(), whole
+
+
+def _told_apart(series: pd.Series, column: Column) -> pd.Series:
+    """The column in a form in which equal values are equal: one instant, whatever its offset."""
+    if isinstance(column, DatetimeColumn):
+        return pd.Series(numeric_scale.instants(series, column))
+    return series.reset_index(drop=True)
+
+
+def compute(frame: pd.DataFrame, formula: Formula, columns: Columns) -> tuple[pd.Series, np.ndarray]:
+    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both.
+
+    Args:
+        frame: holds the operands, in canonical form.
+        formula: checked against `columns`.
+        columns: of the schema. A value outside the bounds of the formula's column, and a missing one where none may
+            be, is not lawful.
+    """
+    column: Any = columns[formula.column]
+    exact = _exact(frame, formula, columns)
+    missing, unit = np.isnan(exact), numeric_scale.step(column)
+    # In steps of the precision, where there is one: whole numbers, which float64 compares exactly.
+    made = exact if unit is None else np.rint(numeric_scale.ratio(exact, unit))
+    low, high = _limits(column, unit)
+    outside = (made < low) | (made > high)
+    inside = np.clip(np.where(missing, 0.0, made), max(low, -numeric_scale.LARGEST), min(high, numeric_scale.LARGEST))
+    series = numeric_scale.values(inside if unit is None else inside.astype(np.int64), column, missing)
+    return series, outside | (missing & (not column.missing))
+
+
+def determined(determinant: pd.Series, dependency: Dependency, columns: Columns) -> tuple[pd.Series, np.ndarray]:
+    """The column that another one determines, in canonical form, and which rows say nothing of it; shape (n,) both.
+
+    Args:
+        determinant: the column that determines, in canonical form.
+        dependency: what it determines.
+        columns: of the schema. Where the determinant is missing, or holds a value that is not listed, the result is an
+            arbitrary value.
+    """
+    known = canonical(tuple(dependency.mapping), columns[dependency.determinant])
+    found = pd.Index(known.array).get_indexer(pd.Index(determinant.array))
+    values = canonical(tuple(dependency.mapping.values()), columns[dependency.dependent])
+    return values.take(np.maximum(found, 0)).reset_index(drop=True), found < 0
+
+
+def _limits(column: Any, unit: float | None) -> tuple[float, float]:
+    """The bounds of a computed value: in steps of the precision, else with room for noise, which is cut off later."""
+    low, high = numeric_scale.bounds(column)
+    if unit is None:
+        return low - _slack(low), high + _slack(high)
+    return float(np.ceil(numeric_scale.ratio(np.array(low), unit))), float(
+        np.floor(numeric_scale.ratio(np.array(high), unit))
+    )
+
+
+def compares_days(constraint: Inequality, columns: Columns) -> bool:
+    """True if an inequality is about days: a date has no time, so that a time beside it counts as its day."""
+    return constraint.by_day or any(isinstance(columns[name], DateColumn) for name in constraint.columns)
+
+
+def on_one_line(values: np.ndarray, column: Column, *, by_day: bool = False) -> np.ndarray:
+    """Positions of a column on the line that it shares with every column it can be compared to.
+
+    Args:
+        values: positions on the column's own line: days for dates, microseconds for times.
+        column: the kind.
+        by_day: whether a time lies at the midnight before it.
+    """
+    if isinstance(column, DateColumn):
+        return np.asarray(values * numeric_scale.DAY)
+    return np.asarray(np.floor(values / numeric_scale.DAY) * numeric_scale.DAY if by_day else values)
+
+
+def canonical(values: Sequence[Any], column: Column) -> pd.Series:
+    """What combinations list of one column, as a canonical column."""
+    if isinstance(column, BooleanColumn):
+        return pd.Series(list(values), dtype="boolean")
+    whole = all(isinstance(value, int) for value in values)
+    return pd.Series(list(values), dtype="Int64" if whole else object)
+
+
+def _out_of_order(frame: pd.DataFrame, constraint: Inequality, columns: Columns) -> np.ndarray:
+    by_day = compares_days(constraint, columns)
+    low, high = (_comparable(frame, name, columns, by_day=by_day) for name in constraint.columns)
+    # Comparing with NaN is false: the constraint holds where either is missing.
+    return np.asarray(low >= high if constraint.strict else low > high)
+
+
+def _comparable(frame: pd.DataFrame, name: str, columns: Columns, *, by_day: bool) -> np.ndarray:
+    column: Any = columns[name]
+    return on_one_line(numeric_scale.positions(frame[name], column), column, by_day=by_day)
+
+
+def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Columns) -> np.ndarray:
+    rows, listed = [], []
+    missing = np.zeros(len(frame), dtype=bool)
+    for index, name in enumerate(constraint.columns):
+        known = canonical([combination[index] for combination in constraint.combinations], columns[name])
+        distinct = pd.Index(known.unique())
+        rows.append(distinct.get_indexer(pd.Index(frame[name].array)))
+        listed.append(distinct.get_indexer(pd.Index(known.array)))
+        missing |= frame[name].isna().to_numpy()
+    lawful = pd.MultiIndex.from_arrays(rows).isin(pd.MultiIndex.from_arrays(listed))
+    return np.asarray(~lawful & ~missing)
+
+
+def _miscalculated(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
+    column: Any = columns[formula.column]
+    exact, given = _exact(frame, formula, columns), numeric_scale.positions(frame[formula.column], column)
+    differs = np.abs(given - exact) > _allowed(exact, numeric_scale.step(column))
+    return np.asarray(np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs))
+
+
+def _allowed(exact: np.ndarray, unit: float | None) -> Any:
+    """How far a value may lie from what its formula gives: half a step, as ties may go either way."""
+    if unit is None:
+        return _slack(exact)
+    return unit / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(exact))
+
+
+def _exact(frame: pd.DataFrame, formula: Formula, columns: Columns) -> np.ndarray:
+    operands: dict[str, Any] = {name: columns[name] for name in formula.operands}
+    return evaluate(formula.parsed, {name: numeric_scale.positions(frame[name], c) for name, c in operands.items()})
+
+
+def _slack(values: Any) -> Any:
+    return NOISE * np.maximum(1.0, np.abs(values))

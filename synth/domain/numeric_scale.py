@@ -1,0 +1,303 @@
+"""The numeric scale: numbers and times on one line of float64, and back to values of a column's kind and precision."""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
+
+LineColumn = IntegerColumn | RealColumn | WeightColumn | DateColumn | DatetimeColumn
+ROUNDING = 8.0
+"""Float spacings by which a quotient may miss a whole number."""
+NEARLY_ALL = 0.9
+"""Share of the values on a step from which on every cell of a grid holds one of its multiples."""
+MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
+_EPOCH = dt.datetime(1970, 1, 1)
+DAY = 24 * 3600 * 10**6
+"""Microseconds of one."""
+LARGEST = 2.0**62
+"""Steps of a precision that are counted at most, either way: as many as int64 holds."""
+
+
+def positions(series: pd.Series, column: LineColumn) -> np.ndarray:
+    """Where each value lies on the line; shape (n,), NaN where missing.
+
+    Numbers are themselves, dates are days and times are microseconds since 1970.
+    """
+    if isinstance(column, IntegerColumn | RealColumn | WeightColumn):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    stamps = instants(series, column)
+    micros = stamps.astype(np.int64)
+    line = micros / (DAY if isinstance(column, DateColumn) else 1)
+    return np.where(np.isnat(stamps), np.nan, line)
+
+
+def instants(series: pd.Series, column: DateColumn | DatetimeColumn) -> np.ndarray:
+    """The column as datetime64[us]: wall clock without a zone, UTC with one."""
+    if isinstance(column, DatetimeColumn) and column.timezone == "mixed":
+        naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if v is not None else None for v in series]
+        return np.array(naive, dtype="datetime64[us]")
+    if isinstance(column, DatetimeColumn) and column.timezone is not None:
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    return series.to_numpy(dtype="datetime64[us]")
+
+
+def bounds(column: LineColumn) -> tuple[float, float]:
+    """The declared bounds on the line."""
+    low, high = (place(bound, column) for bound in column.bounds)
+    return low, high
+
+
+def place(value: Any, column: LineColumn) -> float:
+    """Where one declared value (a bound, an edge) lies on the line."""
+    if isinstance(column, DateColumn):
+        return float((dt.datetime.combine(value, dt.time()) - _EPOCH).days)
+    if isinstance(column, DatetimeColumn):
+        return float((value - _EPOCH) // dt.timedelta(microseconds=1))
+    return float(value)
+
+
+def moment(position: float, column: DateColumn | DatetimeColumn) -> Any:
+    """The date or time at a place on the line: what `place` inverts."""
+    if isinstance(column, DateColumn):
+        return (_EPOCH + dt.timedelta(days=int(position))).date()
+    return _EPOCH + dt.timedelta(microseconds=int(position))
+
+
+def step(column: LineColumn) -> float | None:
+    """The distance between neighboring values that the column can hold; none for a continuous one."""
+    if isinstance(column, RealColumn | WeightColumn):
+        return None if column.decimals is None else 10.0**-column.decimals
+    return float(MICROSECONDS[column.precision]) if isinstance(column, DatetimeColumn) else 1.0
+
+
+def spacing(column: LineColumn) -> float | None:
+    """The distance between nearly all values: the coarsest step that so many keep, else that between any two values."""
+    kept = (size for size, share in getattr(column, "ladder", ()) if share >= NEARLY_ALL)
+    return next(kept, step(column))
+
+
+def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.random.Generator) -> np.ndarray:
+    """Values drawn uniformly from half-open cells [edge, next edge), on the column's own precision.
+
+    Of a column with steps, the share that is on each is drawn from its multiples, in cells that hold any.
+
+    Args:
+        edges: ascending, shape (n_cells + 1,).
+        cells: which cell to draw each value from, shape (n,).
+        column: gives precision and bounds; no value leaves the bounds.
+        rng: source of the draw.
+
+    Returns:
+        Positions on the line, shape (n,): int64 counts of `step` where there is one, else float64.
+    """
+    unit = step(column)
+    low, high = bounds(column)
+    if unit is None:
+        drawn = edges[cells] + rng.random(len(cells)) * np.diff(edges)[cells]
+        return np.asarray(np.clip(np.minimum(drawn, np.nextafter(edges[cells + 1], -np.inf)), low, high))
+    whole = np.ceil(ratio(edges, unit))
+    first, last = whole[:-1], np.maximum(whole[:-1], whole[1:] - 1)
+    starts, ends = (np.clip(edge, -LARGEST, LARGEST).astype(np.int64) for edge in (first, last))
+    if np.array_equal(starts, ends):
+        return np.asarray(starts[cells])
+    drawn = np.asarray(rng.integers(starts[cells], ends[cells], endpoint=True))
+    ladder, of_cells = getattr(column, "ladder", ()), (starts[cells], ends[cells])
+    return _on_steps(drawn, lambda _: of_cells, ladder, unit, rng) if ladder else drawn
+
+
+def settle(
+    positions: np.ndarray, column: LineColumn, taken: np.ndarray, shares: Sequence[float], rng: np.random.Generator
+) -> np.ndarray:
+    """Positions folded into the bounds and put on the precision, the share of each step on its nearest multiples.
+
+    Args:
+        positions: on the line, shape (n,).
+        column: gives precision, bounds and steps.
+        taken: values within the bounds and on the precision that none may come to, unless nothing else is left;
+            ascending.
+        shares: of the positions that are on each step in the end, shape (n_steps,); empty: on none but by chance.
+        rng: source of the draw.
+
+    Returns:
+        Positions on the line, shape (n,).
+    """
+    unit, ends = step(column), np.array(bounds(column))
+    inside = _folded(positions, *ends)
+    if unit is None:
+        return inside
+    counts, ends, taken = (ratio(line, unit) for line in (inside, ends, taken))
+
+    def around(every: int) -> tuple[np.ndarray, np.ndarray]:
+        near, free = _nearest(counts, every, ends, taken)
+        whole = np.clip(near, -LARGEST, LARGEST).astype(np.int64)
+        return np.where(free, whole, 1), np.where(free, whole, 0)
+
+    near, free = _nearest(counts, 1, ends, taken)
+    settled = np.where(free, near, np.round(counts))
+    if len(shares):
+        ladder = [(size, share) for (size, _), share in zip(column.ladder, shares, strict=True)]  # type: ignore[union-attr]
+        whole = np.clip(settled, -LARGEST, LARGEST).astype(np.int64)
+        settled = _on_steps(whole, around, ladder, unit, rng)
+    return np.asarray(np.clip(settled * unit, *bounds(column)))
+
+
+def _folded(positions: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Positions mirrored at the bound they lie beyond, so that none heap on it; clipped where they are too far off."""
+    over, under = (np.maximum(beyond, 0.0) for beyond in (positions - high, low - positions))
+    folded = np.clip(positions, low, high) - np.where(over <= high - low, over, 0.0)
+    return np.asarray(np.clip(folded + np.where(under <= high - low, under, 0.0), low, high))
+
+
+def _nearest(counts: np.ndarray, every: int, ends: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The multiple of a step nearest to each count, among those between the ends that are not taken.
+
+    Args:
+        counts: of the precision, shape (n,).
+        every: counts in the step.
+        ends: least and greatest count, shape (2,).
+        taken: counts, ascending.
+
+    Returns:
+        Counts, and whether there is such a multiple; shape (n,) both.
+    """
+    quotients, first, last = counts / every, np.ceil(ends[0] / every), np.floor(ends[1] / every)
+    near, free = np.clip(np.round(quotients), first, last), np.full(len(counts), first <= last)
+    filled = np.unique(np.round(taken[taken % every == 0] / every))
+    if len(filled) == 0:
+        return near * every, free
+    breaks = np.flatnonzero(np.diff(filled) > 1)
+    starts, stops = filled[np.append(0, breaks + 1)], filled[np.append(breaks, -1)]
+    run = np.maximum(np.searchsorted(starts, near, side="right") - 1, 0)
+    held = (starts[run] <= near) & (near <= stops[run])
+    below, above = starts[run] - 1, stops[run] + 1
+    down = np.where(below >= first, quotients - below, np.inf)
+    up = np.where(above <= last, above - quotients, np.inf)
+    beside = np.where(down <= up, below, above)
+    return np.where(held, beside, near) * every, free & ~(held & np.isinf(down) & np.isinf(up))
+
+
+def _on_steps(
+    drawn: np.ndarray,
+    ends: Callable[[int], tuple[np.ndarray, np.ndarray]],
+    ladder: Sequence[tuple[float, float]],
+    unit: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Drawn counts, many of them replaced by multiples of steps between ends of their own, the finest first.
+
+    Args:
+        drawn: counts of `unit`, shape (n,).
+        ends: for a step in counts, least and greatest count that each value may be moved to, two of shape (n,).
+        ladder: steps with their shares, coarsest first.
+        unit: of the counts.
+        rng: source of the draw.
+    """
+    level, up_to = rng.random(len(drawn)), np.cumsum(step_weights(ladder, unit))
+    for (size, _), weight in reversed(list(zip(ladder, up_to, strict=True))):
+        every = round(size / unit)
+        least, greatest = ends(every)
+        first, last = -(-least // every), greatest // every
+        chosen = (level < weight) & (first <= last)
+        drawn[chosen] = every * rng.integers(first[chosen], last[chosen], endpoint=True)
+    return drawn
+
+
+def step_weights(ladder: Sequence[tuple[float, float]], unit: float) -> np.ndarray:
+    """Shares of values to draw from each step's multiples, so that as many are on each step as its share says.
+
+    A multiple of a fine step is on a coarser one now and then; that is taken off.
+
+    >>> step_weights([(100.0, 0.55), (10.0, 1.0)], 1.0).round(3).tolist()
+    [0.5, 0.5]
+    """
+    sizes = np.array([size for size, _ in ladder] + [unit])
+    on = np.minimum(sizes[None, :] / sizes[:, None], 1.0)  # row: the step asked of; column: the one drawn from
+    on[np.tril_indices(len(sizes))] = 1.0
+    weights = np.linalg.solve(on, np.array([share for _, share in ladder] + [1.0]))
+    return np.asarray(np.clip(weights, 0.0, 1.0)[:-1])
+
+
+def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
+    """The length of line that the values of each cell stand for: its width, or its multiples of steps by their shares.
+
+    Args:
+        edges: ascending, shape (n_cells + 1,).
+        column: gives precision and steps.
+
+    Returns:
+        Shape (n_cells,), not negative; 0 where a cell holds no value.
+    """
+    unit = step(column)
+    if unit is None:
+        return np.diff(edges)
+    ladder = getattr(column, "ladder", ())
+    counts = np.ceil(ratio(edges, unit))
+    weights = step_weights(ladder, unit) if ladder else np.zeros(0)
+    measure = (1 - weights.sum()) * np.diff(counts)
+    for (size, _), weight in zip(ladder, weights, strict=True):
+        every = round(size / unit)
+        measure += weight * every * np.diff(np.ceil(counts / every))
+    return np.asarray(np.maximum(measure, 0.0) * unit)
+
+
+def ratio(line: np.ndarray, unit: float) -> np.ndarray:
+    """Positions in steps of `unit`, rounded where only float noise keeps them from a whole number."""
+    steps = line / unit
+    near = np.round(steps)
+    return np.where(np.abs(steps - near) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(near))), near, steps)
+
+
+def values(counts: np.ndarray, column: LineColumn, missing: np.ndarray) -> pd.Series:
+    """Drawn positions as a canonical column.
+
+    Args:
+        counts: what `draw` gave, shape (n,).
+        column: the kind to give back.
+        missing: where the value is missing, shape (n,), boolean.
+    """
+    if isinstance(column, IntegerColumn):
+        low, high = column.bounds
+        return pd.Series(pd.arrays.IntegerArray(np.clip(counts, low, high), missing.copy()))
+    if isinstance(column, RealColumn | WeightColumn):
+        reals = counts if column.decimals is None else np.round(counts / 10.0**column.decimals, column.decimals)
+        return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
+    return _times(counts, column, missing)
+
+
+def _times(counts: np.ndarray, column: DateColumn | DatetimeColumn, missing: np.ndarray) -> pd.Series:
+    unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
+    low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in column.bounds)
+    stamps = np.clip(counts * unit, low, high).astype("datetime64[us]")
+    stamps[missing] = np.datetime64("NaT")
+    series = pd.Series(stamps)
+    if isinstance(column, DateColumn) or column.timezone is None:
+        return series
+    if column.timezone != "mixed":
+        return series.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
+    # DEVIATES: a synthetic value of a mixed column is written in UTC; offsets are not learned.
+    utc = [stamp.replace(tzinfo=dt.UTC) if stamp is not None else None for stamp in stamps.tolist()]
+    return pd.Series(utc, dtype=object)
+
+
+def label(low: float, high: float, column: LineColumn) -> str:
+    """The values of a half-open stretch in words: "17", "17 to 22", "2011-03-28 to 2011-04-02", "[0.5, 0.75)"."""
+    unit = step(column)
+    if unit is None:
+        top = bounds(column)[1]
+        return f"[{low:.6g}, {high:.6g})" if high <= top else f"[{low:.6g}, {top:.6g}]"
+    first, last = int(np.ceil(ratio(np.array(low), unit))), int(np.ceil(ratio(np.array(high), unit))) - 1
+    texts = [_shown(count, column) for count in (first, max(first, last))]
+    return texts[0] if first >= last else f"{texts[0]} to {texts[1]}"
+
+
+def _shown(count: int, column: LineColumn) -> str:
+    if isinstance(column, DateColumn | DatetimeColumn):
+        unit = DAY if isinstance(column, DateColumn) else MICROSECONDS[column.precision]
+        moment = _EPOCH + dt.timedelta(microseconds=count * unit)
+        return moment.date().isoformat() if isinstance(column, DateColumn) else moment.isoformat(sep=" ")
+    decimals = column.decimals if isinstance(column, RealColumn | WeightColumn) else 0
+    return f"{count / 10 ** (decimals or 0):.{decimals or 0}f}"

@@ -1,0 +1,180 @@
+"""Autoregressive generators' base: columns learned one after another, without epsilon (`trees`, `arn`)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field
+
+from synth.domain import Discretizer
+from synth.domain.coded_rows import Array, CodedRows
+from synth.domain.quantile_grid import quantile_discretizer
+from synth.errors import TableError
+from synth.generators.base import Generator
+from synth.generators.fitting.neural_data import disk_of, stored_rows
+from synth.generators.fitting.private_fit import as_it_is
+from synth.generators.fitting.training_data import HeldTable, TrainingTable
+from synth.generators.models.autoregressive_model import Autoregression, AutoregressiveModel
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.transforms.columns import HeldColumns
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+LEAST_UNITS = 20
+"""Units of a code or a leaf below which a fit warns."""
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedRows:
+    """*Sensitive*. Rows as a fit without epsilon learns from them, and the codes that were read off them.
+
+    Attributes:
+        schema: the domains that were observed included.
+        discretizer: codes, none of which few units hold.
+        rows: in these codes.
+        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    """
+
+    schema: Schema
+    discretizer: Discretizer
+    rows: CodedRows = field(repr=False)
+    weights: Array = field(repr=False)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Places of the columns as the schema has them, the target last."""
+        names = self.discretizer.columns
+        return tuple(sorted(range(len(names)), key=lambda place: names[place] == self.schema.target))
+
+    @property
+    def target(self) -> int | None:
+        """The place of the target; `None`: no modeled column is."""
+        names = self.discretizer.columns
+        return names.index(self.schema.target) if self.schema.target in names else None
+
+    @property
+    def rows_a_unit(self) -> float:
+        """Rows that a unit has on average."""
+        return len(self.weights) / float(self.weights.sum())
+
+
+class AutoregressiveGenerator(Generator):
+    """Columns one after another, each given those before it; it promises nothing, since codes are read off the rows.
+
+    Values that few units hold share a code, and are drawn alike.
+    """
+
+    resumes: ClassVar[bool] = True
+    most_rows: int = Field(
+        default=200_000, ge=100, le=10_000_000, description="Rows that are learned from at most; a seeded sample."
+    )
+    least_units: int = Field(
+        default=LEAST_UNITS,
+        ge=1,
+        le=10_000,
+        description="Units that a value or a stretch of values holds, else it is blurred.",
+    )
+    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time of many values, about.")
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences on settings that are allowed and leak."""
+        asked = {name: getattr(self, name, LEAST_UNITS) for name in ("smallest_leaf", "least_units")}
+        return tuple(
+            f"{name}={units} leaks: below {LEAST_UNITS} units, attacks find rows of the table in the synthetic one"
+            for name, units in asked.items()
+            if units < LEAST_UNITS
+        )
+
+    def fit(
+        self,
+        train: "pd.DataFrame | StoredTable",
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        place: Path | None = None,
+    ) -> AutoregressiveModel:
+        """A model of the training table.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema, in memory or where they are stored. Of these, the
+                rows are kept in a file without a name, in `place` or beside the system's temporary files.
+            schema: what is public about them.
+            seed: of all that is drawn.
+            progress: told what is being done.
+            place: a folder of this fit's own for unfinished work, made if need be; the same fit goes on from there.
+
+        Raises:
+            TableError: the table does not fit the schema, or has no rows.
+            ModelError: the unfinished work is of another fit; nothing was learned.
+            OutputError: the disk has no room; nothing is left there.
+        """
+        self.check(schema)
+        table, schema = as_it_is(train, schema, progress)
+        if len(table) == 0:
+            raise TableError("a fit needs rows, and the table has none; give it a larger one")
+        rng = np.random.default_rng(seed)
+        progress("reading rows", None)
+        learned = self._read(table, schema, place, rng)
+        if place is not None:
+            place.mkdir(parents=True, exist_ok=True)
+        distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
+        shares = None
+        if schema.entity is not None:
+            held = table.rows_per_entity().astype(np.float64)
+            shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
+        return AutoregressiveModel(
+            self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters()
+        )
+
+    def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> Autoregression:
+        """The distribution over codes and ranks."""
+        raise NotImplementedError
+
+    def _read(self, table: TrainingTable, schema: Schema, place: Path | None, rng: np.random.Generator) -> LearnedRows:
+        """The rows, or a sample of them, in codes that are read off them."""
+        n = len(table)
+        chosen = np.sort(rng.choice(n, self.most_rows, replace=False)) if n > self.most_rows else np.arange(n)
+        public = Discretizer.by_schema(schema)
+        if isinstance(table, HeldTable):
+            columns, weights = HeldColumns(table.rows), _held_weights(table, schema)[chosen]
+            found = {each.name: _taken(columns.parts(each), chosen) for each in public.attributes}
+        else:
+            from synth.stored.streaming import SHARE, in_order
+
+            filed = in_order(stored_rows(table), public, disk_of(place), shares=schema.entity is not None).columns
+            found = {each.name: _taken(filed.parts(each), chosen) for each in public.attributes}
+            weights = np.ones(len(chosen)) if schema.entity is None else _taken(filed.column(SHARE), chosen)
+        least = min(float(self.least_units), float(weights.sum()) / 2)
+        discretizer = quantile_discretizer(schema, found, weights, n_bins=self.n_bins, least_units=least)
+        cells = {
+            at: each.cells_at(found[each.name]) if each.edges is not None else found[each.name].astype(np.int64)
+            for at, each in enumerate(discretizer.attributes)
+        }
+        return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells), weights)
+
+
+def _held_weights(table: HeldTable, schema: Schema) -> Array:
+    """One over the rows of each row's unit; a row without an entity is a unit by itself."""
+    if schema.entity is None:
+        return np.ones(len(table))
+    owners = pd.factorize(table.rows[schema.entity])[0]
+    held = np.bincount(owners[owners >= 0], minlength=1)
+    return np.where(owners < 0, 1.0, 1.0 / np.maximum(held[owners], 1))
+
+
+def _taken(parts: Iterator[NDArray[np.generic]], chosen: NDArray[np.intp]) -> Array:
+    """Some rows of a column that comes in parts, shape (n_chosen,)."""
+    made, start = [], 0
+    for part in parts:
+        first, end = np.searchsorted(chosen, [start, start + len(part)])
+        made.append(np.asarray(part[chosen[first:end] - start], dtype=np.float64))
+        start += len(part)
+    return np.concatenate(made) if made else np.zeros(0)

@@ -1,0 +1,1 @@
+"""Parts of a fit: its rows, its fixed costs, single columns measured, marginals chosen."""

@@ -1,0 +1,200 @@
+"""The fit that private generators share: rows prepared, a plan calibrated, the domain and single columns measured."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from synth.domain import Discretizer
+from synth.dp.budget import Budget
+from synth.dp.calibration import resolve_delta
+from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
+from synth.dp.mechanisms import NoNoise
+from synth.dp.schedule import Schedule
+from synth.dp.statement import PrivacyStatement
+from synth.errors import BudgetError
+from synth.generators.base import PrivateGenerator
+from synth.generators.fitting.fixed_costs import SIZES, with_overhead
+from synth.generators.fitting.histograms import Merging, measure_columns
+from synth.generators.fitting.measured_domain import measure_domain, observe_spikes
+from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
+from synth.marginals import Measurement
+from synth.observed import observe
+from synth.progress import Progress
+from synth.schema import Schema
+from synth.table import conform
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+EXACT_RHO = 1.0
+"""Cost that a schedule without noise is written down with; nothing is claimed of it."""
+EXACT_DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit under way.
+
+    Attributes:
+        train: *Sensitive*. Rows read cell by cell, contributions bounded.
+        schema: what is public, measured domains included.
+        budget: charged before every draw.
+        promises: whether the fit gives a guarantee.
+    """
+
+    train: TrainingTable
+    schema: Schema
+    budget: Budget
+    promises: bool
+
+    def event(self, what: str) -> Event | None:
+        """The scheduled event of that name, if any."""
+        return self.budget.schedule.event(what)
+
+    def columns(
+        self, what: str, merging: Merging, tell: Callable[[float], None]
+    ) -> tuple[Discretizer, tuple[Measurement, ...]]:
+        """Codes and one-way measurements, paid by the event of that name."""
+        event = self.event(what)
+        assert isinstance(event, GaussianEvent)
+        exact = not self.promises
+        return measure_columns(self.train, self.schema, event, self.budget, merging, tell, exact=exact)
+
+    def entity_shares(self) -> tuple[tuple[float, ...] | None, int]:
+        """Noisy shares of entities with 1, 2, ..., k rows (none where the unit is a row), and the public row count."""
+        event = self.event(SIZES)
+        if not isinstance(event, GaussianEvent):
+            rows = self.schema.n_units if self.promises else len(self.train)
+            assert rows is not None
+            return None, rows
+        noisy = np.maximum(self.budget.release(self.train.rows_per_entity(), event), 0).astype(np.float64)
+        if noisy.sum() == 0:
+            noisy[0] = 1.0
+        n_rows = int(noisy @ np.arange(1, len(noisy) + 1))
+        return tuple((noisy / noisy.sum()).tolist()), max(n_rows, 1)
+
+    def statement(self) -> PrivacyStatement | None:
+        """What the fit promises; none without epsilon."""
+        return self.budget.statement(self.schema) if self.promises else None
+
+
+def start(
+    generator: PrivateGenerator,
+    train: "pd.DataFrame | StoredTable",
+    schema: Schema,
+    budget: Budget | None,
+    progress: Progress,
+) -> Fit:
+    """Everything checked and calibrated, and the domain known; nothing else drawn yet.
+
+    Args:
+        generator: holds epsilon, delta and the plan.
+        train: *Sensitive*. Real rows, in memory or where they are stored.
+        schema: declared, where epsilon is set.
+        budget: on the generator's schedule; none: one of its own.
+        progress: told what is being done.
+
+    Raises:
+        SchemaError: free text is kept.
+        BudgetError: the schema is not declared, the budget cannot be met, or it is not on the generator's schedule.
+        TableError: a column is missing, or (without epsilon) the table does not fit the schema.
+    """
+    if not generator.promises:
+        generator.check(schema)
+        rows, schema = as_it_is(train, schema, progress)
+        return _exact(generator, rows, schema)
+    if budget is None:
+        progress("calibrating the noise", None)
+        schedule = generator.schedule(schema)
+        assert schedule is not None
+        budget = Budget(schedule)
+    elif not _plans(generator, schema, budget.schedule):
+        raise BudgetError(
+            f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
+            "`Budget(generator.schedule(schema))`"
+        )
+    # A private fit never refuses by what a row holds: values are clamped, unknown categories become `other`.
+    if isinstance(train, pd.DataFrame):
+        rows = HeldTable(bound_contributions(conform(train, schema, outside="clamp"), schema), schema)
+    else:
+        rows = train.training(schema)
+    measured = measure_domain(rows, schema, budget)
+    return Fit(rows.under(measured), measured, budget, promises=True)
+
+
+def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
+    """Whether a schedule is the one that the generator would make, without calibrating it anew."""
+    generator.check(schema)
+    delta = resolve_delta(generator.delta, schema)
+    plan = with_overhead(generator.plan(schema), schema, delta)
+    rho = _total_rho(plan(1.0), schedule.events)
+    if schedule.delta != delta or rho is None or schedule.epsilon > (generator.epsilon or 0.0):
+        return False
+    expected = plan(rho)
+    pairs = zip(expected, schedule.events, strict=False)
+    return len(expected) == len(schedule.events) and all(_alike(one, other) for one, other in pairs)
+
+
+def _total_rho(shares: Sequence[Event], events: Sequence[Event]) -> float | None:
+    """The total that a plan was asked for, by its first event, whose cost is a fixed share of it; none if none fits.
+
+    Args:
+        shares: the plan's events at a total of 1.
+        events: its events at the total looked for.
+    """
+    share, rho = (found[0].rho if found else None for found in (shares, events))
+    return None if share is None or rho is None else rho / share
+
+
+def _alike(one: Event, other: Event) -> bool:
+    """Whether two events read the same at the same cost, but for rounding."""
+    if isinstance(one, SubsampledGaussianEvent) and isinstance(other, SubsampledGaussianEvent):
+        costs = math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=1e-9)
+    else:
+        costs = one.rho is not None and other.rho is not None and math.isclose(one.rho, other.rho, rel_tol=1e-9)
+    return costs and _identity(one) == _identity(other)
+
+
+def _identity(event: Event) -> tuple[object, ...]:
+    """What of an event is not a matter of rounding."""
+    return (
+        event.mechanism,
+        event.what,
+        event.count,
+        getattr(event, "sensitivity", None),
+        getattr(event, "whole", None),
+        getattr(event, "sampling_rate", None),
+    )
+
+
+def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Progress) -> tuple[TrainingTable, Schema]:
+    """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
+
+    Raises:
+        TableError: the table does not fit.
+    """
+    if isinstance(train, pd.DataFrame):
+        held = conform(train, schema, part=True)
+        seen = observe(schema, held)
+        rows: TrainingTable = HeldTable(held, seen)
+    else:
+        from synth.stored.observed import observed
+        from synth.stored.violations import refuse_violations
+
+        progress("checking the table where it is stored", None)
+        refuse_violations(train, schema)
+        seen = observed(schema, train)
+        rows = train.whole(seen)
+    seen = observe_spikes(rows, seen)
+    return rows.under(seen), seen
+
+
+def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> Fit:
+    """A fit without epsilon: the same events, drawn without noise."""
+    events = with_overhead(generator.plan(schema), schema, EXACT_DELTA)(EXACT_RHO)
+    budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
+    return Fit(rows, schema, budget, promises=False)

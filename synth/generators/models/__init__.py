@@ -1,0 +1,1 @@
+"""Fitted models: rows drawn from them, on conditions, under constraints, of entities, into files."""

@@ -1,0 +1,280 @@
+"""The model behind `trees` and `arn`: a distribution over rows of codes and ranks, drawn column by column."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.domain import Discretizer
+from synth.domain.coded_rows import CodedRows, Evidence
+from synth.errors import JobError, ModelError
+from synth.generators.models.conditions import GIVEN, WAYS, Conditions, Mixture
+from synth.generators.models.imputation import Imputation
+from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
+from synth.generators.models.postprocess import finish, rows_wanted
+from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
+from synth.generators.models.structural_zeros import structural_zeros
+from synth.marginals import Factor
+from synth.part import Part
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+
+PILOT_ROWS = 10_000
+"""Candidates whose weights say how many of them are accepted."""
+MOST_AT_ONCE = 200_000
+"""Candidates that are in memory at a time."""
+MOST_CANDIDATES, FEWER_CANDIDATES = 200, 25
+"""Candidates that are drawn for a row at most, on average; fewer where the model can be asked directly instead."""
+
+
+class Autoregression(Protocol):
+    """A distribution over codes, and ranks within them, column by column."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Places of the columns in the order in which they are drawn."""
+
+    def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
+        """Rows; those of given columns have what is given, and weigh how likely the others make it."""
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain data and arrays."""
+
+
+@runtime_checkable
+class Imputing(Autoregression, Protocol):
+    """A distribution that may have learned each column from any others."""
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether it has."""
+
+    def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
+        """Rows by its conditionals given some columns, which are less exact than its joint distribution."""
+
+    def impute(self, rows: CodedRows, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator) -> CodedRows:
+        """Rows with the columns of `is_open` drawn among codes that are open, given all other cells.
+
+        Args:
+            rows: with the ranks of known numbers.
+            is_open: by place, shape (n, size); a known cell has its own code alone.
+            rng: source of the draw.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class AutoregressiveModel:
+    """A distribution over codes and ranks, what these stand for, and the schema.
+
+    Attributes:
+        name: of the generator.
+        schema: what it was fitted under.
+        default_rows: rows that `sample` gives unless told.
+        discretizer: codes to values.
+        distribution: over codes and ranks.
+        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+        parameters: the generator's, as plain data.
+    """
+
+    name: str
+    schema: Schema
+    default_rows: int
+    discretizer: Discretizer
+    distribution: Autoregression
+    entity_shares: tuple[float, ...] | None
+    parameters: Mapping[str, Any]
+
+    @property
+    def statement(self) -> None:
+        """`None`: **no formal guarantee**."""
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        progress: Progress = quiet,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """A synthetic table, as often as wanted.
+
+        Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
+        columns as given, and accepted by how likely the columns before make that. Where too few would be, a network of
+        any order draws them by its conditionals given these columns, which are less exact. Other models draw accepted
+        rows again by those weights, so that rows repeat. A rare category shares its code with others, and rows
+        that are to hold it are like those of all of them. ``attrs["given"]`` says which.
+
+        Args:
+            n_rows: how many rows; `None`: `default_rows`.
+            seed: the same seed gives the same table; `None` draws a fresh one.
+            given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
+                distribution given these.
+            balance: for one column the share of rows with each value; `None`: the same for all its values.
+            progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
+
+        Raises:
+            JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
+            ModelError: next to no row keeps the constraints; there is no table.
+        """
+        wanted = rows_wanted(n_rows, self.default_rows)
+        mixture = Mixture.of(given, balance, self.discretizer, self.schema)
+        zeros = structural_zeros(self.schema, self.discretizer)
+        known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
+        rng = np.random.default_rng(seed)
+        ways: set[str] = set()
+        progress("sampling", None)
+
+        def draw_given(n: int, conditions: Conditions) -> pd.DataFrame:
+            coded, way = self._accepted(n, known[id(conditions)], conditions, rng)
+            ways.add("merged" if self._is_merged(conditions) else way)
+            drawn = conditions.fixed(coded.decoded(self.discretizer, rng))
+            return conditions.fixed(with_dependents(drawn, self.schema))
+
+        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw_given), wanted, self.schema, part)
+        if mixture.is_asked:
+            learned.attrs[GIVEN] = max(ways, key=WAYS.index)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def _is_merged(self, conditions: Conditions) -> bool:
+        """True where a category that is asked for shares its code with others: rows are then those of all of them."""
+        attributes = {attribute.name: attribute for attribute in self.discretizer.attributes}
+        asked = ((attributes[name], value) for name, value in conditions.values.items())  # noqa: PD011
+        codes = [(one, one.codes(value)[0]) for one, value in asked if one.edges is None]
+        return any(np.count_nonzero(one.mass[one.group == code]) > 1 for one, code in codes)
+
+    def _evidence(self, conditions: Conditions, zeros: Sequence[Factor]) -> Evidence:
+        """Evidence on codes and ranks, by conditions and structural zeros."""
+        places = {attribute.name: place for place, attribute in enumerate(self.discretizer.attributes)}
+        ruled = conditions.ruled_out(zeros if conditions.evidence else ())
+        if any(not np.any(weights) for weights in ruled.values()):
+            raise JobError(conditions.no_rows)
+        codes, intervals = {}, {}
+        for name, value in conditions.values.items():  # noqa: PD011
+            attribute = self.discretizer.attributes[places[name]]
+            cell = int(attribute.cells(value)[0])
+            codes[places[name]] = int(attribute.group[cell])
+            low, high = attribute.rank_interval(cell)
+            if attribute.is_refined and low < high:  # a cell that no row is in says no more than its code
+                intervals[places[name]] = (low, high)
+        allowed = {places[name]: weights > 0 for name, weights in ruled.items() if places[name] not in codes}
+        together = tuple((tuple(places[n] for n in zero.attributes), np.isfinite(zero.log_values)) for zero in zeros)
+        return Evidence(codes, intervals, allowed, together)
+
+    def _accepted(
+        self, n: int, evidence: Evidence, conditions: Conditions, rng: np.random.Generator
+    ) -> tuple[CodedRows, str]:
+        """Rows on conditions, and how they were come by: one of `WAYS`, merged ones aside."""
+        distribution = self.distribution
+        if evidence.is_leading(distribution.order):
+            return distribution.draw(n, rng, evidence), "exact"
+        direct = distribution if isinstance(distribution, Imputing) and distribution.in_any_order else None
+        most = (MOST_CANDIDATES if direct is None else FEWER_CANDIDATES) * max(n, PILOT_ROWS // 10)
+        drawn = pilot = distribution.draw(PILOT_ROWS, rng, evidence)
+        bound, n_drawn = float(pilot.log_weights.max()), 0
+        if not np.isfinite(bound):
+            raise JobError(conditions.no_rows)
+        accepted = pilot.taken(np.zeros(0, dtype=np.intp))
+        while True:
+            if (highest := float(drawn.log_weights.max())) > bound:  # fewer of those before would have been accepted
+                kept = np.flatnonzero(rng.random(len(accepted.codes)) < np.exp(bound - highest))
+                accepted, bound = accepted.taken(kept), highest
+            chances = np.exp(drawn.log_weights - bound)
+            kept = np.flatnonzero(rng.random(len(chances)) < chances)
+            accepted = CodedRows.joined([accepted, drawn.taken(kept)])
+            n_drawn += len(chances)
+            if len(accepted.codes) >= n:
+                return accepted.taken(np.arange(n)), "rejection"
+            needed = (n - len(accepted.codes)) * (n_drawn + 1) / (len(accepted.codes) + 1)
+            if direct is not None and n_drawn + needed > most:
+                return direct.draw_directly(n, rng, evidence), "direct"
+            if n_drawn >= most:
+                shares = np.exp(pilot.log_weights - pilot.log_weights.max())
+                again = rng.choice(len(shares), n, p=shares / shares.sum())
+                return pilot.taken(again), "weights"
+            drawn = distribution.draw(int(min(1.1 * needed + 100, MOST_AT_ONCE)), rng, evidence)
+
+    def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
+        """The rows of a table with missing cells drawn from their distribution given the cells that are there.
+
+        A filled cell is made from the model and the other cells of its row, and can repeat what these determine: it is
+        as sensitive as the row.
+
+        Args:
+            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+            seed: the same seed gives the same cells; `None` draws fresh ones.
+
+        Returns:
+            The rows in canonical form. Cells of identifiers, personal data, text, keys and columns that are constant
+            within an entity stay missing. `attrs["unfilled"]` counts rows in which other cells do: no draw kept the
+            constraints.
+
+        Raises:
+            JobError: the model draws its columns in one order; nothing was drawn.
+            TableError: the rows do not fit the schema; nothing was drawn.
+        """
+        distribution, rng = self.distribution, np.random.default_rng(seed)
+        if not isinstance(distribution, Imputing) or not distribution.in_any_order:
+            raise JobError(
+                f"generator={self.name!r} draws columns in one order and cannot fill in missing cells; fit arn with "
+                'order="any", or latent_class'
+            )
+
+        def fill(codes: np.ndarray, ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
+            known = CodedRows(codes, ranks, np.zeros(len(codes)))
+            return distribution.impute(known, is_open, rng).decoded(self.discretizer, rng)
+
+        return Imputation(self.schema, self.discretizer, fill).filled(frame)
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as a new folder, whole or not at all.
+
+        Raises:
+            ModelError: it is too large to be loaded; nothing was written.
+        """
+        description, arrays = self.distribution.to_arrays()
+        content = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "discretizer": self.discretizer.to_plain(),
+            "distribution": description,
+            "entity_shares": self.entity_shares,
+            "parameters": dict(self.parameters),
+        }
+        save_model(path, content, arrays, self.schema, None)
+
+    @classmethod
+    def load(
+        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
+    ) -> Self:
+        """A model from what `save` wrote.
+
+        Raises:
+            ModelError: a part is missing or contradicts another; nothing was loaded.
+            MissingExtra: it needs a library that is not installed.
+        """
+        from synth.generators.arn import restored_network
+        from synth.trees import SequentialTrees
+
+        try:
+            if statement is not None:
+                raise ValueError("such a model promises nothing")
+            parameters, description = content["parameters"], content["distribution"]
+            if not isinstance(parameters, dict):
+                raise TypeError("parameters are a mapping")
+            discretizer = Discretizer.from_plain(content["discretizer"], schema)
+            restored = SequentialTrees.from_arrays if content["generator"] == "trees" else restored_network
+            distribution: Autoregression = restored(description, arrays, discretizer)
+            shares = entity_shares_of(content, schema)
+            rows = default_rows_of(content)
+            return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None

@@ -1,0 +1,270 @@
+"""Rows on condition: values that somebody wants in some columns, and the distribution of all others given them.
+
+A value lies in a cell and a cell in a code. The model is conditioned on the code, and the column then holds the value
+itself. Within a code, codes of all other columns are independent of the value, and so this is the model's own
+conditional distribution over them. That holds for a bin, and for a category merged with others. Where two columns
+determine each other, the one that is modeled is conditioned on. Free of any budget: a released model is all it reads.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn, PersonalColumn, TextColumn
+from synth.constraints import Formula
+from synth.domain import Discretizer
+from synth.domain.constraint_checks import canonical
+from synth.domain.discretizer import Attribute, categories
+from synth.errors import JobError, ModelError, nearest
+from synth.marginals import Factor, LatentClasses, MarkovRandomField
+from synth.marginals.markov_random_field import condition
+from synth.marginals.sampling import round_counts
+from synth.schema import Schema
+from synth.table.given import look
+from synth.table.kinds import read
+
+GIVEN = "given"
+"""Key in `attrs` of a table sampled on conditions: one of `WAYS`, the least exact that was taken for any row."""
+WAYS = ("exact", "rejection", "direct", "weights", "merged")
+"""Ways in which conditions are met, the most exact first."""
+N_SHOWN = 8
+"""Categories that a message lists at most."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What some columns of a synthetic table are to hold.
+
+    Attributes:
+        values: for each column a canonical column of one row.
+        evidence: for each column a weight of one for the code its value falls into, zero for the others.
+        asked: the columns that somebody named, one that is computed by its own name.
+    """
+
+    values: Mapping[str, pd.Series]
+    evidence: Mapping[str, np.ndarray]
+    asked: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None, discretizer: Discretizer, schema: Schema) -> Self:
+        """Conditions from values by column.
+
+        Args:
+            given: a Python value, or its text as a CSV file would hold it; `None` is a missing value.
+            discretizer: the codes of the modeled columns.
+            schema: what the columns may hold; nothing in it is left to measure.
+
+        Raises:
+            JobError: a column is unknown or not modeled, or may not hold its value; nothing was drawn.
+        """
+        attributes = {attribute.name: attribute for attribute in discretizer.attributes}
+        values: dict[str, pd.Series] = {}
+        evidence: dict[str, np.ndarray] = {}
+        for name, value in (given or {}).items():
+            if name not in attributes and name not in schema.equivalents:
+                raise JobError(_unknown(name, schema))
+            column, wanted = _modeled(name, _read(name, value, schema), schema)
+            if column in values and not values[column].equals(wanted):
+                raise JobError(_no_rows(given or {}))
+            values[column], evidence[column] = wanted, _evidence(attributes[column], wanted)
+        return cls(values, evidence, tuple(given or ()))
+
+    def applied(
+        self, distribution: MarkovRandomField | LatentClasses, zeros: Iterable[Factor] = ()
+    ) -> MarkovRandomField | LatentClasses:
+        """The distribution over codes, given the conditions.
+
+        Args:
+            distribution: over codes.
+            zeros: structural ones, which the distribution need not hold itself.
+
+        Raises:
+            JobError: the model gives such rows no mass at all; nothing was drawn.
+        """
+        evidence = self.ruled_out(zeros)
+        try:
+            if isinstance(distribution, LatentClasses):
+                return distribution.condition(evidence)
+            return condition(distribution, evidence)
+        except ModelError:
+            raise JobError(self.no_rows) from None
+
+    def ruled_out(self, zeros: Iterable[Factor]) -> dict[str, np.ndarray]:
+        """The evidence, and what structural zeros make of it where they leave at most one column open.
+
+        No row that keeps the constraints is lost. A distribution that does not hold the zeros itself needs fewer
+        rejections so, and shows before any is drawn that values do not go together.
+        """
+        ruled = dict(self.evidence)
+        for zero in zeros:
+            *known, last = sorted(zero.attributes, key=lambda name: name not in self.evidence)
+            if self.evidence.keys() >= {*known}:
+                order = [zero.attributes.index(name) for name in (*known, last)]
+                is_open = np.isfinite(zero.log_values).transpose(order).astype(np.float64)
+                for name in known:
+                    is_open = np.tensordot(self.evidence[name], is_open, axes=1)
+                ruled[last] = ruled.get(last, 1.0) * (is_open > 0)
+        return ruled
+
+    @property
+    def no_rows(self) -> str:
+        """The sentence for values that do not go together."""
+        return _no_rows(self.asked)
+
+    def fixed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The canonical rows with exactly the values asked for; the same object where nothing was."""
+        if not self.values:
+            return frame
+        first = np.zeros(len(frame), dtype=np.intp)
+        held = {name: value.take(first).set_axis(frame.index) for name, value in self.values.items()}
+        columns = {name: held.get(name, frame[name]) for name in frame.columns}
+        return pd.DataFrame(columns, index=frame.index, copy=False)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Conditions by shares of the rows: those of a table that is balanced over the values of a column.
+
+    Attributes:
+        conditions: of each part.
+        shares: of the rows, in proportion, one for each part.
+        is_asked: whether anybody named a condition.
+    """
+
+    conditions: tuple[Conditions, ...]
+    shares: tuple[float, ...]
+    is_asked: bool
+
+    @classmethod
+    def of(
+        cls,
+        given: Mapping[str, Any] | None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None,
+        discretizer: Discretizer,
+        schema: Schema,
+    ) -> Self:
+        """Conditions of every part of a table.
+
+        Args:
+            given: the value of all rows in some columns.
+            balance: for one column the share of each value; `None`: the same for every value that the model holds.
+            discretizer: the codes of the modeled columns.
+            schema: what the columns may hold.
+
+        Raises:
+            JobError: a column is unknown or not modeled, a value is not its own, or shares are no shares.
+        """
+        if not balance:
+            return cls((Conditions.of(given, discretizer, schema),), (1.0,), bool(given))
+        if len(balance) > 1 or (given or {}).keys() & balance.keys():
+            raise JobError(f"balance={sorted(balance)} must be one column that is not given; name one")
+        ((name, shares),) = balance.items()
+        asked = dict.fromkeys(_values(name, discretizer, schema), 1.0) if shares is None else dict(shares)
+        weights = list(asked.values())
+        if not asked or not all(0 <= weight < np.inf for weight in weights) or not sum(weights) > 0:
+            raise JobError(f"balance={name!r} must give each value a share of at least 0, and some more; correct them")
+        kept = [(value, weight) for value, weight in asked.items() if weight > 0]
+        parts = tuple(Conditions.of({**(given or {}), name: value}, discretizer, schema) for value, _ in kept)
+        return cls(parts, tuple(weight for _, weight in kept), is_asked=True)
+
+    def draw(
+        self, n_rows: int, rng: np.random.Generator, draw: Callable[[int, Conditions], pd.DataFrame]
+    ) -> pd.DataFrame:
+        """Rows of all parts in random order, as many of each as its share says, rounded at random.
+
+        Args:
+            n_rows: of all parts.
+            rng: source of rounding and order.
+            draw: gives so many rows on conditions.
+        """
+        if len(self.conditions) == 1:
+            return draw(n_rows, self.conditions[0])
+        counts = round_counts(np.array([self.shares]), np.array([n_rows]), rng)[0]
+        parts = [draw(int(n), each) for n, each in zip(counts, self.conditions, strict=True) if n]
+        return pd.concat(parts, ignore_index=True).take(rng.permutation(n_rows)).reset_index(drop=True)
+
+
+def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
+    """The values that a balanced column has: its categories that the model holds.
+
+    Raises:
+        JobError: it is no column of categories.
+    """
+    attribute = next((each for each in discretizer.attributes if each.name == name), None)
+    if attribute is None and name not in schema.equivalents:
+        raise JobError(_unknown(name, schema).replace("given=", "balance="))
+    if attribute is None or attribute.edges is not None:
+        raise JobError(f"balance={name!r} is no modeled column of categories; give the share of each value")
+    known: Sequence[Any] = categories(attribute.column)
+    held = [value for value, mass in zip(known, attribute.mass, strict=False) if mass > 0]
+    if isinstance(attribute.column, BooleanColumn):
+        return [attribute.column.tokens[int(value)] for value in held]
+    return held
+
+
+def _no_rows(given: Collection[str]) -> str:
+    """The sentence for values that do not go together."""
+    return (
+        f"the model has no rows that meet what is given: columns={sorted(given)}; give values that go together, or "
+        "fewer of them"
+    )
+
+
+def _modeled(name: str, value: pd.Series, schema: Schema) -> tuple[str, pd.Series]:
+    """The modeled column and its value, where a column that may be computed from it has the given value."""
+    dependency = schema.equivalents.get(name)
+    if dependency is None:
+        return name, value
+    by_value = dependency.inverse
+    if value[0] not in by_value:
+        raise JobError(f"given={name!r} has a value that is in no listed combination; give another")
+    return dependency.determinant, canonical([by_value[value[0]]], schema.columns[dependency.determinant])
+
+
+def _unknown(name: str, schema: Schema) -> str:
+    """Why no condition can be on a column."""
+    column = schema.columns.get(name)
+    if column is None:
+        return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
+    if column.drop:
+        return f"given={name!r} is dropped, and no model knows it; give a column that is kept"
+    if isinstance(column, IdentifierColumn | PersonalColumn | TextColumn):
+        return f"given={name!r} is of kind {column.kind}, which no model learns; give a learned column"
+    formula = next(c for c in schema.constraints if isinstance(c, Formula) and c.column == name)
+    return f"given={name!r} is computed by a formula; give its operands: {', '.join(formula.operands)}"
+
+
+def _read(name: str, value: Any, schema: Schema) -> pd.Series:
+    """The value as a canonical column of one row, as a table's reader would take it."""
+    column = schema.columns[name]
+    looked = look(pd.Series([value], dtype=object), frozenset({"", *schema.missing_values}))
+    done = read(looked, column, clamp=False)
+    if looked.missing_rows[0] and not column.missing:
+        raise JobError(f"given={name!r} is never missing, as its schema says; give a value")
+    if any(looked.rows(flags)[0] for flags in done.faults.values()):
+        raise JobError(f"given={name!r} must be {_allowed(column)}; give a value that its schema allows")
+    taken = looked.taken(done.values)
+    dtype = object if isinstance(taken, np.ndarray) and taken.dtype == object else None
+    return pd.Series(taken, dtype=dtype)
+
+
+def _allowed(column: Any) -> str:
+    """What a column may hold, in words."""
+    if isinstance(column, BooleanColumn):
+        return f"one of {list(column.tokens)}"
+    if isinstance(column, CategoricalColumn):
+        shown = ", ".join(repr(category) for category in column.categories[:N_SHOWN])
+        more = len(column.categories) - N_SHOWN
+        return f"one of its {len(column.categories)} categories ({shown}{f' and {more} more' if more > 0 else ''})"
+    return f"of kind {column.kind} and within {column.bounds[0]} and {column.bounds[1]}"
+
+
+def _evidence(attribute: Attribute, value: pd.Series) -> np.ndarray:
+    """All weight on the code of the value; none on a code that no synthetic row has."""
+    weights = np.zeros(attribute.size)
+    weights[attribute.codes(value)] = 1.0
+    weights[attribute.impossible] = 0.0
+    return weights

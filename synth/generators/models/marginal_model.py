@@ -1,0 +1,225 @@
+"""The model of all generators on marginals: a distribution over codes, and how codes become rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.domain import Discretizer
+from synth.domain.coarsening import MARK, fine
+from synth.domain.copula import FITTED_ROWS, Copula
+from synth.dp.statement import PrivacyStatement
+from synth.errors import JobError, ModelError
+from synth.generators.models.conditions import Conditions, Mixture
+from synth.generators.models.imputation import Imputation
+from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
+from synth.generators.models.postprocess import finish, rows_wanted
+from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
+from synth.generators.models.structural_zeros import structural_zeros
+from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
+from synth.marginals.factor import CELLS_A_MB
+from synth.marginals.latent_classes import CLASS_SHARES
+from synth.marginals.sampling import impute_codes
+from synth.part import Part
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+
+LARGEST_MB = 4096.0
+"""What the tables of a model may take at most, whatever its parameters say."""
+
+
+@dataclass(frozen=True)
+class MarginalModel:
+    """Released marginals, the distribution they make, and the schema: nothing else of the real table.
+
+    Attributes:
+        name: of the generator.
+        schema: what it was fitted under.
+        statement: what it promises; none: **no formal guarantee**.
+        default_rows: rows that `sample` gives unless told.
+        discretizer: codes to values.
+        distribution: over the codes of the learned columns, and after them over coarse codes of some.
+        entity_shares: noisy share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
+        parameters: the generator's, as plain data: public, they let anyone audit its claim; none: not known.
+    """
+
+    name: str
+    schema: Schema
+    statement: PrivacyStatement | None
+    default_rows: int
+    discretizer: Discretizer
+    distribution: MarkovRandomField | LatentClasses
+    entity_shares: tuple[float, ...] | None = None
+    parameters: Mapping[str, Any] | None = None
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        progress: Progress = quiet,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """A synthetic table; free of charge, as often as wanted.
+
+        Args:
+            n_rows: how many rows; none: `default_rows`.
+            seed: the same seed gives the same table; none draws a fresh one.
+            given: the value that every row holds in some columns (`None`: missing); the others are drawn from their
+                distribution given these.
+            balance: for one column the share of rows with each value; `None`: the same for each of its categories.
+            progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
+
+        Raises:
+            JobError: `n_rows` is below one, or the model has no such rows as are asked for; nothing was drawn.
+            ModelError: next to no row keeps the constraints; there is no table.
+        """
+        wanted = rows_wanted(n_rows, self.default_rows)
+        mixture = Mixture.of(given, balance, self.discretizer, self.schema)
+        zeros = structural_zeros(self.schema, self.discretizer) if mixture.is_asked else ()
+        distributions = {id(each): each.applied(self.distribution, zeros) for each in mixture.conditions}
+        rng = np.random.default_rng(seed)
+        progress("sampling", None)
+
+        def draw(n: int, conditions: Conditions) -> pd.DataFrame:
+            codes = _sampled(distributions[id(conditions)], n, rng)[
+                :, : len(self.discretizer.attributes)
+            ]  # coarse attributes are last
+            drawn = conditions.fixed(self.discretizer.decode(codes, rng, self._copula, conditions.values))
+            return conditions.fixed(with_dependents(drawn, self.schema))
+
+        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw), wanted, self.schema, part)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
+        """The rows of a table with missing cells drawn from their distribution given the cells that are there.
+
+        The posterior of the classes given a row's known codes is exact, and given the class all columns are
+        independent: so are cells that are missing together drawn together. Within their codes, values drawn together
+        follow the copula; known values of the row bear on the codes alone. Free of any budget, as often as wanted. A
+        filled cell is made from the model and the other cells of its row, and can repeat what these determine: it is
+        as sensitive as the row, and no guarantee of the model covers it.
+
+        Source: Si & Reiter 2013 (imputation by latent classes).
+
+        Args:
+            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+            seed: the same seed gives the same cells; `None` draws fresh ones.
+
+        Returns:
+            The rows in canonical form. Cells of identifiers, personal data, text, keys and columns that are constant
+            within an entity stay missing. `attrs["unfilled"]` counts rows in which other cells do: no draw kept the
+            constraints.
+
+        Raises:
+            JobError: the model is no latent class model; nothing was drawn.
+            TableError: the rows do not fit the schema; nothing was drawn.
+        """
+        if not isinstance(self.distribution, LatentClasses):
+            raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class or arn, which can")
+        classes, rng = self.distribution, np.random.default_rng(seed)
+
+        def fill(
+            codes: np.ndarray, _ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]
+        ) -> pd.DataFrame:
+            return self.discretizer.decode(impute_codes(classes, codes, is_open, rng), rng, self._copula)
+
+        return Imputation(self.schema, self.discretizer, fill).filled(frame)
+
+    @cached_property
+    def _copula(self) -> Copula | None:
+        """Of numbers within their codes, fitted to codes that the distribution gives."""
+        rng = np.random.default_rng(0)
+        return Copula.fitted(self.discretizer, _sampled(self.distribution, FITTED_ROWS, rng), rng)
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as a new folder, whole or not at all.
+
+        Raises:
+            ModelError: its noise was injected, so that its statement is void; nothing was written.
+        """
+        description, arrays = self.distribution.to_arrays()
+        content = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "discretizer": self.discretizer.to_plain(),
+            "distribution": description,
+            "entity_shares": self.entity_shares,
+            "parameters": self.parameters,
+        }
+        save_model(path, content, arrays, self.schema, self.statement)
+
+    @classmethod
+    def load(
+        cls,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        schema: Schema,
+        statement: PrivacyStatement | None,
+    ) -> Self:
+        """A model from what `save` wrote.
+
+        Raises:
+            ModelError: a part is missing or contradicts another; nothing was loaded.
+        """
+        try:
+            parameters = content.get("parameters")
+            discretizer = Discretizer.from_plain(content["discretizer"], schema)
+            distribution = _distribution(content["distribution"], arrays, parameters)
+            sizes = discretizer.sizes
+            coarse = {name: size for name, size in distribution.domain.items() if name not in sizes}
+            if list(distribution.domain.items()) != [*sizes.items(), *coarse.items()] or any(
+                not name.endswith(MARK) or size > sizes.get(fine(name), 0) for name, size in coarse.items()
+            ):
+                raise ValueError("the distribution is not over the codes of the discretizer")
+            if isinstance(distribution, LatentClasses) and coarse:
+                raise ValueError("a latent class model is over fine codes alone")
+            return cls(
+                name=content["generator"],
+                schema=schema,
+                statement=statement,
+                default_rows=default_rows_of(content),
+                discretizer=discretizer,
+                distribution=distribution,
+                entity_shares=entity_shares_of(content, schema),
+                parameters=parameters,
+            )
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def _sampled(distribution: MarkovRandomField | LatentClasses, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of codes, shape (n_rows, n_attributes)."""
+    if isinstance(distribution, LatentClasses):
+        return sample_classes(distribution, n_rows, rng)
+    return sample(distribution, n_rows, rng)
+
+
+def _distribution(
+    description: Mapping[str, Any], arrays: Mapping[str, np.ndarray], parameters: Mapping[str, Any] | None
+) -> MarkovRandomField | LatentClasses:
+    """The distribution that was taken apart, as its arrays tell its kind."""
+    if CLASS_SHARES in arrays:
+        return LatentClasses.from_arrays(description, arrays)
+    field = MarkovRandomField.from_arrays(description, arrays)
+    if field.tree.n_cells > _most_cells(parameters, field):
+        raise ValueError("the cliques make a larger model than any fit does")
+    return field
+
+
+def _most_cells(parameters: Mapping[str, Any] | None, distribution: MarkovRandomField) -> float:
+    """Cells that a fit by these parameters gives its junction tree at most, beside what its tables have themselves."""
+    if not isinstance(parameters, dict | None):
+        raise TypeError("parameters are a mapping")
+    named = (parameters or {}).get("max_model_mb", LARGEST_MB)
+    held = sum(factor.log_values.size for factor in distribution.potentials)
+    return held + sum(distribution.domain.values()) + min(float(named), LARGEST_MB) * CELLS_A_MB

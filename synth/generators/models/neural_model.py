@@ -1,0 +1,169 @@
+"""The model behind `ctgan` and `tvae`: a trained network, and how its rows become a table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.dp.statement import PrivacyStatement
+from synth.errors import MissingExtra, ModelError
+from synth.generators.models.conditions import Conditions, Mixture
+from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
+from synth.generators.models.postprocess import finish, rows_wanted
+from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
+from synth.part import Part
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.transforms.binned import BinnedEncoding
+from synth.transforms.encoding import Match
+from synth.transforms.modal import ModalEncoding
+
+if TYPE_CHECKING:
+    from synth.neural.drawing import CtganNetwork, TvaeNetwork
+
+NOT_INSTALLED = "this generator needs PyTorch; pip install 'understudy[neural]'"
+ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": BinnedEncoding, "modal": ModalEncoding}
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralModel:
+    """A network's weights, the encoding it was trained on, and the schema: no row of the real table.
+
+    Attributes:
+        name: of the generator.
+        schema: what it was fitted under.
+        statement: what it promises; none: **no formal guarantee**.
+        default_rows: rows that `sample` gives unless told.
+        encoding: of rows.
+        network: what rows are drawn from.
+        entity_shares: share of entities with 1, 2, ..., k rows, shape (k,); none where the unit is a row.
+        parameters: the generator's, as plain data.
+    """
+
+    name: str
+    schema: Schema
+    statement: PrivacyStatement | None
+    default_rows: int
+    encoding: BinnedEncoding | ModalEncoding
+    network: "CtganNetwork | TvaeNetwork"
+    entity_shares: tuple[float, ...] | None
+    parameters: Mapping[str, Any]
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Mapping[str, Any] | None = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        progress: Progress = quiet,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """A synthetic table; free of charge, as often as wanted.
+
+        Args:
+            n_rows: how many rows; none: `default_rows`.
+            seed: the same seed gives the same table; none draws a fresh one.
+            given: the value that every row holds in some columns (`None`: missing); the others are drawn from what the
+                network says of rows that are likely to hold these.
+            balance: for one column the share of rows with each value; `None`: the same for each of its categories.
+            progress: told what is being done.
+            part: of the table that the rows are for, where it is written piece by piece; none: they are all of it.
+
+        Raises:
+            JobError: `n_rows` is below one, or the model has next to no such rows as are asked for; there is no table.
+            ModelError: next to no row keeps the constraints; there is no table.
+            MissingExtra: PyTorch is not installed.
+        """
+        require_torch()
+        import torch
+
+        from synth.neural.devices import seeded
+        from synth.neural.drawing import draw
+
+        wanted = rows_wanted(n_rows, self.default_rows)
+        mixture = Mixture.of(given, balance, self.encoding.discretizer, self.schema)
+        matches = {id(each): self._match(each) for each in mixture.conditions}
+        rng = np.random.default_rng(seed)
+        progress("sampling", None)
+
+        def rows(n: int, conditions: Conditions) -> pd.DataFrame:
+            drawn = conditions.fixed(self.encoding.invert(draw(self.network, n, matches[id(conditions)]), rng))
+            return conditions.fixed(with_dependents(drawn, self.schema))
+
+        with seeded(int(rng.integers(2**63)), torch.device("cpu")):
+            learned = draw_lawful(lambda n: mixture.draw(n, rng, rows), wanted, self.schema, part)
+        return finish(learned, self.schema, self.entity_shares, rng, part)
+
+    def _match(self, conditions: Conditions) -> dict[int, Match]:
+        columns = [span.column for span in self.encoding.layout.spans]
+        asked = conditions.values  # noqa: PD011
+        return {columns.index(name): self.encoding.match(name, value) for name, value in asked.items()}
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as a new folder, whole or not at all.
+
+        Raises:
+            ModelError: its noise was injected, so that its statement is void; nothing was written.
+        """
+        from synth.neural.weights import to_arrays
+
+        kind = next(name for name, cls in ENCODINGS.items() if isinstance(self.encoding, cls))
+        content = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "encoding": {"kind": kind, "columns": self.encoding.to_plain()},
+            "entity_shares": self.entity_shares,
+            "parameters": dict(self.parameters),
+        }
+        save_model(path, content, to_arrays(self.network), self.schema, self.statement)
+
+    @classmethod
+    def load(
+        cls,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        schema: Schema,
+        statement: PrivacyStatement | None,
+    ) -> Self:
+        """A model from what `save` wrote.
+
+        Raises:
+            ModelError: a part is missing or contradicts another; nothing was loaded.
+            MissingExtra: PyTorch is not installed.
+        """
+        require_torch()
+        from synth.neural.weights import from_arrays
+
+        try:
+            parameters, described = content["parameters"], content["encoding"]
+            if not isinstance(parameters, dict):
+                raise TypeError
+            encoding = ENCODINGS[described["kind"]].from_plain(described["columns"], schema)
+            return cls(
+                name=content["generator"],
+                schema=schema,
+                statement=statement,
+                default_rows=default_rows_of(content),
+                encoding=encoding,
+                network=from_arrays(arrays, encoding.layout),
+                entity_shares=entity_shares_of(content, schema),
+                parameters=parameters,
+            )
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+
+
+def require_torch() -> None:
+    """Refuse work that needs PyTorch where it is not installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra(NOT_INSTALLED)

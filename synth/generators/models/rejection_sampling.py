@@ -1,0 +1,229 @@
+"""Rejection sampling of rows that keep the declared constraints: columns computed, rows that break one drawn again.
+
+Rejection leaves the distribution of the accepted rows as it was, given that the constraints hold. Where values are
+unique, each row is drawn given the rows before it, so that frequent values are used up first. A value that another
+column determines is set instead: its own distribution is then that of the other column, as the model has it.
+Constraints are public facts, so that all of this is post-processing.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.constraints import Constraint, Formula, Unique
+from synth.constraints.checking import in_order
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import broken, compute, determined, key_hashes, repeated
+from synth.errors import ModelError
+from synth.part import Part
+from synth.schema import Schema
+
+REJECTED = "rejected"
+"""Key in `attrs` of a sampled table: rows that were drawn and broke a constraint."""
+LEAST_ACCEPTED = 1e-3
+"""Share of lawful rows below which drawing on is given up, once `ENOUGH` rows are drawn."""
+ENOUGH, MAX_BATCHES = 20_000, 2_000
+MAX_OVERSAMPLED = 10
+"""How many times the wanted rows one batch draws at most."""
+LARGEST_BATCH = 1_000_000
+"""Rows that one batch draws at most, unless more are wanted: it is in memory as a whole."""
+
+Draw = Callable[[int], pd.DataFrame]
+
+
+def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
+    """Rows that keep every constraint of the schema; without constraints, one plain draw.
+
+    Args:
+        draw: gives so many rows of all modeled columns, in canonical form; called as often as needed.
+        n_rows: rows wanted, at least one.
+        schema: names the constraints; nothing in it is left to measure.
+        part: of the table that the rows are for, no other part of which holds what is unique in them; none: there is no
+            other.
+
+    Returns:
+        A canonical table of the learned columns, computed ones included. Where there are constraints,
+        ``attrs["rejected"]`` is the number of rows drawn and rejected on the way.
+
+    Raises:
+        ModelError: next to no row that is drawn keeps the constraints, or the schema has too few values that never
+            repeat; there is no table.
+    """
+    if not _drawn(schema):
+        return draw(n_rows)
+    _check_room(n_rows if part is None else part.n_table, schema)
+    accepted: list[pd.DataFrame] = []
+    n_accepted = n_drawn = 0
+    wanted = n_rows
+    for _ in range(MAX_BATCHES):
+        batch, unlawful = completed(draw(wanted), schema)
+        unlawful |= _before(batch, schema, part)
+        unlawful |= _again(accepted, batch, unlawful, schema)
+        kept = np.flatnonzero(~unlawful)[: n_rows - n_accepted]
+        n_accepted += len(kept)
+        if len(kept):
+            accepted.append(batch.iloc[kept])
+        if n_accepted == n_rows:
+            n_drawn += int(kept[-1]) + 1
+            table = pd.concat(accepted, ignore_index=True) if len(accepted) > 1 else accepted[0].reset_index(drop=True)
+            table.attrs[REJECTED] = n_drawn - n_rows
+            _remember(table, schema, part)
+            return table
+        n_drawn += len(batch)
+        if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
+            break
+        if _uniques(schema):  # the rate falls while values are used up
+            wanted = _next_batch(n_rows, n_accepted, len(kept), len(batch))
+        else:
+            wanted = _next_batch(n_rows, n_accepted, n_accepted, n_drawn)
+    raise ModelError(
+        f"next to no row that the model draws keeps the constraints ({n_accepted:,} of {n_drawn:,}): "
+        f"{_hardest(batch, accepted, schema)}; correct the constraints (or what is given), or fit a generator that "
+        "learns these columns together"
+    )
+
+
+def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The rows with the dependent value that each determinant asks for, where neither is missing.
+
+    Rejection would cost most rows where a determinant has many values. It would weigh them by how well both columns
+    agree; setting takes the determinant's side.
+
+    Args:
+        drawn: all modeled columns, in canonical form.
+        schema: names the constraints; nothing in it is left to measure.
+    """
+    made = {name: drawn[name] for name in drawn.columns}
+    computed = {constraint.column for constraint in schema.constraints if isinstance(constraint, Formula)}
+    for dependency in schema.dependencies:
+        if computed.isdisjoint((dependency.determinant, dependency.dependent)):
+            old = made[dependency.dependent]
+            new, unlisted = determined(made[dependency.determinant], dependency, schema.columns)
+            made[dependency.dependent] = new.astype(old.dtype).where(~(unlisted | old.isna().to_numpy()), old)
+    return pd.DataFrame(made, index=drawn.index, copy=False)
+
+
+def rejections(n_rejected: int) -> str:
+    """What there is to say of rejected rows.
+
+    >>> rejections(1200)
+    '1,200 rows that broke a constraint were rejected and drawn again'
+    """
+    return f"{n_rejected:,} rows that broke a constraint were rejected and drawn again"
+
+
+def _next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> int:
+    """Rows to draw for the missing ones to be among them, where so many of the drawn ones were lawful."""
+    rate = (n_lawful + 1) / (n_drawn + 1)
+    needed = math.ceil(1.1 * (n_rows - n_accepted) / rate) + 10
+    return min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
+
+
+def completed(drawn: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.ndarray]:
+    """The rows with their computed columns, in the schema's order, and which of them are not lawful."""
+    made = {name: drawn[name].reset_index(drop=True) for name in schema.modeled}
+    unlawful = np.zeros(len(drawn), dtype=bool)
+    for name, dependency in schema.equivalents.items():
+        made[name], unlisted = determined(made[dependency.determinant], dependency, schema.columns)
+        unlawful |= unlisted
+    for formula in in_order([constraint for constraint in schema.constraints if isinstance(constraint, Formula)]):
+        made[formula.column], outside = compute(pd.DataFrame(made), formula, schema.columns)
+        unlawful |= outside
+    table = pd.DataFrame({name: made[name] for name in schema.learned})
+    for constraint in schema.constraints:
+        if not isinstance(constraint, Formula | Unique):
+            unlawful |= broken(table, constraint, schema.columns)
+    return table, unlawful
+
+
+def _drawn(schema: Schema) -> list[Constraint]:
+    """The constraints on what is drawn: rows have no entity yet, and are dealt to entities so that their key holds."""
+    return [constraint for constraint in schema.constraints if schema.entity not in constraint.columns]
+
+
+def _uniques(schema: Schema) -> list[Unique]:
+    return [constraint for constraint in _drawn(schema) if isinstance(constraint, Unique)]
+
+
+def _before(batch: pd.DataFrame, schema: Schema, part: Part | None) -> np.ndarray:
+    """Which rows of a batch repeat what is unique in a part of the table before this one."""
+    before = np.zeros(len(batch), dtype=bool)
+    if part is None:
+        return before
+    for unique in _uniques(schema):
+        hashes, is_whole = key_hashes(batch, unique, schema.columns)
+        before[is_whole] |= part.among(_place(unique), hashes[is_whole])
+    return before
+
+
+def _remember(table: pd.DataFrame, schema: Schema, part: Part | None) -> None:
+    """Note what is unique for the parts of the table after this one."""
+    if part is None:
+        return
+    for unique in _uniques(schema):
+        hashes, is_whole = key_hashes(table, unique, schema.columns)
+        part.add(_place(unique), hashes[is_whole])
+
+
+def _place(unique: Unique) -> str:
+    return "\0".join(("key", *unique.columns))
+
+
+def _again(accepted: list[pd.DataFrame], batch: pd.DataFrame, unlawful: np.ndarray, schema: Schema) -> np.ndarray:
+    """Which rows of a batch repeat what is unique: in a row accepted before, or in a lawful one above them."""
+    again = np.zeros(len(batch), dtype=bool)
+    lawful = np.flatnonzero(~unlawful)
+    for unique in _uniques(schema):
+        again[lawful] |= _repeats(accepted, batch.iloc[lawful], unique, schema)
+    return again
+
+
+def _repeats(accepted: list[pd.DataFrame], rows: pd.DataFrame, unique: Unique, schema: Schema) -> np.ndarray:
+    """Which rows repeat an accepted one, or one above them, in the columns of one constraint."""
+    names = list(unique.columns)
+    together = pd.concat([part[names] for part in (*accepted, rows)], ignore_index=True)
+    return repeated(together, unique, schema.columns, keep="first")[len(together) - len(rows) :]
+
+
+def _check_room(n_rows: int, schema: Schema) -> None:
+    """Refuse more rows than there are values for; a row where one is missing needs none."""
+    for unique in _uniques(schema):
+        room = math.prod(_room(name, schema) for name in unique.columns)
+        if n_rows > room:
+            raise ModelError(
+                f"{unique}, and by the schema there are {room:,.0f} values for rows={n_rows}; ask for fewer rows, or "
+                "take the constraint out"
+            )
+
+
+def _room(name: str, schema: Schema) -> float:
+    """How many values a column can hold; infinite where it may be missing, or has no precision."""
+    column = schema.columns[name]
+    if name in schema.equivalents:
+        return len(schema.equivalents[name].mapping)
+    if column.missing:
+        return math.inf
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return 2 if isinstance(column, BooleanColumn) else len(column.categories)
+    known: Any = column
+    unit = numeric_scale.step(known)
+    low, high = numeric_scale.bounds(known)
+    return math.inf if unit is None else math.floor((high - low) / unit + 1e-9) + 1
+
+
+def _hardest(batch: pd.DataFrame, accepted: list[pd.DataFrame], schema: Schema) -> str:
+    """The constraint that most of the drawn rows break, in words."""
+
+    def flags(constraint: Constraint) -> np.ndarray:
+        if isinstance(constraint, Unique):
+            return _repeats(accepted, batch, constraint, schema)
+        if isinstance(constraint, Formula):
+            return compute(batch, constraint, schema.columns)[1]
+        return broken(batch, constraint, schema.columns)
+
+    worst = max(_drawn(schema), key=lambda constraint: int(flags(constraint).sum()))
+    return f"most of them break that {worst}" + (" within its bounds" if isinstance(worst, Formula) else "")

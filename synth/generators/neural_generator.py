@@ -1,0 +1,282 @@
+"""Neural generators' base: a network trained on encoded rows, by DP-SGD where epsilon is set (`ctgan`, `tvae`)."""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from synth.dp.budget import Budget
+from synth.dp.calibration import Plan
+from synth.dp.events import Event, SubsampledGaussianEvent, gaussian_of_rho
+from synth.errors import BudgetError, TableError
+from synth.generators.base import PrivateGenerator
+from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.neural_data import PrivateRows, Rows, columns_of, owned_columns_of, units_of
+from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.models.neural_model import NeuralModel, require_torch
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from synth.transforms.binned import BinnedEncoding
+from synth.transforms.columns import CHUNK_ROWS
+from synth.transforms.modal import ModalEncoding
+
+if TYPE_CHECKING:
+    from synth.neural.drawing import CtganNetwork, TvaeNetwork
+    from synth.neural.training import Course
+    from synth.stored import StoredTable
+
+STEPS = "steps of DP-SGD"
+"""What a statement calls them."""
+EXPECTED_BATCH = (256, 4096)
+"""Units that a step's sample holds at least and at most, as expected, where the sampling rate is not set."""
+PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")
+PRIVATE_ONLY = ("steps", "sampling_rate", "max_grad_norm", "n_bins", "columns_share", "dp_backend", "critic")
+Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_length=1, max_length=32)]
+
+
+class NeuralGenerator(PrivateGenerator):
+    """A network: trained for some epochs without epsilon, for some steps of DP-SGD with it."""
+
+    resumes: ClassVar[bool] = True
+    usual_rate: ClassVar[float]
+    """Share of the units in a step's sample, of tables that are neither small nor large."""
+    epochs: int = Field(default=300, ge=1, le=100_000, description="Without epsilon: passes over the table.")
+    batch_size: int = Field(default=500, ge=2, le=1_000_000, description="Without epsilon: rows of a step.")
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="Without epsilon: of products; bfloat16 is faster where the processor has it."
+    )
+    learning_rate: float | None = Field(default=None, gt=0, le=1, description="none: the usual one.")
+    d_latent: int | None = Field(default=None, ge=1, le=4096, description="Width of the noise; none: the usual one.")
+    steps: int = Field(default=1000, ge=1, le=1_000_000, description="With epsilon: steps of DP-SGD.")
+    sampling_rate: float | Literal["auto"] = Field(
+        default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
+    )
+    max_grad_norm: float = Field(
+        default=1.0, ge=1e-6, le=1e6, description="With epsilon: L2 norm a unit's gradient is clipped to."
+    )
+    n_bins: int = Field(default=24, ge=2, le=1000, description="With epsilon: codes of a number or time, about.")
+    columns_share: float = Field(
+        default=0.15, gt=0, lt=1, description="With epsilon: share of the budget for one-way histograms, about."
+    )
+    dp_backend: Literal["exact", "opacus"] = Field(
+        default="exact", description="With epsilon: how gradients are clipped; opacus: by the library, slower."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
+
+    @model_validator(mode="after")
+    def _applies(self) -> Self:
+        """A parameter that would have no effect is refused."""
+        idle = [name for name in self._idle if name in self.model_fields_set]
+        if idle:
+            how, remedy = ("without", "with") if self.promises else ("with", "without")
+            raise ValueError(f"{idle[0]} is of a fit {how} epsilon, and this is one {remedy} it; leave it out")
+        if self.sampling_rate != "auto" and not 0 < self.sampling_rate <= 1:
+            raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
+        return self
+
+    @property
+    def _idle(self) -> tuple[str, ...]:
+        return PLAIN_ONLY if self.promises else PRIVATE_ONLY
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that have an effect, as plain data."""
+        return {name: value for name, value in super().parameters().items() if name not in self._idle}
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a fit that the schema or the installation rules out.
+
+        Raises:
+            SchemaError: free text is kept.
+            BudgetError: epsilon is set and the schema is not declared, names no n_units, or does not allow the delta.
+            MissingExtra: PyTorch or Opacus is not installed.
+            JobError: there is no such device.
+        """
+        super().check(schema)
+        require_torch()
+        if self.device == "cuda":
+            from synth.neural.devices import device_of
+
+            device_of(self.device)
+        if self.dp_backend == "opacus":
+            from synth.neural.opacus_sums import require_opacus
+
+            require_opacus()
+
+    def plan(self, schema: Schema) -> Plan:
+        """One-way histograms at their share, and the steps of DP-SGD for about the rest.
+
+        A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
+        """
+        k, n_columns, rate = schema.max_rows_per_unit, len(schema.modeled), self._rate(schema)
+
+        def events(rho: float) -> list[Event]:
+            noise_multiplier = rate * math.sqrt(self.steps / (2 * (1 - self.columns_share) * rho))
+            return [
+                gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k),
+                SubsampledGaussianEvent(STEPS, noise_multiplier, rate, self.steps),
+            ]
+
+        return events
+
+    def _rate(self, schema: Schema) -> float:
+        if self.sampling_rate != "auto":
+            if self.sampling_rate * (schema.n_units or 1 / self.sampling_rate) < 1:
+                raise BudgetError(
+                    f"sampling_rate={self.sampling_rate:g} draws less than one unit a step, as expected; choose at "
+                    f"least 1 / n_units = {1 / (schema.n_units or 1):.3g}"
+                )
+            return self.sampling_rate
+        if schema.n_units is None:
+            return self.usual_rate
+        expected = min(max(self.usual_rate * schema.n_units, EXPECTED_BATCH[0]), EXPECTED_BATCH[1])
+        return min(1.0, expected / schema.n_units)
+
+    def fit(
+        self,
+        train: "pd.DataFrame | StoredTable",
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+        place: Path | None = None,
+    ) -> NeuralModel:
+        """A model of the training table.
+
+        Args:
+            train: *Sensitive*. Real rows, conforming to the schema: in memory, or where they are stored, of which the
+                encoded rows are then kept in a file without a name, in `place` or beside the system's temporary files.
+            schema: declared, where epsilon is set.
+            seed: of a fit without epsilon; a private one takes nothing from it.
+            progress: told what is being done.
+            budget: on this generator's `schedule`; none: one of its own, outside any ledger.
+            place: a folder of this fit's own for its log and its checkpoint, made if need be. A fit that finds a
+                checkpoint there goes on from it: a private one only where its budget keeps a journal.
+
+        Raises:
+            TableError: the table does not fit the schema, or has no rows and epsilon is not set.
+            BudgetError: the budget is not on this generator's schedule, or its journal does not fit the checkpoint.
+            ModelError: training diverged, or the checkpoint cannot be used; there is no model.
+            OutputError: the disk has no room for the encoded rows of a stored table.
+            MissingExtra: PyTorch or Opacus is not installed.
+            JobError: there is no such device.
+        """
+        fit = start(self, train, schema, budget, progress)
+        if not self.promises and len(fit.train) == 0:
+            raise TableError("a fit needs rows, and the table has none; give it a larger one")
+        shares, n_rows = fit.entity_shares()
+        rng = np.random.default_rng(seed)
+        encoding: BinnedEncoding | ModalEncoding
+        if self.promises:
+            encoding, network = self._private(fit, shares, rng, progress, place)
+        else:
+            encoding, network = self._plain(fit, rng, progress, place)
+        return NeuralModel(
+            self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
+        )  # fmt: skip
+
+    def _plain(
+        self, fit: Fit, rng: np.random.Generator, progress: Progress, place: Path | None
+    ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
+        progress("encoding", None)
+        columns, room = columns_of(fit.train, fit.schema, place)
+        encoding = ModalEncoding.fit(columns, fit.schema, rng)
+        rows = Rows(encoding.apply(columns, rng), encoding.layout, room)
+        del columns
+        return encoding, self._seeded(rows, rng, progress, place, None)
+
+    def _private(
+        self,
+        fit: Fit,
+        shares: tuple[float, ...] | None,
+        rng: np.random.Generator,
+        progress: Progress,
+        place: Path | None,
+    ) -> tuple[BinnedEncoding, "CtganNetwork | TvaeNetwork"]:
+        merging = Merging(self.n_bins, spikes_apart=True)
+        discretizer, one_way = fit.columns(COLUMNS, merging, lambda done: progress("measuring columns", done))
+        encoding = BinnedEncoding(discretizer)
+        event = fit.event(STEPS)
+        assert isinstance(event, SubsampledGaussianEvent)
+        progress("encoding", None)
+        columns, room, owned = owned_columns_of(fit.train, discretizer, fit.schema, place)
+        rows = PrivateRows(
+            encoding.apply(columns, rng),
+            encoding.layout,
+            room,
+            owned,
+            fit.schema.max_rows_per_unit,
+            [measurement.values for measurement in one_way],  # noqa: PD011
+            units_of(one_way, shares),
+            event,
+        )
+        del columns
+        return encoding, self._seeded(rows, rng, progress, place, fit.budget)
+
+    def _seeded(
+        self, rows: Rows, rng: np.random.Generator, progress: Progress, place: Path | None, budget: Budget | None
+    ) -> "CtganNetwork | TvaeNetwork":
+        """The trained network, ready to draw from; torch's own generators are left as they were."""
+        from synth.neural.checkpoint import Place
+        from synth.neural.devices import device_of, seeded
+        from synth.neural.training import Course
+
+        device = device_of(self.device)
+        if place is not None:
+            place.mkdir(parents=True, exist_ok=True)
+        seed = int(rng.integers(2**63))
+        course = Course(self.name, self._digest(rows, seed), None if place is None else Place(place), progress)
+        if isinstance(rows, PrivateRows):
+            assert budget is not None
+            # A seed of the user's reaches nothing of a private fit, though all that this one draws is public: what is
+            # drawn for rows comes from a generator of its own.
+            with seeded(None, device):
+                return self._train_privately(rows, budget, course, device)
+        with seeded(seed, device):
+            return self._train(rows, course, device)
+
+    def _digest(self, rows: Rows, seed: int) -> str:
+        """What a checkpoint goes by: everything that training depends on, of a private one but the rows themselves."""
+        known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes}
+        if isinstance(rows, PrivateRows):
+            known["one_way"] = [counts.tolist() for counts in rows.one_way]
+        else:
+            known["seed"] = seed
+            parts = (rows.encoded.codes, rows.encoded.scalars)
+            known["rows"] = [_digest(part) for part in parts]
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+    def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
+        raise NotImplementedError
+
+    def _train_privately(
+        self, rows: PrivateRows, budget: Budget, course: "Course", device: Any
+    ) -> "CtganNetwork | TvaeNetwork":
+        raise NotImplementedError
+
+
+def _digest(rows: NDArray[Any]) -> str:
+    """The digest of an array's numbers, row by row, some at a time."""
+    digest = hashlib.sha256()
+    for first in range(0, len(rows), CHUNK_ROWS):
+        digest.update(np.ascontiguousarray(rows[first : first + CHUNK_ROWS]).data)
+    return digest.hexdigest()
+
+
+def asked(generator: NeuralGenerator, *names: str, **renamed: str) -> dict[str, Any]:
+    """The parameters that are not left to their usual values, under the names that a network's specification has.
+
+    Args:
+        generator: holds them.
+        names: of parameters.
+        renamed: the specification's names of further ones.
+    """
+    wanted = {**{name: name for name in names}, **renamed}
+    found = {theirs: getattr(generator, ours) for theirs, ours in wanted.items()}
+    return {name: value for name, value in found.items() if value is not None}
