@@ -111,7 +111,7 @@ def _encode_library(adult: Adult, train: pd.DataFrame) -> None:
 def _encode_ours(adult: Adult, train: pd.DataFrame) -> None:
     from synth.observed import observe
     from synth.table import conform
-    from synth.transforms.modal import ModalEncoding
+    from synth.transforms.mode_encoding import ModalEncoding
 
     rng = np.random.default_rng(0)
     rows = conform(train, adult.plain, part=True)

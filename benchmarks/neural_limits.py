@@ -61,7 +61,7 @@ def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
     from synth.neural.tvae import TvaeSpec, TvaeTraining
     from synth.observed import observe
     from synth.table import conform
-    from synth.transforms.modal import ModalEncoding
+    from synth.transforms.mode_encoding import ModalEncoding
 
     table, schema = make_table(point.rows, N_COLUMNS)
     scores, rng, watch = {"table_mib": peak_mib()}, np.random.default_rng(0), Watch()
@@ -108,11 +108,11 @@ def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
     from synth.dp.events import SubsampledGaussianEvent
     from synth.dp.mechanisms import Steps, SystemNoise
     from synth.generators import registry
-    from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
-    from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
-    from synth.neural.units import Units
+    from synth.neural.batches import Units
+    from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
+    from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
     from synth.table import conform
-    from synth.transforms.binned import BinnedEncoding
+    from synth.transforms.binned_encoding import BinnedEncoding
 
     encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
     encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))

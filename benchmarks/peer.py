@@ -26,7 +26,7 @@ from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import numeric_scale
 from synth.schema import Schema
 from synth.table import conform
-from synth.table.presenting import shown_column
+from synth.table.restore_dtypes import shown_column
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".venv-peers"

@@ -19,8 +19,9 @@ import numpy as np
 
 from benchmarks.stored_point import MODEL, ROWS
 from synth.generators.registry import load_model
-from synth.stored import counting, open_table
-from synth.stored.counting import StoredCounts
+from synth.stored import counts as counting
+from synth.stored import open_table
+from synth.stored.counts import StoredCounts
 
 WIDTHS = ((0, 64), (0, 32), (4_096, 32), (16_384, 32), (65_536, 32), (16_384, 16))
 """Cells of a set of columns, and sets of a query."""

@@ -5,14 +5,14 @@ import hashlib
 import numpy as np
 import pandas as pd
 
-from synth.content import content_keys, tickets
+from synth.row_hash import content_keys, tickets
 from synth.schema import Schema
 
 
 def learned_keys(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     """A key for each row, equal for rows that agree in all learned columns; shape (len(frame),), uint64.
 
-    The same where a table is stored: see `synth.content`.
+    The same where a table is stored: see `synth.row_hash`.
     """
     return content_keys(frame, schema)
 

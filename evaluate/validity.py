@@ -19,7 +19,7 @@ from synth.columns import PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
 from synth.observed import observe
-from synth.personal.forms import ill_formed
+from synth.personal.formats import ill_formed
 from synth.schema import Schema
 from synth.table import conform, faulty_rows, violations
 

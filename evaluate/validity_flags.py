@@ -12,9 +12,8 @@ from synth.columns import PersonalColumn
 from synth.constraints import Unique
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.cell_faults import Looked
-from synth.stored.lawfulness import Laws
-from synth.stored.violations import later, looked, own_values
+from synth.stored.constraint_checks import Laws
+from synth.stored.violations import Looked, later, looked, own_values
 
 UNIT, ANY = "unit", "any"
 """The entity of a row, and whether it has any violation."""

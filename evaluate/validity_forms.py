@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from evaluate.stored.meeting import EMBEDDED
 from synth.columns import PersonalColumn
 from synth.errors import PlaceError
-from synth.personal.forms import ill_formed
+from synth.personal.formats import ill_formed
 from synth.stored import StoredTable
-from synth.stored.batches import batches
+from synth.stored.connection import batches
 from synth.stored.embedded import work_folder
-from synth.stored.faults import told
+from synth.stored.errors import told
 
 LISTED = 5_000
 """Values that one list of a query holds."""

@@ -12,7 +12,7 @@ from evaluate.tables import Measurement, Tables
 from synth.columns import Column, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
-from synth.personal.forms import form_of
+from synth.personal.formats import form_of
 from synth.schema import Schema
 
 Marks = tuple[float, float]

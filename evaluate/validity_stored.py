@@ -22,12 +22,12 @@ from synth.columns import CategoricalColumn
 from synth.constraints import Constraint, Unique
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.lawfulness import Laws, placed
-from synth.stored.reading import Reader
+from synth.stored.constraint_checks import Laws, placed
+from synth.stored.decode import Reader
 from synth.table import conform
-from synth.table.faults import words
-from synth.table.given import from_arrow
-from synth.table.presenting import dtype_trouble
+from synth.table.cells import words
+from synth.table.raw_column import from_arrow
+from synth.table.restore_dtypes import dtype_trouble
 
 SHOWN_ROWS = 100_000
 """Rows that break a constraint, of which shapes are told, at most."""

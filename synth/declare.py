@@ -13,6 +13,7 @@ from synth.columns import (
     DatetimeColumn,
     IdentifierColumn,
     IntegerColumn,
+    NumericColumn,
     PersonalColumn,
     RealColumn,
     WeightColumn,
@@ -20,7 +21,6 @@ from synth.columns import (
     is_measured,
     measures_spikes,
 )
-from synth.columns.numbers import NumericColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Unique
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema

@@ -5,10 +5,9 @@ from functools import cache
 
 import numpy as np
 
+from synth.chunks import LARGEST, Part
 from synth.columns import IdentifierColumn
 from synth.errors import SchemaError
-from synth.part import Part
-from synth.permutation import LARGEST
 
 ENOUGH = 2**48
 """Numbers that tell the rows of any table apart."""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from synth.columns import CategoricalColumn
 from synth.schema import Schema
-from synth.table.kinds import holds_whole_numbers
+from synth.table.decode import holds_whole_numbers
 
 
 def observe(schema: Schema, *frames: pd.DataFrame) -> Schema:

@@ -23,8 +23,7 @@ from synth.columns import (
 )
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
-from synth.texts import is_plain, require_plain
-from synth.validation import Frozen, sentence
+from synth.validation import Frozen, is_plain, require_plain, sentence
 
 Kind = Literal["classification", "regression"]
 """Of the models that predict the target."""

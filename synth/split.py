@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn, IdentifierColumn
-from synth.content import row_names
 from synth.errors import JobError, TableError
+from synth.row_hash import row_names
 from synth.schema import Schema
 from synth.table import conform
 

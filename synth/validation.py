@@ -1,18 +1,61 @@
-"""What files of TOML say, checked: one clear sentence out of every error, with the nearest key for an unknown one."""
+"""Validation of what files declare: strict models, plain texts, and one clear sentence out of every error.
+
+`Frozen` is the base of every model. Texts of public lists must be such that every reader and every file takes them for
+the same text. An unknown key is answered with the nearest known one.
+"""
 
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
-from synth.given_file import GivenFile, be, read_given
+from synth.input_file import GivenFile, be, read_given
 from synth.parsing import NotPlain, plain_toml
 from synth.url import without_addresses
+
+
+def is_plain(text: str) -> bool:
+    r"""Whether a text holds neither a NUL, after which C and pandas see nothing, nor half a surrogate pair.
+
+    >>> is_plain("south"), is_plain("south\0a"), is_plain(chr(0xD800))
+    (True, False, False)
+    """
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair is no text
+        return False
+    return True
+
+
+def require_plain(key: str, values: Iterable[Any]) -> None:
+    """Refuse a public list that names a text which no reader takes for a value.
+
+    Args:
+        key: of the schema, under which the list stands.
+        values: texts, and values of other types, which pass.
+
+    Raises:
+        ValueError: a text is not plain; it is shown with its characters escaped.
+    """
+    for value in values:
+        if isinstance(value, str) and not is_plain(value):
+            raise ValueError(
+                f"{key} holds {_short(value)}, and a text with a NUL character or half a surrogate pair is read as "
+                "missing; leave it out, and set missing = true where cells hold it"
+            )
+
+
+def _short(text: str) -> str:
+    shown = ascii(text)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
 
 _REMEDIES: Mapping[str, str] = {
     **dict.fromkeys(("less_than", "less_than_equal"), "choose a smaller number"),

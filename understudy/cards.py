@@ -13,7 +13,7 @@ from evaluate.result import Evaluation
 from reports.model_card import CardFacts, internal_card, public_card, write_card
 from reports.sweep import is_releasable
 from synth.errors import TableError
-from synth.terms import Terms
+from synth.usage_terms import Terms
 from understudy.job import LABEL
 from understudy.parts import parts_of
 from understudy.real_table import FILES

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from evaluate.tables import N_ROWS, SAMPLE_ROWS
 from synth.errors import JobError, nearest
 from synth.schema import Kind
-from synth.terms import Terms
+from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
 from understudy.generator_spec import TABLES, GeneratorSpec
 from understudy.real_table import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials

@@ -14,7 +14,7 @@ from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS
 from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model
 from synth.generators.registry import load_model
-from synth.given_file import GivenFile, read_given
+from synth.input_file import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Kind
 from synth.schema_file import schema_of

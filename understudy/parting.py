@@ -13,7 +13,7 @@ from synth.schema import Schema
 from synth.split import split_table
 from synth.table import check_names, conform, read_table, write_table
 from synth.table.conforming import Outside
-from synth.table.given import from_arrow
+from synth.table.raw_column import from_arrow
 from understudy.real_rows import StoredSplit, read_real
 from understudy.real_table import RealTable
 
@@ -97,7 +97,7 @@ def _write(side: "StoredTable", schema: Schema, folder: Path, outside: Outside) 
     import pyarrow as pa
     from pyarrow import parquet
 
-    from synth.stored.batches import batches
+    from synth.stored.connection import batches
 
     folder.mkdir()
     for index, batch in enumerate(batches(side.place, side.rows.select(*schema.kept), ROWS_A_FILE)):

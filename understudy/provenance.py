@@ -23,8 +23,8 @@ from synth.errors import OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synth.content import ContentSums
-    from synth.given_file import GivenFile
+    from synth.input_file import GivenFile
+    from synth.row_hash import ContentSums
     from synth.schema import Schema
     from synth.stored import StoredTable
 
@@ -148,7 +148,7 @@ def _sums(real: "pd.DataFrame | StoredTable", schema: "Schema") -> "ContentSums"
     import pandas as pd
 
     if isinstance(real, pd.DataFrame):
-        from synth.content import content_sums as of_frame
+        from synth.row_hash import content_sums as of_frame
 
         return of_frame(real, schema)
     from synth.stored import content_sums as of_stored

@@ -10,7 +10,7 @@ import pandas as pd
 from synth.schema import Schema
 from synth.table import read_table, violations
 from synth.table.conforming import Outside, Violation, readable
-from synth.table.header import check_header
+from synth.table.reading import check_header
 from understudy.real_table import RealTable
 
 if TYPE_CHECKING:  # its libraries are slow to import

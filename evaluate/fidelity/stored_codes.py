@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from evaluate.fidelity.compared import Clique
 from evaluate.fidelity.stored_sums import grouped, one_row
 from synth.domain import Attribute, numeric_scale
-from synth.stored.counting import StoredCounts
-from synth.stored.functions import exactly
-from synth.stored.place import Place
-from synth.stored.reading import code_of
+from synth.stored.connection import Place
+from synth.stored.counts import StoredCounts
+from synth.stored.decode import code_of
+from synth.stored.sql_functions import exactly
 
 _SUMS_A_SCAN = 400
 

@@ -23,10 +23,10 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Attribute
 from synth.domain.discretizer import categories
 from synth.schema import Schema
+from synth.stored.connection import Place
+from synth.stored.decode import Reader, cell_of
 from synth.stored.drawing import POSITION, UNIT, DrawnRows
-from synth.stored.functions import exactly
-from synth.stored.place import Place
-from synth.stored.reading import Reader, cell_of
+from synth.stored.sql_functions import exactly
 
 _VALUES_A_SCAN = 2_000_000
 """Values and groups of all columns together that one scan may bring at most, where it brings many columns."""

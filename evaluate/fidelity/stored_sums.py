@@ -7,8 +7,8 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from synth.stored.faults import told
-from synth.stored.place import N_ROWS, Place
+from synth.stored.connection import N_ROWS, Place
+from synth.stored.errors import told
 
 SMALL_ROWS = 1_000_000
 """Rows of a sample that are written down on a server at most."""

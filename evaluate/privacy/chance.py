@@ -10,7 +10,7 @@ import pandas as pd
 from evaluate.privacy.likeness import likenesses
 from synth import identifiers, personal
 from synth.columns import IdentifierColumn, PersonalColumn
-from synth.personal.making import templates_of
+from synth.personal.replacement import templates_of
 
 RARE = 1e-3
 """Matches by chance, expected in the whole table, below which a match is no chance."""

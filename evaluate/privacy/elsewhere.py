@@ -8,8 +8,7 @@ import pandas as pd
 
 from evaluate.privacy.likeness import likeness, likenesses
 from synth.locales import IBAN_LENGTHS
-from synth.personal.checksums import CARD_DIGITS
-from synth.personal.forms import as_text
+from synth.personal.formats import CARD_DIGITS, as_text
 
 ANYWHERE: Mapping[str, Callable[[str], bool]] = {
     "email": lambda text: "@" in text,

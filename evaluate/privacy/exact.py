@@ -11,8 +11,8 @@ import pandas as pd
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.columns import BooleanColumn, CategoricalColumn
-from synth.content import Ruler
 from synth.domain import numeric_scale
+from synth.row_hash import Ruler
 
 MISSING = -1
 """The code of a missing value."""

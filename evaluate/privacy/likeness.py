@@ -6,8 +6,8 @@ import unicodedata
 import numpy as np
 import pandas as pd
 
-from synth.infer.locales import CALLING_CODE
-from synth.personal.forms import as_text
+from synth.infer.personal import CALLING_CODE
+from synth.personal.formats import as_text
 
 _DIGITS_ONLY = ("phone", "card_number")
 """Kinds of which digits alone are compared; all others but e-mail are compared alike."""

@@ -14,7 +14,7 @@ from evaluate.sampling import entity_codes
 from evaluate.stored.keys import STRATUM, UNIT_NAME, KeyCounts, N
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import Measurement, Tables
-from synth.stored.content import KEY
+from synth.stored.row_hash import KEY
 
 _TRAIN, _OTHER, _TIMES, _HITS, _SIZE = "n_train", "n_other", "times", "hits", "size"
 _STRAY, _UNITS, _IN_TRAIN, _COUNTED = "stray", "n_units", "in_train", "n_counted"

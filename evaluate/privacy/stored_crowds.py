@@ -16,11 +16,11 @@ from evaluate.stored.keys import N, brought
 from evaluate.stored.sides import StoredSides
 from evaluate.stored.tables import StoredTables
 from evaluate.tables import Tables
-from synth.content import DIGITS
+from synth.row_hash import DIGITS
 from synth.stored import StoredTable
-from synth.stored.content import KEY, TIE, with_keys
+from synth.stored.connection import Place
 from synth.stored.drawing import POSITION, TICKET, ticketed
-from synth.stored.place import Place
+from synth.stored.row_hash import KEY, TIE, with_keys
 
 _RANK, _LAST, _TIMES, _THERE = "understudy_rank", "understudy_last", "times", "there"
 

@@ -16,10 +16,10 @@ from evaluate.stored.meeting import EMBEDDED
 from synth.errors import PlaceError
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.content import KEY, TARGET, TIE, with_keys
+from synth.stored.connection import Place
 from synth.stored.embedded import work_folder
-from synth.stored.faults import told
-from synth.stored.place import Place
+from synth.stored.errors import told
+from synth.stored.row_hash import KEY, TARGET, TIE, with_keys
 
 N, STRATUM, UNIT_NAME = "n_rows", "stratum", "unit_name"
 

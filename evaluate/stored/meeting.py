@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.stored import StoredTable
+from synth.stored.connection import Place
 from synth.stored.embedded import embedded
-from synth.stored.place import Place
 
 EMBEDDED = "duckdb"
 

@@ -26,13 +26,13 @@ from synth.errors import TableError
 from synth.schema import Schema
 from synth.split import halves
 from synth.stored import StoredTable
-from synth.stored.content import KEY, with_keys
 from synth.stored.drawing import POSITION, DrawnRows
 from synth.stored.observed import observed
+from synth.stored.row_hash import KEY, with_keys
 from synth.stored.violations import refuse_violations
 from synth.table import conform
 from synth.table.conforming import Outside
-from synth.table.given import from_arrow
+from synth.table.raw_column import from_arrow
 
 R = TypeVar("R")
 

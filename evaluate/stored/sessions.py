@@ -13,8 +13,8 @@ import ibis
 from evaluate.stored.meeting import EMBEDDED
 from evaluate.stored.tables import StoredTables
 from synth.errors import TableError
-from synth.stored.faults import told
-from synth.stored.place import Place
+from synth.stored.connection import Place
+from synth.stored.errors import told
 
 _SERVER, _IDLE = "postgres", 0
 

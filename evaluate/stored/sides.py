@@ -10,7 +10,7 @@ from evaluate.stored.keys import KeyCounts
 from evaluate.stored.meeting import meeting_place
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.place import Place
+from synth.stored.connection import Place
 
 T = TypeVar("T")
 

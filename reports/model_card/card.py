@@ -27,7 +27,7 @@ from reports.model_card.shape import (
 )
 from reports.sweep import is_releasable
 from synth.errors import BadInput, nearest
-from synth.terms import Terms
+from synth.usage_terms import Terms
 
 
 class CardError(BadInput):

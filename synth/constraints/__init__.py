@@ -4,9 +4,8 @@ They are asserted, as bounds and categories are: no fit checks them against the 
 left out for what it holds.
 """
 
-from synth.constraints.checking import check
 from synth.constraints.dependencies import Dependency, combinations_of_held, dependencies, equivalents
-from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique
+from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique, check
 
 __all__ = [
     "Constraint",

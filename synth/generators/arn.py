@@ -3,7 +3,7 @@
 Each number or time whose codes have several cells is two columns of the network: its code, and directly after it the
 level of its rank within the code. With any order, conditions on whatever columns are exact, and cells are imputed.
 
-Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressive` for the network.
+Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressive_network` for the network.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from synth.schema import Schema
 if TYPE_CHECKING:
     from torch import Generator as TorchGenerator
 
-    from synth.neural.autoregressive import AutoregressiveNetwork
+    from synth.neural.autoregressive_network import AutoregressiveNetwork
     from synth.neural.autoregressive_training import ArnSpec
 
 N_LEVELS = 8
@@ -276,7 +276,7 @@ class ArnDistribution:
         return self._drawn(n_rows, rng, evidence, weigh=False)
 
     def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
-        from synth.neural.autoregressive import draw
+        from synth.neural.autoregressive_network import draw
 
         codes, known = self._given(n_rows, evidence)
         allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in self._open_places(evidence)}
@@ -321,7 +321,7 @@ class ArnDistribution:
         Raises:
             ValueError: the network is of a fixed order; nothing was drawn.
         """
-        from synth.neural.autoregressive import fill
+        from synth.neural.autoregressive_network import fill
 
         codes, missing = self.layout.of_rows(rows), np.zeros((len(rows.codes), len(self.layout.columns)), dtype=bool)
         for column, (place, _) in enumerate(self.layout.columns):
@@ -339,7 +339,7 @@ class ArnDistribution:
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain data and arrays, for `restored_network`."""
-        from synth.neural.autoregressive import to_arrays
+        from synth.neural.autoregressive_network import to_arrays
 
         content = {
             "order": self.network.order,
@@ -398,7 +398,7 @@ def restored_network(
         MissingExtra: PyTorch is not installed.
     """
     require_torch()
-    from synth.neural.autoregressive import from_arrays
+    from synth.neural.autoregressive_network import from_arrays
 
     places = tuple(plain_arrays.whole_numbers(content, "places").tolist())
     if sorted(places) != list(range(len(discretizer.attributes))):

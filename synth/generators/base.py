@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from synth.chunks import Part
 from synth.dp.budget import Budget
 from synth.dp.calibration import EPSILON_RANGE, Plan, calibrate, resolve_delta
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError, SchemaError
 from synth.generators.fitting.fixed_costs import with_overhead
-from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -15,7 +15,7 @@ from synth.generators.neural_generator import NeuralGenerator, Widths, asked
 from synth.schema import Schema
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import CtganNetwork
+    from synth.neural.sampling import CtganNetwork
     from synth.neural.training import Course
 
 MOST_CODES = 8192
@@ -77,7 +77,7 @@ class Ctgan(NeuralGenerator):
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining
-        from synth.neural.drawing import CtganNetwork
+        from synth.neural.sampling import CtganNetwork
         from synth.neural.training import train
 
         wanted = asked(self, *SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")
@@ -87,10 +87,9 @@ class Ctgan(NeuralGenerator):
         return CtganNetwork(rows.layout, training.sampled_generator().cpu(), training.conditions.frequencies())
 
     def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "CtganNetwork":
-        from synth.neural.drawing import CtganNetwork
-        from synth.neural.matching import match_one_way
-        from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
+        from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
         from synth.neural.released import released_shares
+        from synth.neural.sampling import CtganNetwork, match_one_way
         from synth.neural.training import train_privately
 
         wanted = asked(self, *SHAPE, generator_rate="learning_rate", critic_rate="learning_rate")

@@ -22,12 +22,12 @@ from synth.generators.fitting.private_fit import Fit, start
 from synth.generators.models.neural_model import NeuralModel, require_torch
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.transforms.binned import BinnedEncoding
+from synth.transforms.binned_encoding import BinnedEncoding
 from synth.transforms.columns import CHUNK_ROWS
-from synth.transforms.modal import ModalEncoding
+from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import CtganNetwork, TvaeNetwork
+    from synth.neural.sampling import CtganNetwork, TvaeNetwork
     from synth.neural.training import Course
     from synth.stored import StoredTable
 
@@ -104,7 +104,7 @@ class NeuralGenerator(PrivateGenerator):
 
             device_of(self.device)
         if self.dp_backend == "opacus":
-            from synth.neural.opacus_sums import require_opacus
+            from synth.neural.opacus_backend import require_opacus
 
             require_opacus()
 

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from synth.chunks import Part
 from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, MissingExtra, ModelError, TableError
@@ -28,7 +29,6 @@ from synth.generators.fitting.training_data import HeldTable
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
 from synth.observed import observe
-from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import conform

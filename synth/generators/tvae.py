@@ -12,7 +12,7 @@ from synth.generators.fitting.neural_data import PrivateRows, Rows
 from synth.generators.neural_generator import NeuralGenerator, Widths, asked
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import TvaeNetwork
+    from synth.neural.sampling import TvaeNetwork
     from synth.neural.training import Course
 
 SHAPE = ("d_latent", "encoder_widths", "decoder_widths")
@@ -27,7 +27,7 @@ class Tvae(NeuralGenerator):
     decoder_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
 
     def _train(self, rows: Rows, course: "Course", device: Any) -> "TvaeNetwork":
-        from synth.neural.drawing import TvaeNetwork
+        from synth.neural.sampling import TvaeNetwork
         from synth.neural.training import train
         from synth.neural.tvae import TvaeSpec, TvaeTraining
 
@@ -40,10 +40,9 @@ class Tvae(NeuralGenerator):
     def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "TvaeNetwork":
         from torch import zeros
 
-        from synth.neural.drawing import TvaeNetwork
-        from synth.neural.matching import match_one_way
-        from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
+        from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
         from synth.neural.released import released_shares
+        from synth.neural.sampling import TvaeNetwork, match_one_way
         from synth.neural.training import train_privately
 
         wanted = asked(self, *SHAPE, rate="learning_rate")

@@ -10,16 +10,15 @@ from pydantic import ValidationError
 from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError, TableError
-from synth.infer.chosen import NUMBERS, as_kind, check_kinds
 from synth.infer.constraints import propose_constraints
 from synth.infer.facts import Facts, Role, facts_of
-from synth.infer.kinds import propose
+from synth.infer.kinds import NUMBERS, as_kind, check_kinds, propose
 from synth.infer.missing_texts import missing_texts_of, numbers_beside, without
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
 from synth.table import conform
 from synth.table.conforming import names_at_fault
-from synth.table.given import Given, look
+from synth.table.raw_column import Given, look
 from synth.validation import sentence
 
 __all__ = ["infer_schema"]

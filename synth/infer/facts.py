@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.table.given import Given
+from synth.table.raw_column import Given
 
 Role = Literal["target", "entity"] | None
 

@@ -1,18 +1,67 @@
-"""Which kind a column is proposed to be."""
+"""Column kinds, proposed from the data or chosen by the user.
+
+`propose` picks a kind by values, form and name; `as_kind` takes the kind that the user chose. Bounds, categories,
+templates and forms are read off the table in both cases.
+"""
 
 import datetime as dt
+import re
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from synth.columns import INT64, BooleanColumn, CategoricalColumn, Column, IdentifierColumn, TextColumn
-from synth.errors import TableError
-from synth.infer import numbers, personal, times
+from synth.columns import (
+    INT64,
+    KINDS,
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    IdentifierColumn,
+    TextColumn,
+)
+from synth.errors import SchemaError, TableError, nearest
+from synth.identifiers import ALPHABETS
+from synth.infer import numeric, personal, temporal
+from synth.infer.codes import are_levels, named_code
 from synth.infer.facts import Facts
-from synth.infer.identifiers import template_of
-from synth.table.given import EXACT_FLOAT
-from synth.texts import is_plain
+from synth.table.raw_column import EXACT_FLOAT
+from synth.validation import is_plain
+
+_ALPHABETS = ("#", "A", "a", "x", "X")
+"""From the narrowest alphabet to the widest."""
+_LONGEST_TEMPLATE = 80
+_NUMBER_RUN = re.compile(r"[0-9]*#[0-9#]*")
+"""A run of digits of which one varies: all of them do, or there would be no room for new numbers."""
+
+
+def template_of(texts: Sequence[str]) -> str | None:
+    """The narrowest template that all texts follow, or none where they follow none.
+
+    Args:
+        texts: *Sensitive*. Distinct texts.
+
+    >>> template_of(["P-0172", "P-9401"])
+    'P-####'
+    """
+    lengths = {len(text) for text in texts}
+    if len(lengths) != 1 or not 0 < max(lengths) <= _LONGEST_TEMPLATE:
+        return None
+    marks = [_mark(set(characters)) for characters in zip(*texts, strict=True)]
+    if None in marks or not any(mark in ALPHABETS for mark in marks):
+        return None
+    return _NUMBER_RUN.sub(lambda run: "#" * len(run.group()), "".join(mark for mark in marks if mark is not None))
+
+
+def _mark(characters: set[str]) -> str | None:
+    if len(characters) == 1:
+        character = next(iter(characters))
+        return f"\\{character}" if character in ALPHABETS or character == "\\" else character
+    return next((mark for mark in _ALPHABETS if characters <= set(ALPHABETS[mark])), None)
+
 
 FEW = 20
 """So many distinct texts are categories in any table."""
@@ -42,9 +91,9 @@ def _of_form(about: Facts) -> Column:
     if form == "boolean":
         return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
     if form in ("integer", "real"):
-        return numbers.propose(about, about.present)
+        return numeric.propose(about, about.present)
     if form == "time":
-        return times.of_stamps(about)
+        return temporal.of_stamps(about)
     return _of_text(about) if form == "text" else _of_objects(about)
 
 
@@ -55,7 +104,7 @@ def _listed(about: Facts) -> Column:
         return BooleanColumn(**about.common("bool"))
     if about.given.form not in ("text", "integer"):
         if about.given.form == "real":
-            return numbers.propose(about, about.per_row)
+            return numeric.propose(about, about.per_row)
         raise TableError(
             f"categories must be all texts or all whole numbers: column={about.name!r} has others; convert it first"
         )
@@ -82,14 +131,14 @@ def _of_text(about: Facts) -> Column:
         for tokens in TOKENS:
             if set(about.present) <= set(tokens):
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
-        days = None if about.named_identifier else times.of_digits(about)
-        values = None if days is not None else numbers.of_texts(about.present, about.name)
+        days = None if about.named_identifier else temporal.of_digits(about)
+        values = None if days is not None else numeric.of_texts(about.present, about.name)
         if days is not None:
             return days
         if values is not None:
             rows = values[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
-            return numbers.propose(about, rows)
-    moments = times.of_texts(about)
+            return numeric.propose(about, rows)
+    moments = temporal.of_texts(about)
     if moments is not None:
         return moments
     return _of_plain_text(about)
@@ -117,11 +166,11 @@ def _of_objects(about: Facts) -> Column:
     """Python objects of more than one type, or of one that is neither text nor a number of the machine."""
     types = {type(cell) for cell in about.present}
     if all(issubclass(t, dt.date | np.datetime64) for t in types):
-        return times.of_objects(about)
+        return temporal.of_objects(about)
     if any(isinstance(cell, int | np.integer) and not INT64[0] <= cell <= INT64[1] for cell in about.present):
         raise TableError(f"whole numbers must fit 64 bits: column={about.name!r} has larger ones; convert it to text")
     if types <= {Decimal, int, float}:
-        return numbers.propose(about, np.array([float(cell) for cell in about.present]))
+        return numeric.propose(about, np.array([float(cell) for cell in about.present]))
     what = "mixes" if len(types) > 1 else "holds"
     names = ", ".join(sorted(t.__name__ for t in types))
     raise TableError(f"a column must hold one type of value: column={about.name!r} {what} {names}; convert it")
@@ -132,9 +181,9 @@ def _entity(about: Facts) -> Column:
         raise TableError(
             f"every row needs an entity: entity={about.name!r} has missing values; fill them or choose another"
         )
-    values = _whole(about)
+    values = _whole_or_none(about)
     if values is not None:
-        return numbers.identifier(about, values)
+        return numeric.identifier(about, values)
     if about.given.form != "text":
         raise TableError(
             f"an entity must be text or whole numbers: entity={about.name!r} is neither, or held as floats that do not "
@@ -148,13 +197,177 @@ def digits(about: Facts) -> str:
     return "#" * max(9, len(str(len(about.codes))) + 3)
 
 
-def _whole(about: Facts) -> np.ndarray | None:
+def _whole_or_none(about: Facts) -> np.ndarray | None:
     """A column's values as int64 where all are whole numbers that are told apart as they are held; else none."""
     values: Any = about.present
     if about.from_text and about.given.form == "text":
-        values = numbers.of_texts(values, about.name)
+        values = numeric.of_texts(values, about.name)
     if values is None or values.dtype.kind not in "if":
         return None
     if values.dtype.kind == "f" and not (np.all(values == np.rint(values)) and np.abs(values).max() <= EXACT_FLOAT):
         return None
     return values.astype(np.int64)  # type: ignore[no-any-return]
+
+
+NUMBERS = ("integer", "real", "weight")
+"""Kinds that numbers are looked for in texts for."""
+_FALSE = ("0", "n", "no", "f", "false", "off", "-", "none")
+"""Texts that say no, in lower case."""
+
+
+def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) -> None:
+    """Refuse kinds that there are not, and kinds of columns that there are not.
+
+    Raises:
+        SchemaError: as said; nothing was proposed.
+    """
+    for name, kind in kinds.items():
+        if name not in names:
+            raise SchemaError(f"kinds names column={name!r}, which the table does not have; {nearest(name, names)}")
+        if kind not in KINDS:
+            raise SchemaError(f"kind={kind!r} of column={name!r} is no kind of column; {nearest(kind, KINDS)}")
+        if name == entity and kind != "identifier":
+            raise SchemaError(
+                f"entity={name!r} must be of kind identifier, not kind={kind!r}; choose another entity, or leave its "
+                "kind out"
+            )
+
+
+def as_kind(about: Facts, kind: str) -> Column:
+    """A column of the kind that the user chose.
+
+    Args:
+        about: the column; its role is not the entity.
+        kind: one of `KINDS`.
+
+    Raises:
+        SchemaError: its values are none of this kind; nothing was proposed.
+        TableError: it has values that no schema can list.
+    """
+    if about.n_present == 0 and kind not in ("categorical", "text"):
+        raise _cannot(about, kind, "it holds no value", 'choose kind="categorical"')
+    return _MADE[kind](about)
+
+
+def _cannot(about: Facts, kind: str, reason: str, remedy: str) -> SchemaError:
+    return SchemaError(f"column={about.name!r} cannot be of kind={kind!r}: {reason}; {remedy}, or leave its kind out")
+
+
+def _numbers(about: Facts, kind: str) -> np.ndarray:
+    """The number of each row that has one, int64 where all are whole, else float64."""
+    values: Any = about.per_row
+    if about.given.form == "text":
+        found = numeric.of_texts(about.present, about.name)
+        if found is None:
+            raise _cannot(about, kind, "some of its texts are no numbers", "name those that stand for a missing value")
+        values = found[np.unique(about.codes[about.codes >= 0], return_inverse=True)[1]]
+    elif about.given.form == "mixed":
+        if not all(isinstance(cell, int | float | np.number) for cell in values):
+            raise _cannot(about, kind, "it holds values that are no numbers", "convert it")
+        values = np.array([float(cell) for cell in values])
+    if values.dtype.kind not in "iufb":
+        raise _cannot(about, kind, "its values are no numbers", "convert it")
+    numeric.check_finite(about.name, values)
+    whole = values.dtype.kind != "f" or (np.all(values == np.rint(values)) and np.abs(values).max() < 2.0**63)
+    return np.asarray(values.astype(np.int64 if whole else np.float64))
+
+
+def _whole(about: Facts, kind: str) -> np.ndarray:
+    values = _numbers(about, kind)
+    if values.dtype.kind == "f":
+        raise _cannot(about, kind, "it holds fractions, or numbers beyond 64 bits", 'choose kind="real"')
+    return values
+
+
+def _integer(about: Facts) -> Column:
+    return numeric.integer(about, _whole(about, "integer"))
+
+
+def _real(about: Facts) -> Column:
+    return numeric.real(about, _numbers(about, "real"))
+
+
+def _weight(about: Facts) -> Column:
+    return numeric.weight(about, _numbers(about, "weight"))
+
+
+def _categorical(about: Facts) -> Column:
+    form = about.given.form
+    if about.n_present == 0:
+        return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
+    if form == "text" and not (about.from_text and numeric.are_whole(about.present)):
+        return categorical(about, sorted(about.present), ordered=about.ordered)
+    if form not in ("text", "integer", "real", "boolean"):
+        raise _cannot(about, "categorical", "categories are texts or whole numbers", "convert it to text")
+    values = _whole(about, "categorical")
+    distinct, counts = np.unique(values, return_counts=True)
+    return numeric.levels(about, values, ordered=are_levels(distinct, counts) and not named_code(about.name))
+
+
+def _boolean(about: Facts) -> Column:
+    form, common = about.given.form, about.common("boolean" if about.missing else "bool")
+    if form == "boolean":
+        return BooleanColumn(**common)
+    if form == "text":
+        texts = sorted(about.present)
+        if len(texts) != 2:
+            raise _cannot(about, "boolean", "its texts are not two", "name those that stand for a missing value")
+        false = [text for text in texts if text.strip().lower() in _FALSE] or texts
+        return BooleanColumn(tokens=(false[0], next(text for text in texts if text != false[0])), **common)
+    if form in ("integer", "real") and set(np.unique(about.present).tolist()) <= {0, 1}:
+        return BooleanColumn(**common)
+    raise _cannot(about, "boolean", "its values are not 0 and 1, or two texts", "convert it")
+
+
+def _date(about: Facts) -> Column:
+    column = _moments(about, "date")
+    if not isinstance(column, DateColumn):
+        raise _cannot(about, "date", "its times are not all midnight", 'choose kind="datetime"')
+    return column
+
+
+def _datetime(about: Facts) -> Column:
+    column = _moments(about, "datetime")
+    if isinstance(column, DatetimeColumn):
+        return column
+    bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
+    form = column.format if about.given.form == "text" else None
+    return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
+
+
+def _moments(about: Facts, kind: str) -> DateColumn | DatetimeColumn:
+    form, column = about.given.form, None
+    if form == "time":
+        column = temporal.of_stamps(about)
+    elif form == "text":
+        column = temporal.of_digits(about) or temporal.of_texts(about)
+    elif form == "mixed" and not any(isinstance(cell, str | int | float) for cell in about.present):
+        column = temporal.of_objects(about)
+    if not isinstance(column, DateColumn | DatetimeColumn):
+        raise _cannot(about, kind, "its values are no days or times of one known form", "convert it to ISO 8601")
+    return column
+
+
+def _identifier(about: Facts) -> Column:
+    if about.given.form == "text" and not (about.from_text and numeric.are_whole(about.present)):
+        return IdentifierColumn(template=template_of(about.present) or digits(about), **about.common("object"))
+    if about.given.form not in ("text", "integer", "real"):
+        raise _cannot(about, "identifier", "it holds neither texts nor whole numbers", "convert it")
+    return numeric.identifier(about, _whole(about, "identifier"))
+
+
+def _personal(about: Facts) -> Column:
+    column = personal.propose(about, few=False) or personal.propose_prose(about)
+    if column is None:
+        raise _cannot(about, "personal", "its name and values do not say what it holds", "write it into the schema")
+    return column
+
+
+def _text(about: Facts) -> Column:
+    return TextColumn(drop=True, **about.common("object"))
+
+
+_MADE: Mapping[str, Callable[[Facts], Column]] = {
+    "integer": _integer, "real": _real, "weight": _weight, "categorical": _categorical, "boolean": _boolean,
+    "date": _date, "datetime": _datetime, "identifier": _identifier, "personal": _personal, "text": _text,
+}  # fmt: skip

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from synth.infer import numbers, times
-from synth.table.given import Given
+from synth.infer import numeric, temporal
+from synth.table.raw_column import Given
 
 TOKENS = frozenset({
     "n", "na", "n/a", "n.a.", "n.a", "<na>", "#n/a", "nan", "null", "(null)", "\\n", "none", "nil", "nd", "missing",
@@ -60,7 +60,7 @@ def numbers_beside(given: Given, tokens: Collection[str]) -> bool:
         return False
     texts = _used(given)
     others = sorted(texts - {*tokens})
-    return 0 < len(others) < len(texts) and numbers.are_numbers(others)
+    return 0 < len(others) < len(texts) and numeric.are_numbers(others)
 
 
 def without(given: Given, tokens: Collection[str]) -> Given:
@@ -71,7 +71,7 @@ def without(given: Given, tokens: Collection[str]) -> Given:
 
 def _tells(texts: list[str]) -> bool:
     """True if texts are all numbers, or all times."""
-    return len(texts) >= LEAST_VALUES and (numbers.are_numbers(texts) or times.are_times(texts))
+    return len(texts) >= LEAST_VALUES and (numeric.are_numbers(texts) or temporal.are_times(texts))
 
 
 def _counts(given: Given) -> Counter[str]:

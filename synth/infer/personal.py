@@ -1,9 +1,14 @@
-"""Columns of personal data: told by their name, their patterns and their checksums, never by learning from them."""
+"""Personal data: detected by names of columns, patterns and checksums, never by learning from values.
+
+The locale of such a column follows from country codes, and from names that Faker knows.
+"""
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,10 +16,139 @@ import numpy as np
 from synth.columns import Column, PersonalColumn, exactly_up_to
 from synth.identifiers import ALPHABETS
 from synth.infer.facts import Facts
-from synth.infer.locales import CALLING_CODE, locale_of, share_of_names, shared_locale, spoken
-from synth.infer.personal_names import named_personal
-from synth.personal.checksums import is_card_number, is_iban
-from synth.personal.forms import as_text, is_email, is_phone
+from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
+from synth.personal.formats import as_text, is_card_number, is_email, is_iban, is_phone
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NUMBER_OF = r"(_?(no|nr|nbr|num|number|nummer|numero))"
+WORDS: Mapping[str, str] = {
+    "email": r"(e_?mail|mail)(_?(addr(ess)?|adresse))?|courriel|correo",
+    "iban": r"iban",
+    "card_number": rf"((credit|debit|payment|bank)_?)?(card|karte|cc){_NUMBER_OF}|credit_?card|debit_?card|pan",
+    "account_number": rf"((bank)_?)?(account|acct|konto|cuenta|compte){_NUMBER_OF}|bank_?account",
+    "national_id": r"ssn|social_?security(_?(no|nr|number))?|national_?id|nino|passport(_?(no|nr|number))?|dni|nif|"
+    r"codice_?fiscale|steuer_?id|tax_?id|aadhaar",
+    "phone": rf"((tele)?phone|tel|telefon|telefono|mobile|mobil|cell(phone)?|handy|fax|msisdn){_NUMBER_OF}?",
+    "first_name": r"(first|given|fore|christian|middle)_?name|fname|vorname|prenom",
+    "last_name": r"(last|family|maiden)_?name|surname|lname|nachname|familienname|apellidos?|cognome",
+    "name": r"(full|patient|customer|client|person|employee|contact|doctor|physician|nurse|member|student|user|guest|"
+    r"card_?holder|account_?holder|holder|owner)_?(full_?)?name|(?<![a-z0-9_])(name|nombre|nome)",
+    "address": r"address|addr|adresse|anschrift|direccion|indirizzo",
+    "street": r"street|strasse|rue|calle",
+    "postcode": r"zip|zip_?code|post_?code|postal_?code|plz|code_?postal",
+    "city": r"city|town|ort|stadt|ville|ciudad|citta",
+}
+"""What names of columns say, most telling first; each stands between the words of a name."""
+_NAMES_OF_COLUMNS = {what: re.compile(rf"(^|_)({words})(_[0-9]+|_line_?[0-9]+)?$") for what, words in WORDS.items()}
+
+
+def named_personal(name: str) -> str | None:
+    """What the name of a column says that it holds; none where it says nothing.
+
+    >>> named_personal("Patient First Name"), named_personal("e-mail"), named_personal("mileage")
+    ('first_name', 'email', None)
+    """
+    split = _CAMEL.sub("_", name).replace("ß", "ss")
+    plain = unicodedata.normalize("NFKD", split).encode("ascii", "ignore").decode().lower()
+    plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
+    return next((what for what, pattern in _NAMES_OF_COLUMNS.items() if pattern.search(plain)), None)
+
+
+NAMED_LOCALES = (
+    "en_US", "en_GB", "de_DE", "fr_FR", "es_ES", "it_IT", "nl_NL", "pt_BR", "pl_PL", "sv_SE", "no_NO", "da_DK", "fi_FI",
+    "cs_CZ", "tr_TR", "ru_RU", "el_GR", "ja_JP", "zh_CN", "ko_KR", "en_IN",
+)  # fmt: skip
+"""Locales whose names are looked for."""
+
+_CALLING = {
+    "1": "en_US", "7": "ru_RU", "30": "el_GR", "31": "nl_NL", "32": "nl_BE", "33": "fr_FR", "34": "es_ES",
+    "39": "it_IT", "40": "ro_RO", "41": "de_CH", "43": "de_AT", "44": "en_GB", "45": "da_DK", "46": "sv_SE",
+    "47": "no_NO", "48": "pl_PL", "49": "de_DE", "55": "pt_BR", "61": "en_AU", "81": "ja_JP", "82": "ko_KR",
+    "86": "zh_CN", "90": "tr_TR", "91": "en_IN", "351": "pt_PT", "353": "en_IE", "358": "fi_FI", "420": "cs_CZ",
+}  # fmt: skip
+"""Locales by country calling code. Source: ITU-T E.164."""
+
+CALLING_CODE = re.compile(r"(?:\+|00)(" + "|".join(sorted(_CALLING, key=len, reverse=True)) + ")")
+"""How a number for calls from abroad begins."""
+
+_IBAN_LOCALES = (
+    "de_DE", "de_AT", "de_CH", "en_GB", "en_IE", "fr_FR", "es_ES", "it_IT", "nl_NL", "nl_BE", "pt_PT", "pl_PL", "cs_CZ",
+    "da_DK", "no_NO", "fi_FI", "el_GR", "ro_RO", "sk_SK", "tr_TR", "uk_UA", "az_AZ", "mk_MK", "pt_BR",
+)  # fmt: skip
+
+
+def locale_of(personal: str, texts: Sequence[str]) -> str | None:
+    """The locale that most values speak for; none where nothing does.
+
+    Args:
+        personal: what the column holds.
+        texts: *Sensitive*. Values of it.
+
+    >>> locale_of("phone", ["+49 30 23125 001", "+49 89 99998 002"])
+    'de_DE'
+    """
+    if personal == "iban":
+        return _most_common(_country_locale(text) for text in texts)
+    if personal == "phone":
+        codes = [CALLING_CODE.match(text) for text in texts]
+        return _most_common(_CALLING[code[1]] for code in codes if code is not None)
+    if personal in ("name", "first_name", "last_name"):
+        return _by_names(texts)
+    return None
+
+
+def shared_locale(found: Iterable[str | None]) -> str:
+    """The locale of a table whose columns speak for these: the most frequent, American English where none does."""
+    return _most_common(found) or DEFAULT
+
+
+def spoken(personal: str, locale: str) -> bool:
+    """Whether Faker has such values of the locale."""
+    try:
+        check_spoken(personal, locale)
+    except ValueError:
+        return False
+    return True
+
+
+def share_of_names(texts: Sequence[str]) -> float:
+    """Share of texts of which a word is a first name that Faker knows, in the locale where that is the largest."""
+    words = [set(text.replace(",", " ").split()) for text in texts]
+    return max(sum(not known.isdisjoint(w) for w in words) / len(words) for known in map(_first_names, NAMED_LOCALES))
+
+
+def _by_names(texts: Sequence[str]) -> str | None:
+    words = [set(text.replace(",", " ").split()) for text in texts]
+    scores = {
+        locale: sum(len(w & _first_names(locale)) + len(w & _last_names(locale)) for w in words)
+        for locale in NAMED_LOCALES
+    }
+    best = max(scores, key=lambda locale: scores[locale])
+    # A name here and there is known everywhere: a locale has to fit clearly better than the usual one.
+    return best if scores[best] > 1.2 * scores[DEFAULT] else None
+
+
+@cache
+def _first_names(locale: str) -> frozenset[str]:
+    return names_of(locale, "first_names")
+
+
+@cache
+def _last_names(locale: str) -> frozenset[str]:
+    return names_of(locale, "last_names")
+
+
+def _country_locale(text: str) -> str | None:
+    country = text[:2].upper()
+    if country not in IBAN_LENGTHS:
+        return None
+    return next((locale for locale in _IBAN_LOCALES if locale.endswith(country) and iban_country(locale)), None)
+
+
+def _most_common(found: Iterable[str | None]) -> str | None:
+    counts = Counter(locale for locale in found if locale is not None)
+    return max(counts, key=lambda locale: (counts[locale], locale)) if counts else None
+
 
 LOOKED_AT = 2_000
 """So many distinct values of a column are looked at."""

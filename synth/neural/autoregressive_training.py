@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from synth.errors import ModelError
-from synth.neural.autoregressive import AutoregressiveNetwork, Order
+from synth.neural.autoregressive_network import AutoregressiveNetwork, Order
+from synth.neural.batches import Epochs
 from synth.neural.checkpoint import restore, states_of
-from synth.neural.data import Epochs
 from synth.neural.devices import seeded
 from synth.neural.networks import is_finite
 from synth.neural.training import Course, train

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from synth.errors import JobError, ModelError
+from synth.neural.batches import Rows
 from synth.neural.checkpoint import restore, states_of
-from synth.neural.conditions import Conditions
-from synth.neural.data import Rows
+from synth.neural.conditional_sampler import Conditions
 from synth.neural.networks import BETAS, Critic, Generator, Precision, products_in, widened
 from synth.neural.released import averaged
 from synth.transforms.layout import Encoded, Layout
-from synth.transforms.mapped import Room
+from synth.transforms.memmap_storage import Room
 
 N_NORM_BATCHES = 100
 """Batches of fakes that tell the statistics of batch norm."""

@@ -1,10 +1,12 @@
 """DP-SGD for networks of linear layers: each unit's gradient clipped exactly, without ever holding one.
 
 Of a linear layer with input a and gradient b by its output, a unit's weight gradient is the sum of the outer products
-of its rows, and the squared norm of that sum follows from the inner products of the rows alone; with one row it is
-|b|^2 (|a|^2 + 1), bias included. So one backward pass gives every norm, and one product the clipped sum.
+of its rows. The squared norm of that sum follows from the inner products of the rows alone; with one row it is |b|^2
+(|a|^2 + 1), bias included. So one backward pass gives every norm, and one product the clipped sum.
 
-Real rows are read by nothing but the sum that `noisy_mean` hands to the steps that a budget has charged.
+Real rows are read by nothing but the sum that `noisy_mean` hands to the steps that a budget has charged. A `ClipTally`
+counts how often clipping scales a unit's gradient down. It reads norms of real units, and no noise covers it. So it is
+for whoever may see numbers computed from real rows, and reaches no model, statement, checkpoint or training log.
 
 Source: Abadi et al. 2016 (1607.00133), Algorithm 1; Goodfellow 2015 (1510.01799) for the norms; Lee & Kifer 2021
 (2009.03106) for clipping by them.
@@ -20,7 +22,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.clipping import ClipTally
+NORM_TOLERANCE = 1e-5
+"""By how much a norm may pass the bound, as a share of it, and still count as one that is on it."""
+
+
+class ClipTally:
+    """Units that were sampled, and how many of them were clipped. *Sensitive.*"""
+
+    def __init__(self) -> None:
+        self._n_units = 0
+        self._n_clipped: Tensor | int = 0
+
+    def sampled(self, n_units: int) -> None:
+        """Count the units of a sample; padding is none."""
+        self._n_units += n_units
+
+    def see(self, norms: Tensor, max_grad_norm: float) -> None:
+        """Count the norms above the bound, shape (n,); the device is not waited for, and padding has a norm of 0.
+
+        A norm that is no number counts as above: nothing is left of such a gradient.
+        """
+        self._n_clipped = self._n_clipped + (~(norms <= max_grad_norm * (1 + NORM_TOLERANCE))).sum()
+
+    def taken(self) -> tuple[int, int]:
+        """Clipped units and sampled ones since this was last asked."""
+        found = int(self._n_clipped), self._n_units
+        self._n_clipped, self._n_units = 0, 0
+        return found
+
 
 ROUNDING = 2.0**-22
 """Of the rows' norms together: how much larger the norm of a unit of several rows is taken to be, in quadrature."""

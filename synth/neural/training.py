@@ -16,7 +16,7 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps
 from synth.errors import BudgetError, ModelError
 from synth.neural.checkpoint import CLIPPING, Checkpoint, Place
-from synth.neural.clipping import ClipTally
+from synth.neural.dp_sgd import ClipTally
 from synth.progress import Progress
 
 CHECKPOINT_S = 30.0

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from synth.neural.batches import Epochs, Rows
 from synth.neural.checkpoint import restore, states_of
-from synth.neural.data import Epochs, Rows
-from synth.neural.networks import Decoder, Encoder, Precision, products_in, widened
-from synth.neural.spans import Spans
+from synth.neural.networks import Decoder, Encoder, Precision, Spans, products_in, widened
 from synth.transforms.layout import Encoded, Layout
 
 FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0

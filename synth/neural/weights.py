@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from synth.neural.drawing import CtganNetwork, TvaeNetwork
 from synth.neural.networks import Decoder, Generator
+from synth.neural.sampling import CtganNetwork, TvaeNetwork
 from synth.transforms.layout import Layout
 
 Module = TypeVar("Module", bound=nn.Module)

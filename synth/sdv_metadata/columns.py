@@ -9,8 +9,7 @@ from typing import Any
 
 from synth.columns import INT64, WIDEST_REAL
 from synth.errors import SchemaError, nearest
-from synth.sdv_metadata.formats import template_of_regex
-from synth.sdv_metadata.names import COLUMN_KEYS, OTHER_PERSONAL, PERSONAL, REPRESENTATIONS
+from synth.sdv_metadata.mapping import COLUMN_KEYS, OTHER_PERSONAL, PERSONAL, REPRESENTATIONS, template_of_regex
 
 _PRECISIONS = (("us", "f"), ("s", "STXcsr"), ("min", "MR"), ("h", "HI"))
 """The finest part that a format writes, by its directives."""

@@ -1,6 +1,10 @@
-"""A schema from SDV's metadata, filled in from a table where the metadata says nothing."""
+"""A schema from SDV's metadata, filled in from a table where the metadata says nothing.
 
-from collections.abc import Mapping
+The shape of the metadata is checked before anything is read out of it. It does not hold bounds, categories, precision
+and formats of keys: these are read off the table.
+"""
+
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,13 +12,164 @@ from typing import Any
 import pandas as pd
 
 from synth.constraints import Unique
-from synth.errors import SchemaError, nearest
+from synth.errors import SchemaError, TableError, nearest
+from synth.infer import infer_schema
+from synth.observed import observe
 from synth.parsing import NotPlain, plain_json
 from synth.schema import Schema, build_schema
 from synth.sdv_metadata.columns import BECOMES_BOOLEAN, Translation, translated
-from synth.sdv_metadata.filling import filled, names_units
-from synth.sdv_metadata.names import READ_SPECS, TABLE_KEYS, VERSION, shown
-from synth.sdv_metadata.shapes import require_objects, require_shapes
+from synth.sdv_metadata.mapping import READ_SPECS, TABLE_KEYS, VERSION, shown
+from synth.table import conform
+
+
+def require_shapes(said: Mapping[str, Any]) -> None:
+    """Refuse keys and relationships of a table that are no names of columns.
+
+    Args:
+        said: the metadata of one table.
+
+    Raises:
+        SchemaError: one is not; nothing was translated.
+
+    >>> require_shapes({"primary_key": "id", "alternate_keys": [["a", "b"], "c"]})
+    """
+    for key in ("primary_key", "sequence_key", "sequence_index"):
+        if said.get(key) is not None and not _is_key(said[key]):
+            raise SchemaError(f"{key} of the metadata names columns; write a text or a list of texts")
+    alternate = said.get("alternate_keys")
+    if alternate is not None and not (isinstance(alternate, list) and all(map(_is_key, alternate))):
+        raise SchemaError("alternate_keys of the metadata are a list of columns; write a list of texts")
+    for relationship in require_objects(said, "column_relationships"):
+        if not _is_names(relationship.get("column_names", [])):
+            raise SchemaError("column_names of a relationship in the metadata name columns; write a list of texts")
+
+
+def require_objects(said: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The objects that a key lists; none where it is not there.
+
+    Raises:
+        SchemaError: it is no list of objects; nothing was translated.
+    """
+    listed = said.get(key) or []
+    if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
+        raise SchemaError(f"{key} of the metadata is no list of objects; pass a file that SDV saved")
+    return listed
+
+
+def _is_key(given: Any) -> bool:
+    return isinstance(given, str) or _is_names(given)
+
+
+def _is_names(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(name, str) for name in given)
+
+
+_NUMBERS, _TIMES = ("integer", "real"), ("date", "datetime")
+
+
+def filled(
+    content: dict[str, Any], unsaid: Collection[str], keys: Collection[str], entity: str | None, data: pd.DataFrame
+) -> Schema:
+    """The schema of what metadata says, with the rest read off the table, which then fits it.
+
+    Args:
+        content: of the columns, as far as the metadata says.
+        unsaid: columns of which it does not say whether they may be missing.
+        keys: columns that name a row, or an entity.
+        entity: the column that names the unit; none where there is none.
+        data: *Sensitive*. Has exactly these columns.
+
+    Raises:
+        TableError: the table has other columns, or does not fit.
+    """
+    _check_names(content, data)
+    proposed = infer_schema(data, constraints=False)
+    seen = proposed.columns
+    made = {}
+    for name, said in content.items():
+        told = {**said, "missing": seen[name].missing} if name in unsaid else said
+        made[name] = _merged(name, told, seen[name], data, name in keys)
+    named = entity if entity is not None and names_units(made[entity]) else None
+    listed = {text for said in content.values() for text in said.get("categories", ())}
+    words = {"missing_values": proposed.missing_values} if listed.isdisjoint(proposed.missing_values) else {}
+    schema = build_schema({"status": "inferred", "entity": named, "columns": made, **words})
+    return observe(schema, conform(data, schema, part=True))
+
+
+def names_units(column: dict[str, Any]) -> bool:
+    """Whether a column can name the unit of privacy: an identifier that is kept."""
+    return column["kind"] == "identifier" and not column["drop"]
+
+
+def _check_names(content: dict[str, Any], data: pd.DataFrame) -> None:
+    for name in content:
+        if name not in data.columns:
+            raise TableError(f"column={name!r} is in the metadata and not in the table; {nearest(name, data.columns)}")
+    for name in data.columns:
+        if name not in content:
+            raise TableError(f"column={name!r} is in the table and not in the metadata; {nearest(name, content)}")
+
+
+def _merged(name: str, said: dict[str, Any], seen: Any, data: pd.DataFrame, is_key: bool) -> dict[str, Any]:
+    """What is said of a column, then what is seen of it."""
+    kind = said["kind"]
+    made = dict(said)
+    if seen.dtype is not None and kind not in ("text", "personal"):
+        made["dtype"] = seen.dtype
+    if kind == "identifier":
+        return _key(name, made, data) if is_key else made
+    if kind in _NUMBERS and seen.kind in (*_NUMBERS, "weight", "identifier", "categorical"):
+        return _number(made, seen)
+    if kind in _TIMES and seen.kind in _TIMES:
+        return _time(made, seen)
+    if kind == "boolean" and seen.kind == "boolean":
+        return {**made, "tokens": seen.tokens}
+    return _listed(made, seen) if kind == "categorical" and made.get("measure") else made
+
+
+def _listed(made: dict[str, Any], seen: Any) -> dict[str, Any]:
+    """Categories to be read off, whole numbers or texts; true and false are no categories here."""
+    if seen.kind == "boolean":
+        return {**seen.model_dump(), "missing": made["missing"]}
+    return {**made, "whole_numbers": _is_whole(seen)}
+
+
+def _is_whole(seen: Any) -> bool:
+    """Whether all values of a column are whole numbers."""
+    if seen.kind == "categorical":
+        return bool(seen.categories) and isinstance(seen.categories[0], int)
+    if seen.kind == "weight":
+        return bool(seen.decimals == 0)
+    return seen.kind == "integer" or (seen.kind == "identifier" and seen.bounds is not None)
+
+
+def _number(made: dict[str, Any], seen: Any) -> dict[str, Any]:
+    if _is_whole(seen) and made.get("decimals") is None:
+        made = {key: value for key, value in made.items() if key != "decimals"} | {"kind": "integer"}
+        if "bounds" in made:
+            made["bounds"] = [int(end) for end in made["bounds"]]
+    elif made["kind"] == "real" and made.get("decimals") is None:
+        made["decimals"] = getattr(seen, "decimals", None)
+    return {**made, "scale": getattr(seen, "scale", "linear")}
+
+
+def _time(made: dict[str, Any], seen: Any) -> dict[str, Any]:
+    """The time as it is seen, within the range and in the format that are said."""
+    if "format" in made:
+        return made
+    content = {**seen.model_dump(), "missing": made["missing"]}
+    return {**content, "bounds": made["bounds"]} if "bounds" in made and seen.kind == made["kind"] else content
+
+
+def _key(name: str, made: dict[str, Any], data: pd.DataFrame) -> dict[str, Any]:
+    """The key with its template, else with the format that its values have."""
+    if made["template"] is not None:
+        return {**made, "drop": False}
+    present = data.loc[data[name].notna() & (data[name] != ""), [name]]
+    if present.empty:
+        return made
+    seen: Any = infer_schema(present, entity=name, constraints=False).columns[name]
+    return {**made, "template": seen.template, "bounds": seen.bounds, "drop": False}
 
 
 @dataclass(frozen=True)
@@ -86,7 +241,7 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
     if data is None:
         schema, more = _left_out(content, row_keys, entity)
     else:
-        schema, more = _filled(content, unsaid, row_keys, entity, data)
+        schema, more = _filled_schema(content, unsaid, row_keys, entity, data)
     schema, untold = _with_key(schema, said.get("primary_key"), key)
     return FromSdv(schema, (*lost, *more, *untold))
 
@@ -186,7 +341,7 @@ def _in_order(said: Mapping[str, Any], row_keys: list[str]) -> list[str]:
     return ids or row_keys
 
 
-def _filled(
+def _filled_schema(
     content: dict[str, Any], unsaid: list[str], row_keys: list[str], entity: str | None, data: pd.DataFrame
 ) -> tuple[Schema, list[str]]:
     """The schema with what the data shows, and what became of columns in it."""

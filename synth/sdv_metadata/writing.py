@@ -27,8 +27,7 @@ from synth.output import whole_file
 from synth.parsing import can_be_written
 from synth.schema import Schema
 from synth.sdv_metadata.columns import precision_of
-from synth.sdv_metadata.formats import regex_of
-from synth.sdv_metadata.names import PERSONAL, REPRESENTATIONS, VERSION, Spec, shown
+from synth.sdv_metadata.mapping import PERSONAL, REPRESENTATIONS, VERSION, Spec, regex_of, shown
 
 _FIRST_YEAR = 1000
 """Before it, years are not written with four digits everywhere."""

@@ -6,12 +6,12 @@
         train, holdout = real.split(schema, holdout_share=0.2, seed=0)
         model = Mst(epsilon=1.0).fit(train, schema)
 
-`address` and `opening` say where a table is, `place` puts questions there, `reading` says what its cells stand for,
-`rows` and `counting` count them, `content` and `drawing` draw them, `faults` says what went wrong.
+`address` and `opening` say where a table is, `connection` puts questions there, `decode` says what its cells stand for,
+`table` and `counts` count them, `row_hash` and `drawing` draw them, `errors` says what went wrong.
 """
 
-from synth.stored.content import content_sums
 from synth.stored.opening import open_table
+from synth.stored.row_hash import content_sums
 from synth.stored.table import StoredTable
 
 __all__ = ["StoredTable", "content_sums", "open_table"]

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import ibis
 import ibis.expr.types as ir
 
-from synth.content import DIGITS, draw_salt
+from synth.row_hash import DIGITS, draw_salt
 from synth.schema import Schema
-from synth.stored.content import KEY, TIE, with_keys
-from synth.stored.functions import md5
-from synth.stored.place import Place
+from synth.stored.connection import Place
+from synth.stored.row_hash import KEY, TIE, with_keys
+from synth.stored.sql_functions import md5
 from synth.stored.table import StoredTable
 
 POSITION, UNIT = "understudy_position", "understudy_unit"

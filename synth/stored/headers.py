@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from synth.errors import TableError
 from synth.stored.address import Address
 from synth.table.conforming import names_at_fault
-from synth.table.header import read_header
+from synth.table.reading import read_header
 
 RESERVED = "understudy_"
 """What the names begin with that columns are given while a table is read."""

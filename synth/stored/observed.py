@@ -9,8 +9,7 @@ from synth.columns import CategoricalColumn, DateColumn, DatetimeColumn, Integer
 from synth.domain import numeric_scale
 from synth.observed import observe
 from synth.schema import Schema
-from synth.stored.rows import StoredRows
-from synth.stored.table import StoredTable
+from synth.stored.table import StoredRows, StoredTable
 
 
 def observed(schema: Schema, *tables: StoredTable) -> Schema:

@@ -13,11 +13,10 @@ import ibis.expr.types as ir
 
 from synth.errors import MissingExtra, TableError
 from synth.stored.address import FORMS, Address, parsed
+from synth.stored.connection import Place, patient
 from synth.stored.embedded import MEMORY_MB, embedded
-from synth.stored.faults import silent, told
+from synth.stored.errors import silent, told
 from synth.stored.headers import names_of, refuse_reserved
-from synth.stored.patience import patient
-from synth.stored.place import Place
 from synth.stored.table import StoredTable
 
 LONGEST_LINE = 16 << 20

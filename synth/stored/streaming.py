@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synth.domain.discretizer import Discretizer
-from synth.stored.batches import batches
-from synth.stored.place import Place
-from synth.stored.rows import OWNER, StoredRows
+from synth.stored.connection import Place, batches
+from synth.stored.table import OWNER, StoredRows
 from synth.transforms.columns import CHUNK_ROWS
-from synth.transforms.mapped import Disk, FiledColumns
+from synth.transforms.memmap_storage import Disk, FiledColumns
 
 
 @dataclass(frozen=True, eq=False)

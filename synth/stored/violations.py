@@ -1,22 +1,238 @@
-"""How a stored table does not fit its schema, counted where it is: what `synth.table` finds in memory."""
+"""Violations of a schema by a stored table, counted where it is: what `synth.table` finds in memory."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pandas as pd
 
-from synth.columns import Column, IdentifierColumn
+from synth.columns import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    IdentifierColumn,
+    IntegerColumn,
+    RealColumn,
+    WeightColumn,
+)
+from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.schema import Schema
-from synth.stored.cell_faults import Looked, look
-from synth.stored.reading import Reader
+from synth.stored.decode import Reader, rounded
+from synth.stored.numeric import ABOVE_INT64, is_number
+from synth.stored.sql_functions import (
+    days,
+    exactly,
+    finer_than_micros,
+    floored,
+    half_even,
+    holds_nul,
+    matches,
+    microseconds,
+)
 from synth.stored.table import StoredTable
+from synth.stored.temporal import cannot, moments
+from synth.table.cells import Fault, words
 from synth.table.conforming import Violation, of_names
-from synth.table.faults import Fault, words
-from synth.table.kinds import holds_whole_numbers
+from synth.table.decode import holds_whole_numbers
+
+Flags = dict[Fault, ir.BooleanColumn]
+
+_INFINITY = "^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
+_TOLERANCE, _TOLERANCE_OF_FLOAT32 = 1e-12, 3e-7
+"""Relative noise of a number that is none of its digits."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The cells of one column.
+
+    Attributes:
+        missing: *Sensitive*. Which cells are missing.
+        faults: *Sensitive*. Which cells have each fault, in the order in which they are told; never null.
+    """
+
+    missing: ir.BooleanColumn = field(repr=False)
+    faults: Flags = field(repr=False)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Cells as they are stored.
+
+    Attributes:
+        cells: *Sensitive*. Null where missing.
+        form: "text", "integer", "boolean", "real", "decimal", "time", or "other".
+        name: of the column.
+        reader: of the table.
+    """
+
+    cells: Any = field(repr=False)
+    form: str
+    name: str
+    reader: Reader
+
+    @property
+    def present(self) -> Any:
+        return self.cells.notnull()
+
+    @property
+    def backend(self) -> str:
+        return self.reader.backend
+
+
+def look(cells: ir.Column, name: str, column: Column, reader: Reader) -> Looked:
+    """Which cells of a column are missing, and which do not fit it.
+
+    Args:
+        cells: *Sensitive*. Of any type.
+        name: of the column.
+        column: what it should hold.
+        reader: of the table.
+
+    Raises:
+        TableError: nothing can be said of this type as that kind; nothing was read.
+    """
+    form = _form(cells.type())
+    if form == "text":
+        # A text with a NUL is one, though none that any column allows.
+        cells = ibis.ifelse(cells.isin(sorted({"", *reader.missing_texts})), ibis.null("string"), cells)
+    elif form == "real":
+        cells = ibis.ifelse(cells.isnan(), ibis.null(cells.type()), cells)
+    elif form == "decimal" and reader.backend == "postgres":
+        cells = ibis.ifelse(cells == ibis.literal("NaN").cast("decimal"), ibis.null(cells.type()), cells)
+    given = _Given(cells, form, name, reader)
+    found = _of_kind(column)(given, column)
+    flags = {fault: flag.fill_null(False) for fault, flag in found.items()}
+    missing = given.cells.isnull()
+    return Looked(missing, flags if column.missing else {**flags, Fault.MISSING: missing})
+
+
+def _form(kind: Any) -> str:
+    forms = {"text": kind.is_string(), "integer": kind.is_integer(), "boolean": kind.is_boolean(),
+             "real": kind.is_floating(), "decimal": kind.is_decimal(),
+             "time": kind.is_date() or kind.is_timestamp()}  # fmt: skip
+    return next((form for form, is_it in forms.items() if is_it), "other")
+
+
+def _of_kind(column: Column) -> Callable[[_Given, Any], Flags]:
+    if isinstance(column, IntegerColumn) or holds_whole_numbers(column):
+        return _integers
+    if isinstance(column, RealColumn | WeightColumn):
+        return _reals
+    if isinstance(column, BooleanColumn):
+        return _booleans
+    if isinstance(column, DateColumn | DatetimeColumn):
+        return _times
+    return _texts if isinstance(column, CategoricalColumn | IdentifierColumn) else _any_text
+
+
+def _numbers(given: _Given) -> tuple[Any, Flags]:
+    """Cells as finite reals, and those that are none."""
+    if given.form in ("time", "other"):
+        return ibis.null("float64"), {Fault.NUMBER: given.present}
+    reals = given.reader.reals(given.cells, given.name)
+    if given.form == "text":
+        infinite = matches(given.cells, _INFINITY)
+        number = is_number(given.cells, given.backend)
+        return reals, {Fault.NUMBER: ~number & ~infinite, Fault.INFINITE: infinite | (number & reals.isnull())}
+    return reals, {Fault.INFINITE: given.present & reals.isnull()} if given.form in ("real", "decimal") else {}
+
+
+def _integers(given: _Given, column: Any) -> Flags:
+    reals, flags = _numbers(given)
+    infinite = flags.pop(Fault.INFINITE, ibis.literal(False))
+    fraction = half_even(reals) != reals
+    if given.form in ("time", "other"):
+        return {**flags, Fault.INFINITE: infinite}
+    held = given.reader.rounded_wholes(given.cells, given.name)
+    # What has more than 64 bits is cut off.
+    wide = (reals.abs() >= exactly(ABOVE_INT64)) & given.reader.wholes(given.cells, given.name).isnull()
+    low, high = column.limits if isinstance(column, CategoricalColumn) else column.bounds
+    outside = (held < low) | (held > high) | wide
+    if isinstance(column, CategoricalColumn):
+        unknown = outside if column.measure else held.notin(list(column.categories)) | wide
+        return {**flags, Fault.INFINITE: infinite, Fault.FRACTION: fraction, Fault.CATEGORY: unknown}
+    inexact = {Fault.INFINITE: infinite, Fault.FRACTION: fraction}
+    if given.form == "text":  # the order in which they are told in memory
+        return {**flags, Fault.BOUNDS: outside, **inexact}
+    return {**flags, **inexact, Fault.BOUNDS: outside}
+
+
+def _reals(given: _Given, column: Any) -> Flags:
+    reals, flags = _numbers(given)
+    if column.decimals is not None:
+        single = given.form == "real" and given.cells.type().nbytes < 8
+        allowed = reals.abs() * exactly(_TOLERANCE_OF_FLOAT32 if single else _TOLERANCE)
+        flags[Fault.PRECISION] = (rounded(reals, column.decimals) - reals).abs() > allowed
+        reals = rounded(reals, column.decimals)
+    low, high = column.bounds
+    return {**flags, Fault.BOUNDS: (reals < exactly(low)) | (reals > exactly(high))}
+
+
+def _booleans(given: _Given, column: BooleanColumn) -> Flags:
+    if given.form == "boolean":
+        return {}
+    if given.form == "text":
+        return {Fault.BOOLEAN: given.cells.notin(list(column.tokens))}
+    if given.form in ("integer", "real"):
+        return {Fault.BOOLEAN: (given.cells != 0) & (given.cells != 1)}
+    return {Fault.BOOLEAN: given.present}
+
+
+def _texts(given: _Given, column: Any) -> Flags:
+    if given.form not in ("text", "integer"):
+        return {Fault.TEXT: given.present}
+    if not isinstance(column, CategoricalColumn):
+        return {}
+    if column.measure:
+        return {Fault.TEXT: holds_nul(given.cells, given.backend)} if given.form == "text" else {}
+    known = list(column.categories)
+    if given.form == "text":
+        return {Fault.CATEGORY: given.cells.notin(known) if known else given.present}
+    members = given.reader.members(given.cells, given.name, column)
+    return {Fault.CATEGORY: members == len(known)}
+
+
+def _any_text(given: _Given, column: Any) -> Flags:
+    """Personal data, of which nothing is learned, and free text, which must be text."""
+    return {Fault.TEXT: given.present} if column.kind == "text" and given.form not in ("text", "integer") else {}
+
+
+def _times(given: _Given, column: Any) -> Flags:
+    if given.form not in ("text", "time"):
+        return {Fault.TIME: given.present}
+    zone, kind = getattr(column, "timezone", None), given.cells.type()
+    day = isinstance(column, DateColumn)
+    unit = numeric_scale.DAY if day else numeric_scale.MICROSECONDS[column.precision]
+    low, high = (int(np.datetime64(bound, "us").astype(np.int64)) for bound in column.bounds)
+    flags: Flags = {}
+    if given.form == "text":
+        found = moments(given.cells, given.name, column, given.backend)
+        micros, beyond = found.micros, ibis.literal(False)
+        flags = {Fault.TIME: given.present & micros.isnull() & ~found.zone_at_fault, Fault.ZONE: found.zone_at_fault}
+        fine = ibis.literal(False)
+    else:
+        zoned = kind.is_timestamp() and kind.timezone is not None and given.backend != "pyspark"
+        if zoned and zone is None:
+            return {Fault.ZONE: given.present}
+        if zone is not None and not zoned and given.backend != "pyspark":
+            raise cannot(given.name, kind, f"a time of timezone={zone!r}")
+        micros = days(given.cells) * numeric_scale.DAY if kind.is_date() else microseconds(given.cells, given.backend)
+        # What is not of the calendar lies outside any bounds.
+        beyond = given.present & micros.isnull()
+        fine = finer_than_micros(given.cells, given.backend)
+    held = floored(micros, unit, given.backend) * unit
+    flags[Fault.CLOCK if day else Fault.PRECISION] = (micros != held) | fine
+    # Only what is null is beyond: a comparison with it says nothing.
+    flags[Fault.BOUNDS] = ((held < low) | (held > high)).fill_null(False) | beyond
+    return flags
+
 
 COLUMNS_A_SCAN = 16
 """Columns whose faults one scan counts."""
@@ -101,7 +317,7 @@ def later(table: StoredTable, own: Any) -> ir.BooleanColumn:
     """
     order = [] if table.slot is None else [table.rows[table.slot].length(), table.rows[table.slot]]
     place = ibis.row_number().over(group_by=own, order_by=order)
-    return ~own.isnull() & (place > 0)  # noqa: PD003 (of Ibis)
+    return ~own.isnull() & (place > 0)
 
 
 def is_key(name: str, schema: Schema) -> bool:

@@ -1,4 +1,11 @@
-"""Tables read from files: CSV strictly and as text, Parquet as typed."""
+"""Tables read from files: CSV strictly and as text, Parquet as typed.
+
+A Parquet file may say of itself that it has any number of rows, and a dictionary or a run length makes a few bytes
+stand for any amount of text. So its own figures are looked at first, and texts are read as codes of a dictionary. They
+are written out only once their lengths are summed.
+
+The names of a table's columns can also be read off its head alone: no row, and not how many there are.
+"""
 
 import codecs
 import csv
@@ -7,7 +14,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +22,103 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.schema import Schema
-from synth.table.bounded_parquet import arrow_table
-from synth.table.conforming import Outside, conform, names_at_fault
-from synth.table.given import from_arrow
+from synth.table.conforming import Outside, conform, names_at_fault, readable
 from synth.table.limits import HEADER_BYTES, NO_MORE, Limits, content_of, opened
+from synth.table.raw_column import from_arrow
+
+THRIFT_STRING_BYTES, THRIFT_ITEMS = 16 << 20, 4_000_000
+"""Bytes of a text and entries of a list in a file's description of itself."""
+
+
+def arrow_table(content: bytes, limits: Limits, place: str) -> Any:
+    """The table in a Parquet file.
+
+    Args:
+        content: of the file.
+        limits: how large the table may be.
+        place: of the file, for messages.
+
+    Raises:
+        TableError: it is not whole, is too large, or a column is nested; nothing was kept.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        file = _parquet_file(content, ())
+        _refuse_large(file.metadata, limits, place)
+        kinds = file.schema_arrow
+        _refuse_nested(kinds, place)
+        texts = [name for name, kind in zip(kinds.names, kinds.types, strict=True) if _is_text(kind)]
+        # Of two columns of one name, neither may be read as codes: the caller refuses them by name.
+        table = _parquet_file(content, texts if len(set(kinds.names)) == len(kinds.names) else ()).read(
+            use_threads=False
+        )
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
+        raise TableError(
+            f"a Parquet file must be whole: {place} is cut short or of another format; copy it again"
+        ) from None
+    limits.refuse_over("bytes", sum(_written_out(table.column(i)) for i in range(table.num_columns)), place)
+    columns = [_as_given(table.column(i), kinds.types[i]) for i in range(table.num_columns)]
+    return pa.Table.from_arrays(columns, schema=kinds) if columns else table
+
+
+def _parquet_file(content: bytes, as_codes: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    return pa.parquet.ParquetFile(
+        pa.BufferReader(content), read_dictionary=list(as_codes), thrift_string_size_limit=THRIFT_STRING_BYTES,
+        thrift_container_size_limit=THRIFT_ITEMS,
+    )  # fmt: skip
+
+
+def _refuse_large(said: Any, limits: Limits, place: str) -> None:
+    """By what the file says of itself: rows, columns, and bytes before its codes are written out."""
+    groups = [said.row_group(i) for i in range(said.num_row_groups)]
+    limits.refuse_over("columns", said.num_columns, place)
+    limits.refuse_over("rows", max(said.num_rows, sum(group.num_rows for group in groups)), place)
+    limits.refuse_over("bytes", sum(group.total_byte_size for group in groups), place)
+
+
+def _refuse_nested(kinds: Any, place: str) -> None:
+    import pyarrow as pa
+
+    for name, kind in zip(kinds.names, kinds.types, strict=True):
+        if pa.types.is_nested(kind):
+            raise TableError(
+                f"a column must hold plain values: column={name!r} of {place} is nested; flatten or remove it"
+            )
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    return kind in kinds
+
+
+def _written_out(column: Any) -> int:
+    """Bytes that a column takes once its codes are values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    total = 0
+    for chunk in column.chunks:
+        values = chunk.dictionary
+        if not _is_text(values.type):
+            total += len(chunk) * 8
+            continue
+        lengths = pc.binary_length(values).cast(pa.int64()).take(chunk.indices)
+        total += int(pc.sum(lengths).as_py() or 0) + 8 * len(chunk)
+    return total
+
+
+def _as_given(column: Any, kind: Any) -> Any:
+    return column if column.type == kind else column.cast(kind)
+
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 _MARKS = {
@@ -276,3 +376,68 @@ def index_names(metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
         return frozenset(name for name in named if isinstance(name, str) and _NUMBERED.fullmatch(name))
     except (ValueError, KeyError, TypeError, RecursionError):  # somebody's own, of which nothing follows
         return frozenset()
+
+
+_BOM = "\ufeff"
+
+
+def read_header(path: str | Path) -> tuple[str, ...]:
+    """The names of a table's columns in order: a CSV file's first line, a Parquet file's schema.
+
+    Args:
+        path: a .csv, .csv.gz (UTF-8, comma, header row) or .parquet file.
+
+    Raises:
+        TableError: the file is not there, or has no header that can be read.
+    """
+    path = Path(path)
+    suffix, place = check_place(path), f"path={str(path)!r}"
+    try:
+        return _names_of_parquet(path) if suffix == ".parquet" else _names_of_csv(path, suffix, place)
+    except FileNotFoundError:
+        raise no_table(path) from None
+    except (OSError, EOFError, zlib.error):
+        raise TableError(f"the header of the table at {place} cannot be read; check the file and its rights") from None
+    except UnicodeDecodeError:
+        raise not_utf8(place) from None
+    except (csv.Error, StopIteration):
+        raise no_header(place) from None
+
+
+def check_header(path: str | Path, schema: Schema) -> None:
+    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read.
+
+    Raises:
+        TableError: the header cannot be read, or a name is missing, unknown or there twice.
+    """
+    readable(pd.DataFrame([], columns=pd.Index(read_header(path), dtype=object), dtype=object), schema)
+
+
+def _names_of_csv(path: Path, suffix: str, place: str) -> tuple[str, ...]:
+    # Latin-1 stands for the bytes as they are, so that rows behind the header need not even be text.
+    opened = gzip.open if suffix == ".csv.gz" else open
+    with opened(path, "rt", encoding="latin-1", newline="") as stream:
+        return tuple(header_names(_header_lines(stream), place))
+
+
+def _header_lines(stream: Iterable[str]) -> Iterator[str]:
+    """Lines one at a time, each decoded only once it is asked for: what follows the header is never looked at."""
+    first = True
+    for line in stream:
+        text = line.encode("latin-1").decode("utf-8")
+        yield text.lstrip(_BOM) if first else text
+        first = False
+
+
+def _names_of_parquet(path: Path) -> tuple[str, ...]:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        kinds = pa.parquet.read_schema(path)
+    except pa.ArrowException:
+        raise TableError(
+            f"a Parquet file must be whole: path={str(path)!r} is cut short or of another format; copy it again"
+        ) from None
+    index = index_names(kinds.metadata)
+    return tuple(name for name in kinds.names if name not in index)

@@ -14,9 +14,9 @@ from synth.errors import TableError
 from synth.output import whole_file
 from synth.schema import Schema
 from synth.table.conforming import readable
-from synth.table.kinds import holds_whole_numbers
-from synth.table.presenting import shown_column, texts
+from synth.table.decode import holds_whole_numbers
 from synth.table.reading import OTHER_SEPARATOR, check_suffix
+from synth.table.restore_dtypes import shown_column, texts
 
 _QUOTED = re.compile('[",\r\n\ufeff]')
 _SHOWN = 60

@@ -40,7 +40,7 @@ from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, generator_class, names
 from synth.schema import build_schema
-from synth.terms import Terms
+from synth.usage_terms import Terms
 
 FACTS = CardFacts(date(2026, 1, 2), file="mst.csv", n_rows=39074, n_columns=15, holdout_share=0.2)
 HOSTILE = (

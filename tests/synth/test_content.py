@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.content import content_keys, content_sums, tickets
+from synth.row_hash import content_keys, content_sums, tickets
 from synth.schema import Schema, build_schema
 from synth.table import conform
 

@@ -29,7 +29,7 @@ from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.split import split_table
 from synth.stored import StoredTable
-from synth.stored.place import Place
+from synth.stored.connection import Place
 from synth.table import conform
 
 POOLS: dict[str, list[Any]] = {

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from synth.chunks import LARGEST, Part, permuted
 from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import SchemaError
 from synth.generators.models.chunked_output import SeenOnDisk
 from synth.identifiers import ENOUGH, check_room, generate, room_of
-from synth.part import Part
-from synth.permutation import LARGEST, permuted
 from synth.personal import check_room as check_personal
 from synth.personal import generate as personal
 

@@ -12,9 +12,17 @@ import pytest
 from synth.declare import declare_schema
 from synth.errors import SchemaError
 from synth.infer import infer_schema
-from synth.read_off import ReadOff, build_read_off, read_off, unconfirmed
 from synth.schema import Schema, build_schema
-from synth.schema_file import read_proposal, read_schema, schema_json, write_schema
+from synth.schema_file import (
+    ReadOff,
+    build_read_off,
+    read_off,
+    read_proposal,
+    read_schema,
+    schema_json,
+    unconfirmed,
+    write_schema,
+)
 
 
 def table() -> pd.DataFrame:

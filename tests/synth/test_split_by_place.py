@@ -16,7 +16,7 @@ from synth import split
 from synth.schema import Schema, build_schema
 from synth.split import side_bound, side_salt, split_table
 from synth.stored import StoredTable, open_table
-from synth.stored.functions import md5
+from synth.stored.sql_functions import md5
 
 N_ROWS = 24
 SCHEMA = build_schema({

@@ -15,7 +15,7 @@ from synth.generators.auto import Auto
 from synth.generators.forecast import outlook
 from synth.schema import Schema, build_schema
 from synth.table import read_table
-from synth.table.header import check_header, read_header
+from synth.table.reading import check_header, read_header
 from understudy.advice import MOST_SECONDS, Advice, advise
 from understudy.advice_reasons import DROWNED
 

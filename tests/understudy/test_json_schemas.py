@@ -21,7 +21,7 @@ from evaluate.result_reading import evaluation_from
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
 from synth.schema import build_schema
-from synth.terms import Terms
+from synth.usage_terms import Terms
 from tests.understudy.bundle.small_bundle import fill, seal_both
 from understudy.bundle.documents import canonical, parsed
 from understudy.bundle.errors import BundleError

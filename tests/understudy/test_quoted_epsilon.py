@@ -23,7 +23,7 @@ from reports.public import render_public
 from reports.public_facts import public_facts
 from reports.summary import to_summary
 from synth.schema import build_schema
-from synth.terms import Terms
+from synth.usage_terms import Terms
 from tests.reports.conftest import sample_evaluation
 from understudy.batch.outcome import Outcome
 from understudy.batch.summary import account_line, rows_of

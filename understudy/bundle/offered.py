@@ -10,7 +10,7 @@ from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from synth.errors import JobError
-from synth.given_file import GivenFile
+from synth.input_file import GivenFile
 from synth.output import whole_folder
 from synth.schema import build_schema
 from synth.validation import parse_toml

@@ -82,8 +82,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     from synth.errors import JobError
     from synth.infer import infer_schema
     from synth.output import check_new_file
-    from synth.read_off import read_off
-    from synth.schema_file import write_schema
+    from synth.schema_file import read_off, write_schema
     from synth.table import read_table
 
     console = console_of(ctx)
@@ -189,8 +188,7 @@ def declare(  # noqa: PLR0913 - options of the command line
     """
     from synth.declare import assertions, declare_schema, measurable
     from synth.output import check_new_file
-    from synth.read_off import unconfirmed
-    from synth.schema_file import read_proposal, write_schema
+    from synth.schema_file import read_proposal, unconfirmed, write_schema
 
     console = console_of(ctx)
     check_new_file(out, force=force)

@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from evaluate.result import Evaluation
-    from synth.given_file import GivenFile
+    from synth.input_file import GivenFile
     from understudy.bundle.keys import Signer
     from understudy.bundle.offered import Offered
     from understudy.console import Console
@@ -99,7 +99,7 @@ def offer_of(
     Raises:
         BadInput: it is another table, schema or job; nothing was written.
     """
-    from synth.given_file import read_given
+    from synth.input_file import read_given
     from understudy.bundle.errors import BundleError
     from understudy.bundle.offered import offered
 

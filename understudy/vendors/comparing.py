@@ -15,7 +15,7 @@ from evaluate.ranking import ranked
 from evaluate.result import Evaluation, EvaluationError, Failure
 from evaluate.tables import Real
 from synth.errors import SchemaError
-from synth.given_file import GivenFile, read_given
+from synth.input_file import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema_file import schema_of
 from synth.table import conform, read_table

@@ -13,7 +13,7 @@ from evaluate.gate.policy import Policy
 from evaluate.ranking import Figures
 from evaluate.result import Candidate, Failure
 from evaluate.tables import Real
-from synth.given_file import GivenFile
+from synth.input_file import GivenFile
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table.limits import Limits

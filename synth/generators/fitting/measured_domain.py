@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from synth.columns import CategoricalColumn, IntegerColumn
-from synth.columns.numbers import MOST_SPIKES
+from synth.columns import MOST_SPIKES, CategoricalColumn, IntegerColumn
 from synth.domain import dp_bounds
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.generators.fitting.fixed_costs import domain_event_name, spikes_event_name
 from synth.generators.fitting.training_data import TrainingTable
-from synth.infer.numbers import frequent_values
+from synth.infer.numeric import frequent_values
 from synth.schema import Schema
-from synth.table.kinds import holds_whole_numbers
+from synth.table.decode import holds_whole_numbers
 
 NOTHING_FOUND = "other"
 """The one category of a column of texts in which none reached the threshold; in one of whole numbers it is 0."""

@@ -16,11 +16,11 @@ from synth.marginals.measurement import estimate_total
 from synth.schema import Schema
 from synth.transforms.columns import Columns, HeldColumns
 from synth.transforms.layout import Encoded, Layout
-from synth.transforms.mapped import Disk, Room
+from synth.transforms.memmap_storage import Disk, Room
 
 if TYPE_CHECKING:
-    from synth.neural.units import Units
-    from synth.stored.rows import StoredRows
+    from synth.neural.batches import Units
+    from synth.stored.table import StoredRows
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class PrivateRows(Rows):
 
     def units(self) -> "Units":
         """*Sensitive*. The rows by unit of privacy."""
-        from synth.neural.units import Units
+        from synth.neural.batches import Units
 
         k = self.max_rows_per_unit
         if self.owned is None:
@@ -145,7 +145,7 @@ def disk_of(place: Path | None) -> Disk:
 
 def stored_rows(train: TrainingTable) -> "StoredRows":
     """The rows of a table that stays where it is stored."""
-    from synth.stored.rows import StoredRows
+    from synth.stored.table import StoredRows
 
     assert isinstance(train, StoredRows)
     return train

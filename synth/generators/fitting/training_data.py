@@ -20,7 +20,7 @@ from synth.domain import Attribute, Discretizer, dp_bounds, numeric_scale
 from synth.domain.counts import CodedTable, Counts
 from synth.schema import Schema
 from synth.split import row_keys
-from synth.table.kinds import holds_whole_numbers
+from synth.table.decode import holds_whole_numbers
 
 Counted = NDArray[np.int64]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
@@ -19,7 +20,6 @@ from synth.generators.models.postprocess import finish, rows_wanted
 from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
 from synth.generators.models.structural_zeros import structural_zeros
 from synth.marginals import Factor
-from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -1,6 +1,6 @@
 """Chunked output: any number of synthetic rows as a folder of Parquet files, one table written in bounded memory.
 
-Each file is drawn from a child of the seed, as a part of the table (`synth.part`): names and keys do not repeat from
+Each file is drawn from a child of the seed, as a part of the table (`synth.chunks`): names and keys do not repeat from
 file to file, and an entity has all of its rows in one. So the same call gives the same bytes, however often it was
 interrupted and taken up again. Whether there are enough names is known before the first file is made.
 
@@ -24,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth import identifiers, personal
+from synth.chunks import Part
 from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
 from synth.generators.base import Model
@@ -32,7 +33,6 @@ from synth.generators.models.postprocess import rows_wanted
 from synth.generators.models.rejection_sampling import REJECTED
 from synth.generators.models.unfinished_rows import FileFacts, OtherRows, UnfinishedRows, unfinished_rows, unwritable
 from synth.output import whole_file
-from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import write_table
@@ -87,7 +87,7 @@ def least_entities(shares: tuple[float, ...], n_rows: int) -> int:
 
 @dataclass(frozen=True)
 class SeenOnDisk:
-    """What the parts before one hold, and its own for those after it: a `synth.part.Seen`.
+    """What the parts before one hold, and its own for those after it: a `synth.chunks.Seen`.
 
     Two values that share their 64 bits count as one. That makes a generator draw another value and nothing else.
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coarsening import MARK, fine
 from synth.domain.copula import FITTED_ROWS, Copula
@@ -24,7 +25,6 @@ from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_cla
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.latent_classes import CLASS_SHARES
 from synth.marginals.sampling import impute_codes
-from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

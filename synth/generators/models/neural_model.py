@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
+from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import MissingExtra, ModelError
 from synth.generators.models.conditions import Conditions, Mixture
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
-from synth.part import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.transforms.binned import BinnedEncoding
+from synth.transforms.binned_encoding import BinnedEncoding
 from synth.transforms.encoding import Match
-from synth.transforms.modal import ModalEncoding
+from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
-    from synth.neural.drawing import CtganNetwork, TvaeNetwork
+    from synth.neural.sampling import CtganNetwork, TvaeNetwork
 
 NOT_INSTALLED = "this generator needs PyTorch; pip install 'understudy[neural]'"
 ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": BinnedEncoding, "modal": ModalEncoding}
@@ -82,7 +82,7 @@ class NeuralModel:
         import torch
 
         from synth.neural.devices import seeded
-        from synth.neural.drawing import draw
+        from synth.neural.sampling import draw
 
         wanted = rows_wanted(n_rows, self.default_rows)
         mixture = Mixture.of(given, balance, self.encoding.discretizer, self.schema)

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from synth import identifiers, personal
+from synth.chunks import Part
 from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import JobError
 from synth.generators.models.entities import deal, entity_of_rows, group_rows
-from synth.part import Part
 from synth.schema import Schema
 from synth.table import present
 

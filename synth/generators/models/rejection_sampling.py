@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from synth.chunks import Part
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.constraints import Constraint, Formula, Unique
-from synth.constraints.checking import in_order
+from synth.constraints.kinds import in_order
 from synth.domain import numeric_scale
 from synth.domain.constraint_checks import broken, compute, determined, key_hashes, repeated
 from synth.errors import ModelError
-from synth.part import Part
 from synth.schema import Schema
 
 REJECTED = "rejected"

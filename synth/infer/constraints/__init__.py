@@ -12,8 +12,8 @@ from synth.constraints import Constraint, Formula
 from synth.infer.constraints.combinations import combinations
 from synth.infer.constraints.evidence import coded
 from synth.infer.constraints.formulas import formulas
+from synth.infer.constraints.inequalities import orders
 from synth.infer.constraints.keys import keys
-from synth.infer.constraints.orders import orders
 from synth.schema import Schema
 
 __all__ = ["propose_constraints"]

@@ -12,8 +12,8 @@ import pandas as pd
 
 from synth.columns import IntegerColumn, RealColumn
 from synth.constraints import Formula
-from synth.constraints.checking import in_order
 from synth.constraints.expression import written
+from synth.constraints.kinds import in_order
 from synth.domain import numeric_scale
 from synth.domain.constraint_checks import broken
 from synth.infer.constraints.evidence import ENOUGH

@@ -19,8 +19,8 @@ from evaluate.sides import side_seed
 from evaluate.tables import Measurement, Tables
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
+from synth.stored.connection import Place
 from synth.stored.drawing import DrawnRows, draw_rows
-from synth.stored.place import Place
 from tests.synth.postgres import server  # noqa: F401
 from tests.synth.stored.conftest import BACKENDS, spark  # noqa: F401
 

@@ -12,7 +12,7 @@ import pytest
 
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.place import Place
+from synth.stored.connection import Place
 from tests.synth.postgres import Server, server
 from tests.synth.stored.conftest import BACKENDS, spark
 

@@ -5,8 +5,8 @@ import numpy as np
 import pyarrow as pa
 
 from evaluate.stored.keys import brought
+from synth.stored.connection import Place
 from synth.stored.embedded import embedded
-from synth.stored.place import Place
 
 
 def test_many_rows_arrive_as_they_left() -> None:

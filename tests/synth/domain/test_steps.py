@@ -12,8 +12,8 @@ from synth.declare import assertions
 from synth.domain import numeric_scale
 from synth.domain.discretizer import Discretizer
 from synth.errors import SchemaError
-from synth.read_off import read_off, unconfirmed
 from synth.schema import Schema, build_schema
+from synth.schema_file import read_off, unconfirmed
 from synth.sdv_metadata import to_sdv
 
 

@@ -49,7 +49,7 @@ from synth.generators.fitting.training_data import HeldTable
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.rows import StoredRows
+from synth.stored.table import StoredRows
 
 TAILS = (1e-7, 1 - 1e-7)
 """Where a statistical check alarms: once in five million runs by chance."""

@@ -19,7 +19,7 @@ from synth.generators.arn import Arn, ArnDistribution, RankLevels, restored_netw
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.conditions import GIVEN
 from synth.neural import training
-from synth.neural.autoregressive import to_arrays
+from synth.neural.autoregressive_network import to_arrays
 from synth.neural.checkpoint import CHECKPOINT
 from synth.schema import Schema
 from synth.table import present

@@ -81,7 +81,7 @@ def injected(
 def quickly_matched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks are matched to released marginals on few rows: no real one is read for that."""
     if importlib.util.find_spec("torch") is not None:
-        monkeypatch.setattr("synth.neural.matching.N_DRAWN", 500)
+        monkeypatch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 500)
 
 
 @pytest.fixture(scope="module", params=registry.names())

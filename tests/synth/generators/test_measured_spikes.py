@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.columns.numbers import MOST_SPIKES
+from synth.columns import MOST_SPIKES
 from synth.dp.budget import Budget
 from synth.dp.events import StabilityEvent
 from synth.dp.mechanisms import NoNoise

@@ -23,7 +23,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.models.neural_model import NeuralModel
 from synth.generators.neural_generator import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
 from synth.neural.checkpoint import CHECKPOINT
-from synth.neural.drawing import CtganNetwork
+from synth.neural.sampling import CtganNetwork
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from synth.transforms.layout import Encoded

@@ -192,8 +192,8 @@ def public_randomness_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     import torch
 
     monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
-    monkeypatch.setattr("synth.neural.matching.N_DRAWN", 200)
-    monkeypatch.setattr("synth.neural.matching.N_ROUNDS", 3)
+    monkeypatch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 200)
+    monkeypatch.setattr("synth.neural.sampling.N_MATCHING_ROUNDS", 3)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # of products as small as these, several threads only wait for each other
     yield

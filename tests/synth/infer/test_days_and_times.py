@@ -9,15 +9,15 @@ import pytest
 
 from synth.columns import DateColumn
 from synth.infer import infer_schema
-from synth.stored.formats import form_of
-from synth.table import moments, read_table, violations, write_table
+from synth.stored.temporal import form_of
+from synth.table import datetime_codec, read_table, violations, write_table
 
 TIMES = pd.date_range("2018-01-29 00:00", "2021-03-04", periods=70).round("min").to_pydatetime()
 
 
 def written(form: str, times: Any = TIMES) -> list[str]:
     column = DateColumn(bounds=("1900-01-01", "2100-12-31"), format=form)
-    return [moments.writer(column)(time) for time in times]
+    return [datetime_codec.writer(column)(time) for time in times]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_days_without_a_zero_are_read_alike_where_tables_are_stored(form: str) -
     column = DateColumn(bounds=("1900-01-01", "2100-12-31"), format=form)
     padded = column.model_copy(update={"format": form.replace("-", "")})
     assert form_of(column) == form_of(padded)
-    parse = moments.parser(column)
+    parse = datetime_codec.parser(column)
     assert [parse(text) for text in written(form)] == [parse(text) for text in written(padded.format)]
 
 

@@ -11,8 +11,7 @@ from faker import Faker
 from synth import infer_schema
 from synth.columns import Personal, PersonalColumn
 from synth.generators import registry
-from synth.infer.personal import FORMS
-from synth.infer.personal_names import WORDS, named_personal
+from synth.infer.personal import FORMS, WORDS, named_personal
 from synth.schema import Schema
 from synth.table import violations
 

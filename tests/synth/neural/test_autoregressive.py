@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from synth.errors import ModelError
-from synth.neural.autoregressive import (
+from synth.neural.autoregressive_network import (
     UNDRAWN,
     AutoregressiveNetwork,
     Order,
@@ -167,7 +167,7 @@ def test_chunks_of_rows_are_filled_in_as_whole_tables_are(monkeypatch: pytest.Mo
     missing[::2, 0] = True
     # One code alone is allowed in each row, so that nothing is left to chance.
     allowed = {0: np.eye(3, dtype=bool)[np.arange(500) % 3]}
-    monkeypatch.setattr("synth.neural.autoregressive.CHUNK_ROWS", 64)
+    monkeypatch.setattr("synth.neural.autoregressive_network.CHUNK_ROWS", 64)
     filled = fill(network("any"), real, missing, generator(), allowed=allowed)
     np.testing.assert_array_equal(filled[:, 0], np.where(missing[:, 0], np.arange(500) % 3, real[:, 0]))
 

@@ -13,9 +13,8 @@ from torch import nn
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator
 from synth.neural.checkpoint import CLIPPING, LOG, Place
-from synth.neural.clipping import ClipTally
-from synth.neural.dp_sgd import ExactSums
-from synth.neural.opacus_sums import OpacusSums
+from synth.neural.dp_sgd import ClipTally, ExactSums
+from synth.neural.opacus_backend import OpacusSums
 from synth.schema import build_schema
 
 SCHEMA = build_schema({

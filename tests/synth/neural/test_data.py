@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.data import Epochs, Rows
+from synth.neural.batches import Epochs, Rows
 from synth.transforms.layout import Encoded, Layout, Span
 
 CPU = torch.device("cpu")

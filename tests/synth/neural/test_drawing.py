@@ -14,13 +14,12 @@ import torch
 from scipy.stats import chi2_contingency, chisquare
 
 from synth.errors import JobError
-from synth.neural import drawing
-from synth.neural.drawing import BATCH, CtganNetwork, Network, TvaeNetwork, draw
-from synth.neural.networks import Decoder, Generator
-from synth.neural.spans import Spans
+from synth.neural import sampling
+from synth.neural.networks import Decoder, Generator, Spans
+from synth.neural.sampling import BATCH, CtganNetwork, Network, TvaeNetwork, draw
 from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
-from synth.transforms.modes import Modes
+from synth.transforms.mode_normalization import Modes
 
 LEAST_P = 1e-6
 LAYOUT = Layout((Span("a", 4, True), Span("n", 3, False), Span("b", 3, True), Span("c", 2, True)), ("n",))
@@ -71,7 +70,7 @@ def unmatched(from_network: Network, n: int, match: Mapping[int, Match], seed: i
     spans = Spans(from_network.layout)
     with torch.inference_mode():
         raws = (from_network.raw(BATCH, match) for _ in range(-(-n // BATCH)))
-        return drawing._joined([drawing._settled(raw, from_network, spans) for raw in raws])
+        return sampling._joined([sampling._settled(raw, from_network, spans) for raw in raws])
 
 
 def cells(codes: np.ndarray, spans: list[int]) -> np.ndarray:

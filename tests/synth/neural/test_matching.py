@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.drawing import CtganNetwork, TvaeNetwork, draw
-from synth.neural.matching import N_DRAWN, match_one_way
 from synth.neural.networks import Decoder, Generator
 from synth.neural.released import released_shares
+from synth.neural.sampling import N_MATCHED_ROWS, CtganNetwork, TvaeNetwork, draw, match_one_way
 from synth.transforms.layout import Layout, Span
 
 LAYOUT = Layout((Span("a", 4, True), Span("b", 7, True), Span("c", 2, True), Span("d", 1, True)))
@@ -57,7 +56,7 @@ def test_codes_are_as_frequent_as_was_released(kind: str, target: str, steepness
     torch.manual_seed(1)
     match_one_way(made, shares)
     expected = shares.numpy()
-    errors = np.sqrt(expected * (1 - expected) * (1 / N_CHECKED + 1 / N_DRAWN))
+    errors = np.sqrt(expected * (1 - expected) * (1 / N_CHECKED + 1 / N_MATCHED_ROWS))
     # A code that was released as empty is kept at the least share.
     assert (np.abs(drawn_shares(made, N_CHECKED) - expected) <= 5 * errors + 1e-4).all()
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from synth.errors import MissingExtra
 from synth.neural.dp_sgd import ExactSums, write_gradients
 from synth.neural.networks import Critic, Decoder, Encoder
-from synth.neural.opacus_sums import OpacusSums, clipped_sums_by
+from synth.neural.opacus_backend import OpacusSums, clipped_sums_by
 
 Losses = Callable[[], Tensor]
 

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
-from synth.neural import pair_critic
+from synth.neural import dp_ctgan_networks
+from synth.neural.batches import Batch, Units
+from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
+from synth.neural.dp_ctgan_networks import LEAST_RATE, SCORE_WEIGHT, PairCritic
 from synth.neural.dp_sgd import Clipping, Release, noisy_mean
-from synth.neural.pair_critic import LEAST_RATE, SCORE_WEIGHT, PairCritic
-from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
-from synth.neural.spans import Spans
-from synth.neural.units import Batch, Units
+from synth.neural.networks import Spans
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural.toy import CPU, EXPECTED, LAYOUT, N_UNITS, Purse, flat_state, training, units
 
@@ -401,17 +401,25 @@ MUTANTS: Sequence[tuple[str, tuple[Any, str, Any], Check]] = (
         (PairCritic, "__init__", _not_scaled),
         what_the_budget_is_asked_for_is_the_clipped_sum_of_real_rows,
     ),
-    ("truncation at overflow", (pair_critic, "noisy_mean", _truncated), a_sample_above_the_pass_is_summed_whole),
+    ("truncation at overflow", (dp_ctgan_networks, "noisy_mean", _truncated), a_sample_above_the_pass_is_summed_whole),
     ("padding that counts", (Units, "batch", _padding_counts), padding_and_units_without_rows_add_nothing),
-    ("an empty batch skipped", (pair_critic, "noisy_mean", _empty_skipped), an_empty_sample_has_its_noise_and_its_step),
+    (
+        "an empty batch skipped",
+        (dp_ctgan_networks, "noisy_mean", _empty_skipped),
+        an_empty_sample_has_its_noise_and_its_step,
+    ),
     (
         "dividing by the actual batch",
-        (pair_critic, "noisy_mean", _by_the_actual_batch),
+        (dp_ctgan_networks, "noisy_mean", _by_the_actual_batch),
         the_noisy_sum_is_divided_by_the_expected_batch,
     ),
-    ("noise forgotten", (pair_critic, "noisy_mean", _noise_forgotten), noise_of_a_step_has_its_scale),
+    ("noise forgotten", (dp_ctgan_networks, "noisy_mean", _noise_forgotten), noise_of_a_step_has_its_scale),
     ("noise 5% short", (SystemNoise, "floats", _noise_5_percent_short), noise_of_a_step_has_its_scale),
-    ("a bound said 5% too small", (pair_critic, "noisy_mean", _bound_said_too_small), noise_of_a_step_has_its_scale),
+    (
+        "a bound said 5% too small",
+        (dp_ctgan_networks, "noisy_mean", _bound_said_too_small),
+        noise_of_a_step_has_its_scale,
+    ),
     (
         "weights moved by real rows beside the sum",
         (PairCritic, "step", _moved_by_real_rows),

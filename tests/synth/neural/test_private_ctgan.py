@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
-from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
+from synth.neural.batches import Units
+from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.released import ReleasedConditions
-from synth.neural.units import Units
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural.toy import CPU, LAYOUT, ONE_WAY, Purse, draws_of, flat_state, sum_of, training, units, without
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
-from synth.neural.units import Units
+from synth.neural.batches import Units
+from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural.toy import CPU, LAYOUT, ONE_WAY, Purse, draws_of, flat_state, sum_of, training, units, without
 

@@ -5,7 +5,7 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from synth.neural.spans import Spans
+from synth.neural.networks import Spans
 from synth.transforms.layout import Layout, Span
 
 SIZES = (3, 1, 5, 2)

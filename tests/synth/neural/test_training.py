@@ -21,8 +21,8 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, ModelError
 from synth.neural import training as loop
 from synth.neural.checkpoint import CHECKPOINT, LOG, Place
-from synth.neural.clipping import ClipTally
 from synth.neural.devices import seeded
+from synth.neural.dp_sgd import ClipTally
 from synth.neural.training import Course, train, train_privately
 from synth.progress import quiet
 

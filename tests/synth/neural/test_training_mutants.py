@@ -16,12 +16,12 @@ from torch import Tensor
 
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps, SystemNoise
-from synth.neural import dp_sgd, network_critic, pair_critic, private_tvae
+from synth.neural import dp_ctgan_networks, dp_sgd, dp_tvae
+from synth.neural.batches import N_WORDS, WORDS_AT, Batch, Units
+from synth.neural.dp_ctgan import PrivateCtganTraining
+from synth.neural.dp_ctgan_networks import NetworkCritic
 from synth.neural.dp_sgd import Clipping, Release, write_gradients
-from synth.neural.network_critic import NetworkCritic
-from synth.neural.private_ctgan import PrivateCtganTraining
-from synth.neural.private_tvae import PrivateTvaeTraining
-from synth.neural.units import N_WORDS, WORDS_AT, Batch, Units
+from synth.neural.dp_tvae import PrivateTvaeTraining
 from tests.synth.neural.toy import (
     EXPECTED,
     KINDS,
@@ -439,7 +439,7 @@ Plant = tuple[Any, str, Any]
 
 
 def _both(lie: Any) -> tuple[Plant, ...]:
-    return tuple((module, "noisy_mean", lie) for module in (private_tvae, network_critic, pair_critic))
+    return tuple((module, "noisy_mean", lie) for module in (dp_tvae, dp_ctgan_networks))
 
 
 MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
@@ -465,7 +465,7 @@ MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
     ),
     (
         "draws for rows from a fixed seed",
-        tuple((module, "secret_generator", _of_a_fixed_seed) for module in (private_tvae, network_critic)),
+        tuple((module, "secret_generator", _of_a_fixed_seed) for module in (dp_tvae, dp_ctgan_networks)),
         what_is_drawn_for_rows_is_new_in_every_step_and_fit,
     ),
     (
@@ -480,7 +480,7 @@ MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
     ),
     (
         "draws for rows from a seed of 32 bits",
-        tuple((module, "secret_generator", _of_a_secret_seed) for module in (private_tvae, network_critic)),
+        tuple((module, "secret_generator", _of_a_secret_seed) for module in (dp_tvae, dp_ctgan_networks)),
         what_is_drawn_for_rows_hangs_on_more_than_a_seed,
     ),
     (
@@ -544,7 +544,7 @@ MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
     ),
     (
         "random numbers that count the passes",
-        tuple((module, "secret_generator", _draws_of_the_public) for module in (private_tvae, network_critic)),
+        tuple((module, "secret_generator", _draws_of_the_public) for module in (dp_tvae, dp_ctgan_networks)),
         nothing_but_the_released_sum_depends_on_the_table,
     ),
 )

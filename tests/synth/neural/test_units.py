@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from synth.neural.units import Units
+from synth.neural.batches import Units
 from synth.transforms.layout import Encoded
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.drawing import CtganNetwork, TvaeNetwork, draw
 from synth.neural.networks import Decoder, Generator
+from synth.neural.sampling import CtganNetwork, TvaeNetwork, draw
 from synth.neural.weights import from_arrays, to_arrays
 from synth.transforms.layout import Layout, Span
 

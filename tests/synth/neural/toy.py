@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synth.neural.network_critic import NetworkCritic
-from synth.neural.private_ctgan import PrivateCtganSpec, PrivateCtganTraining
-from synth.neural.private_tvae import PrivateTvaeSpec, PrivateTvaeTraining
-from synth.neural.units import Units
+from synth.neural.batches import Units
+from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
+from synth.neural.dp_ctgan_networks import NetworkCritic
+from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
 from synth.transforms.layout import Encoded, Layout, Span
 
 LAYOUT = Layout((Span("x", 4, True), Span("y", 3, True), Span("z", 2, True)))

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from synth.columns import PersonalColumn
-from synth.personal.checksums import is_card_number, is_iban, luhn_digits
-from synth.personal.forms import ill_formed
+from synth.personal.formats import ill_formed, is_card_number, is_iban, luhn_digits
 
 
 def wrong(what: str, values: list[Any], **more: Any) -> list[bool]:

@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from synth.columns import Personal, PersonalColumn
 from synth.errors import SchemaError
 from synth.personal import capacity, generate
-from synth.personal.checksums import is_card_number, is_iban
-from synth.personal.forms import ill_formed
-from synth.personal.making import DOMAINS, FICTION
+from synth.personal.formats import ill_formed, is_card_number, is_iban
+from synth.personal.replacement import DOMAINS, FICTION
 
 KINDS = get_args(Personal)
 

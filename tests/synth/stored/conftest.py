@@ -15,7 +15,7 @@ import pytest
 
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.place import Place
+from synth.stored.connection import Place
 from tests.synth.postgres import Server
 
 LEFT_OPEN = [  # Spark's client leaves the sockets of answers to the garbage collector

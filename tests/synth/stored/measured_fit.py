@@ -20,7 +20,7 @@ from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
-from synth.transforms import mapped
+from synth.transforms import memmap_storage
 
 N_NUMBERS, N_CATEGORIES = 8, 7
 WIDE = {"tvae": {"encoder_widths": (32,), "decoder_widths": (32,)}, "ctgan": {"generator_widths": (32,)}}
@@ -81,14 +81,14 @@ def main(path: str, name: str, kind: str, n_rows: int, memory_mb: int) -> None:
 
     torch.set_num_threads(1)
     assert opendp.prelude and sklearn.mixture
-    schema, watch, plain = schema_of(n_rows), _Watch(), mapped._mapped
+    schema, watch, plain = schema_of(n_rows), _Watch(), memmap_storage._mapped
 
     def counted(file: Any, dtype: Any, shape: Any) -> Any:
         made = plain(file, dtype, shape)
         watch.n_bytes += made.nbytes
         return made
 
-    mapped._mapped = counted
+    memmap_storage._mapped = counted
     settings = {"epsilon": 1.0, "steps": 20} if kind == "private" else {"epochs": 1, "batch_size": 10_000}
     made = generator(name, **settings, d_latent=8, **WIDE[name])
     assert isinstance(made, NeuralGenerator)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from synth.domain import Discretizer
 from synth.schema import build_schema
-from synth.stored import counting
-from synth.stored.covering import covering
+from synth.stored import counts
+from synth.stored.counts import covering
 
 NAMES = tuple("abcdef")
 CLIQUES = st.lists(
@@ -48,9 +48,9 @@ def test_counts_are_the_same_however_they_are_put_together(
     frame = pd.DataFrame({name: rng.integers(0, size, 500) for name, size in sizes.items()})
     columns = {name: {"kind": "categorical", "categories": list(range(size))} for name, size in sizes.items()}
     schema = build_schema({"status": "declared", "n_units": 500, "columns": columns})
-    monkeypatch.setattr(counting, "SETS_A_SCAN", sets)
-    monkeypatch.setattr(counting, "CELLS_A_SET", cells_a_set)
-    monkeypatch.setattr(counting, "CELLS_AT_ONCE", cells)
+    monkeypatch.setattr(counts, "SETS_A_SCAN", sets)
+    monkeypatch.setattr(counts, "CELLS_A_SET", cells_a_set)
+    monkeypatch.setattr(counts, "CELLS_AT_ONCE", cells)
     cliques = [("b", "a"), ("d",), ("a", "b"), ("d", "b", "a"), ("c", "a"), *itertools.permutations("abcd", 2)]
     stored = put(frame).stored.training(schema).coded(Discretizer.by_schema(schema))
     for clique, found in zip(cliques, stored.each(cliques), strict=True):

@@ -18,7 +18,7 @@ from synth.generators.independent import Independent
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.stored.address import parsed
-from synth.stored.faults import each_told, silent
+from synth.stored.errors import each_told, silent
 from tests.synth.postgres import PASSWORD, Server
 
 ONE = build_schema({"status": "declared", "n_units": 9, "columns": {"x": {"kind": "integer", "bounds": [0, 9]}}})

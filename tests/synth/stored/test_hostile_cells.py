@@ -19,7 +19,7 @@ from synth.generators.fitting.training_data import HeldTable
 from synth.generators.independent import Independent
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.reading import code_of
+from synth.stored.decode import code_of
 from synth.table import conform
 from tests.synth.postgres import Server
 

@@ -15,7 +15,7 @@ from synth.errors import TableError
 from synth.generators.independent import Independent
 from synth.schema import build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.patience import patient
+from synth.stored.connection import patient
 from tests.synth.postgres import PASSWORD, Server, running
 
 ONE = build_schema({"status": "declared", "n_units": 9, "columns": {"x": {"kind": "integer", "bounds": [0, 9]}}})

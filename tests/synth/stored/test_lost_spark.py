@@ -12,7 +12,7 @@ import os, signal, sys
 import ibis
 from pyspark.sql import SparkSession
 from synth.errors import TableError
-from synth.stored.place import Place
+from synth.stored.connection import Place
 from synth.stored import StoredTable
 
 session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

@@ -11,8 +11,8 @@ import pandas as pd
 import psycopg
 import pytest
 
-from synth.content import content_sums as sums_in_memory
 from synth.errors import TableError
+from synth.row_hash import content_sums as sums_in_memory
 from synth.schema import Schema, build_schema
 from synth.split import split_table
 from synth.stored import StoredTable, content_sums, open_table

@@ -23,13 +23,13 @@ from synth.generators.fitting.training_data import HeldTable, TrainingTable
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
-from synth.stored.rows import StoredRows
 from synth.stored.streaming import in_order
+from synth.stored.table import StoredRows
 from synth.table import conform
-from synth.transforms.binned import BinnedEncoding
+from synth.transforms.binned_encoding import BinnedEncoding
 from synth.transforms.columns import HeldColumns
-from synth.transforms.mapped import Disk
-from synth.transforms.modal import ModalEncoding
+from synth.transforms.memmap_storage import Disk
+from synth.transforms.mode_encoding import ModalEncoding
 from tests.synth.stored.conftest import COLUMNS, N_ROWS, every_kind
 from tests.synth.stored.measured_fit import write_rows
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.columns.numbers import NumericColumn
+from synth.columns import NumericColumn
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise
@@ -46,7 +46,7 @@ def test_every_exact_value_of_a_number_is_counted_as_in_memory(put: Any, kinds: 
 
 
 def test_cells_that_are_worked_out_there_are_the_same(put: Any, kinds: Schema, monkeypatch: Any) -> None:
-    monkeypatch.setattr("synth.stored.rows.MANY_VALUES", 0)
+    monkeypatch.setattr("synth.stored.table.MANY_VALUES", 0)
     both = put(every_kind())
     held, stored = HeldTable(conform(both.held, kinds, outside="clamp"), kinds), both.stored.training(kinds)
     attributes = Discretizer.by_schema(kinds).attributes

@@ -14,8 +14,8 @@ from synth.generators.aim import Aim
 from synth.generators.independent import Independent
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
-from synth.stored.lawfulness import Laws, placed
-from synth.stored.reading import Reader
+from synth.stored.constraint_checks import Laws, placed
+from synth.stored.decode import Reader
 from synth.stored.violations import counted_faults, looked, violations_of
 from synth.table import conform, faulty_rows, violations
 from tests.synth.stored.conftest import COLUMNS, LEFT_OPEN, every_kind

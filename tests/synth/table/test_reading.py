@@ -15,7 +15,7 @@ from synth.errors import TableError
 from synth.schema import build_schema
 from synth.stored import open_table
 from synth.table import read_table, write_table
-from synth.table.header import read_header
+from synth.table.reading import read_header
 
 SECRET = "s3cret-cell"
 

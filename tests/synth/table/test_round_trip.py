@@ -17,8 +17,8 @@ from synth.schema import Schema, build_schema
 from synth.stored import open_table
 from synth.stored.headers import trouble_with
 from synth.table import conform, present, read_table, write_table
-from synth.table.given import from_arrow
-from synth.table.header import read_header
+from synth.table.raw_column import from_arrow
+from synth.table.reading import read_header
 
 SUFFIXES = [".csv", ".csv.gz", ".parquet"]
 WIDEST = float(np.finfo(np.float64).max) / 2

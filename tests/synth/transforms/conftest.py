@@ -14,9 +14,9 @@ from synth.domain.discretizer import regroup
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from synth.transforms.binned import BinnedEncoding
+from synth.transforms.binned_encoding import BinnedEncoding
 from synth.transforms.encoding import Encoding
-from synth.transforms.modal import ModalEncoding
+from synth.transforms.mode_encoding import ModalEncoding
 
 RNG = np.random.default_rng(0)
 REAL = {"kind": "real", "bounds": [-1e300, 1e300], "missing": True}

@@ -11,11 +11,10 @@ import pytest
 from synth.domain import Discretizer, numeric_scale
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from synth.transforms.binned import BinnedEncoding
-from synth.transforms.categories import Categories
+from synth.transforms.binned_encoding import BinnedEncoding
 from synth.transforms.layout import Encoded
-from synth.transforms.modal import ModalEncoding
-from synth.transforms.modes import EDGE, WIDTH, Modes
+from synth.transforms.mode_encoding import Categories, ModalEncoding
+from synth.transforms.mode_normalization import EDGE, WIDTH, Modes
 
 
 def _apply(case: Any, seed: int = 0) -> Encoded:

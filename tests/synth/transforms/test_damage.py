@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.schema import Schema
 from synth.table import conform
-from synth.transforms.binned import BinnedEncoding
+from synth.transforms.binned_encoding import BinnedEncoding
 from synth.transforms.layout import Encoded
-from synth.transforms.modal import ModalEncoding
+from synth.transforms.mode_encoding import ModalEncoding
 
 REFUSED = (ValueError, KeyError, TypeError)
 Damage = Callable[[dict[str, Any]], object]

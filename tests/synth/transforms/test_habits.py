@@ -10,8 +10,8 @@ import pytest
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from synth.transforms.layout import Encoded
-from synth.transforms.modal import ModalEncoding
-from synth.transforms.modes import WIDTH, Modes
+from synth.transforms.mode_encoding import ModalEncoding
+from synth.transforms.mode_normalization import WIDTH, Modes
 
 HIGH = 1_000_000
 

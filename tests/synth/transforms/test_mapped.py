@@ -13,7 +13,7 @@ from synth.errors import OutputError
 from synth.schema import build_schema
 from synth.transforms.columns import HeldValues
 from synth.transforms.layout import Layout, Span
-from synth.transforms.mapped import Disk, FiledColumns
+from synth.transforms.memmap_storage import Disk, FiledColumns
 
 DISCRETIZER = Discretizer.by_schema(build_schema({
     "status": "declared",

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.transforms.atoms import FEW_VALUES
-from synth.transforms.bells import LEAST_DEVIATION, fit_bells
 from synth.transforms.columns import HeldValues
-from synth.transforms.modes import EDGE, WIDTH, Modes
+from synth.transforms.mode_normalization import EDGE, FEW_VALUES, LEAST_DEVIATION, WIDTH, Modes, fit_mixture
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COLUMNS = st.lists(FINITE | st.just(np.nan) | st.integers(0, 3).map(float), min_size=1, max_size=80)
@@ -202,10 +200,10 @@ def test_bells_are_found_at_any_magnitude(unit: float) -> None:
 
 def test_no_value_has_no_bell_and_few_have_one() -> None:
     rng = np.random.default_rng(0)
-    assert len(fit_bells(np.empty(0), rng).means) == 0
-    one = fit_bells(np.array([2.0, 2.0]), rng)
+    assert len(fit_mixture(np.empty(0), rng).means) == 0
+    one = fit_mixture(np.array([2.0, 2.0]), rng)
     assert one.means.tolist() == [2.0] and one.deviations.tolist() == [LEAST_DEVIATION]
-    assert fit_bells(np.array([1.0, 3.0]), rng).means.tolist() == [2.0]
+    assert fit_mixture(np.array([1.0, 3.0]), rng).means.tolist() == [2.0]
 
 
 def test_a_value_is_looked_for_in_every_bell_that_reaches_it() -> None:

@@ -1,0 +1,139 @@
+"""Chunks of a table that is made piece by piece, and a shuffled order of whole numbers that all chunks share.
+
+A `Part` knows what those before it have left of values that may not repeat. Numbers are dealt out in an order that
+needs no memory: any stretch of it is known without the rest. A number is split into two digits, and each in turn is
+moved round by a hash of the other: a Feistel network. Its rounds can be undone, so that no two numbers come to the
+same. A result outside the range is put through once more.
+
+Source: Black and Rogaway 2002, "Ciphers with arbitrary finite domains", method 3 and cycle walking. The order is as
+good as random for names that mean nothing, and no secret.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST = 2**62
+"""Numbers that can be shuffled at most."""
+ROUNDS = 8
+Numbers = NDArray[np.uint64]
+
+
+def permuted(places: Numbers, room: int, key: int) -> Numbers:
+    """The numbers at some places of the numbers below `room`, shuffled; shape as `places`.
+
+    Args:
+        places: each below `room`.
+        room: how many numbers there are, in [1, LARGEST].
+        key: of the order, in [0, 2**64).
+
+    >>> permuted(np.arange(10, dtype=np.uint64), 10, key=7).tolist()
+    [7, 9, 0, 1, 6, 4, 5, 3, 8, 2]
+    """
+    high = math.isqrt(room - 1) + 1 if room > 1 else 1
+    low = -(-room // high)
+    keys = _mixed(np.arange(ROUNDS, dtype=np.uint64) + np.uint64(key))
+    found = _walked(places, np.uint64(high), np.uint64(low), keys)
+    outside = np.flatnonzero(found >= room)
+    while len(outside):
+        found[outside] = _walked(found[outside], np.uint64(high), np.uint64(low), keys)
+        outside = outside[found[outside] >= room]
+    return found
+
+
+def _walked(numbers: Numbers, high: np.uint64, low: np.uint64, keys: Numbers) -> Numbers:
+    """A permutation of the numbers below `high * low`."""
+    left, right = np.divmod(numbers, low)
+    for place in range(0, ROUNDS, 2):
+        left = (left + _mixed(right + keys[place]) % high) % high
+        right = (right + _mixed(left + keys[place + 1]) % low) % low
+    return left * low + right
+
+
+def _mixed(numbers: Numbers) -> Numbers:
+    """A hash of 64 bits of each number. Source: Steele, Lea and Flood 2014, SplitMix64."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+class Seen(Protocol):
+    """What the parts before hold in places where nothing may repeat: numbers in an order, or hashes of 64 bits."""
+
+    def taken(self, place: str) -> int:
+        """How many numbers the parts before have taken."""
+
+    def take(self, place: str, n: int) -> None:
+        """Note how many numbers this part and those before it have taken, for those after it."""
+
+    def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which of the values a part before holds; shape (n,)."""
+
+    def add(self, place: str, hashes: NDArray[np.uint64]) -> None:
+        """Note values of this part, for those after it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some consecutive rows of a table.
+
+    Attributes:
+        seed: of the table as a whole, below 2**64.
+        n_rows: how many these are.
+        n_table: rows of the table.
+        seen: what the parts before hold; none: there are no other parts.
+    """
+
+    seed: int
+    n_rows: int
+    n_table: int
+    seen: Seen | None = None
+
+    @classmethod
+    def whole(cls, n_rows: int, rng: np.random.Generator) -> Self:
+        """A table of one part."""
+        return cls(int(rng.integers(2**63)), n_rows, n_rows)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the table has no other part."""
+        return self.n_rows == self.n_table
+
+    def numbers(self, place: str, n: int, room: int) -> NDArray[np.uint64] | None:
+        """Distinct numbers that no other part has, shape (n,); none where the parts before have left too few.
+
+        The numbers below `room` are shuffled, and each part takes the next of them.
+
+        Args:
+            place: what the numbers are for, such as a column's name: each place has an order of its own.
+            n: how many; a part asks once for a place.
+            room: how many there are for the table, at most `synth.chunks.LARGEST`.
+
+        >>> whole = Part(seed=0, n_rows=4, n_table=4)
+        >>> sorted(whole.numbers("id", 4, 4).tolist()), whole.numbers("id", 5, 4)
+        ([0, 1, 2, 3], None)
+        """
+        start = 0 if self.seen is None else self.seen.taken(place)
+        if n > room - start:
+            return None
+        if self.seen is not None:
+            self.seen.take(place, start + n)
+        return permuted(np.arange(start, start + n, dtype=np.uint64), room, self._key(place))
+
+    def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which values a part before holds; shape (n,)."""
+        return np.zeros(len(hashes), dtype=bool) if self.seen is None else self.seen.among(place, hashes)
+
+    def add(self, place: str, hashes: NDArray[np.uint64]) -> None:
+        """Note values for the parts after this one."""
+        if self.seen is not None:
+            self.seen.add(place, hashes)
+
+    def _key(self, place: str) -> int:
+        digest = hashlib.blake2b(f"{self.seed}\0{place}".encode(errors="surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest, "little")

@@ -1,0 +1,237 @@
+"""Inequalities that all rows keep, and that chance does not explain: one number, or one time, never above another.
+
+That no row breaks an inequality is weak evidence: of forty numbers, some never meet. Three things are asked for. Many
+rows of shuffled columns would break it. Two numbers are of one unit, by precision and names. And it is a limit: values
+come close to it and never cross, where two numbers that merely lie apart thin out before they meet.
+"""
+
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn
+from synth.constraints import Formula, Inequality
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import compares_days, on_one_line
+from synth.infer.constraints.evidence import ENOUGH, percent
+from synth.schema import Schema
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ENDS = (
+    ({"min", "minimum", "low", "lower", "least", "lowest"}, {"max", "maximum", "high", "higher", "upper", "highest"}),
+    ({"start", "started", "begin", "first", "from", "open", "opened"},
+     {"end", "ended", "finish", "last", "to", "close", "closed"}),
+    ({"part", "sub", "subtotal", "net", "partial", "used", "paid"}, {"total", "all", "whole", "gross", "overall"}),
+)  # fmt: skip
+"""Words that name two ends of one thing, the lower first."""
+_ANOTHER_UNIT = {
+    "per", "rate", "ratio", "share", "pct", "percent", "percentage", "std", "sd", "error", "variance", "deviation",
+    "code", "id", "year", "month", "day", "days", "hour", "hours", "lat", "latitude", "long", "lng", "longitude",
+}  # fmt: skip
+"""Words that name a unit: columns of which one has it, and the other does not, are of two."""
+
+
+@dataclass(frozen=True)
+class Kinship:
+    """Evidence in names: a word that both have, and whether they name the lower and the upper end of one thing."""
+
+    word: bool
+    ends: bool
+
+
+def kinship(low: str, high: str) -> Kinship:
+    """The evidence in two names.
+
+    >>> kinship("temp_min", "temp_max"), kinship("OWN_RENT", "WGTP")
+    (Kinship(word=True, ends=True), Kinship(word=False, ends=False))
+    """
+    one, other = _words(low), _words(high)
+    ends = any(one & lower and other & upper and _rest(one, lower) == _rest(other, upper) for lower, upper in _ENDS)
+    return Kinship(word=bool((one & other) - _ANOTHER_UNIT), ends=ends)
+
+
+def one_unit(low: str, high: str, columns: Mapping[str, Column]) -> bool:
+    """True if two columns of numbers may be of one unit: the same precision, or kin by name; no word speaks against it.
+
+    Args:
+        low: name of one column.
+        high: name of the other.
+        columns: by name.
+    """
+    if (_words(low) & _ANOTHER_UNIT) != (_words(high) & _ANOTHER_UNIT):
+        return False
+    alike = numeric_scale.step(columns[low]) == numeric_scale.step(columns[high])  # type: ignore[arg-type]
+    kin = kinship(low, high)
+    return alike or kin.word or kin.ends
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name)}
+
+
+def _rest(words: set[str], end: set[str]) -> set[str]:
+    return words - end
+
+
+LEAST_BROKEN = 0.1
+"""Share of shuffled rows that would break an inequality: below it, the bounds nearly say it already."""
+NEAR, NEAR_OF_SPREAD = 0.1, 0.02
+"""Distance that is near: as a share of the higher of two amounts; else of the spread of both columns."""
+LEAST_NEAR, LEAST_NEAR_OF_KIN = 0.05, 0.01
+"""Share of rows near the limit, for columns of any names, and for those whose names share a word."""
+ENOUGH_OF_KIN = 10.0
+"""Rows near the limit, for columns whose names share a word: without a limit, half of so many would lie beyond it."""
+LEAST_VALUES = 10
+"""Distinct values of each number, unless names share a word: with fewer they are codes, which have no unit."""
+_NUMBERS = (IntegerColumn, RealColumn)
+_ORDERED = (*_NUMBERS, DateColumn, DatetimeColumn)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """An order that all rows keep: whether days are compared, and both columns where neither is missing.
+
+    Attributes:
+        low: *Sensitive*. Positions of the lower column, shape (n,).
+        high: *Sensitive*. Positions of the higher one.
+        by_day: whether it is days that are compared.
+    """
+
+    low: np.ndarray = field(repr=False)
+    high: np.ndarray = field(repr=False)
+    by_day: bool
+
+    @property
+    def broken(self) -> float:
+        """The share of shuffled rows in which the lower column is above the higher one."""
+        return float(np.searchsorted(np.sort(self.high), self.low, side="left").mean()) / len(self.low)
+
+    def near(self) -> float:
+        """The share of rows close to the limit, among those where it says something.
+
+        A number at its own least value is at most anything, and anything is at most a number at its own greatest.
+        """
+        says = (self.low > self.low.min()) & (self.high < self.high.max())
+        low, high = self.low[says], self.high[says]
+        if not len(low):
+            return 0.0
+        if self.low.min() >= 0 and self.high.min() >= 0:
+            return float((high - low <= NEAR * high).mean())
+        spread = np.subtract(*np.quantile(np.concatenate([self.low, self.high]), [0.9, 0.1]))
+        return float((high - low <= NEAR_OF_SPREAD * spread).mean())
+
+
+def orders(
+    table: pd.DataFrame, schema: Schema, among: Sequence[str], n_units: int, known: Sequence[Formula] = ()
+) -> list[Inequality]:
+    """The inequalities, without those that follow from others or from formulas.
+
+    Args:
+        table: *Sensitive*. Conforming to the schema.
+        schema: names the columns.
+        among: the columns to look at.
+        n_units: rows, or entities where rows have one.
+        known: formulas that all rows keep: what order they impose is no news.
+    """
+    kept = {name: schema.columns[name] for name in among if isinstance(schema.columns[name], _ORDERED)}
+    places = {name: numeric_scale.positions(table[name], column) for name, column in kept.items()}  # type: ignore[arg-type]
+    implied = {pair for formula in known for pair in itertools.permutations(formula.columns, 2)}
+    share = n_units / max(len(table), 1)
+    found: dict[tuple[str, str], _Order] = {}
+    arrows: set[tuple[str, str]] = set()
+    for low, high in _pairs(kept):
+        order = _order(places, low, high, kept)
+        if order is None:
+            continue
+        if (low, high) in implied:
+            arrows.add((low, high))
+        elif _is_law(order, low, high, kept, share):
+            found[low, high] = order
+    arrows |= found.keys()
+    new = {pair: order for pair, order in found.items() if not _follows(*pair, arrows, kept)}
+    return [_inequality(low, high, order) for (low, high), order in new.items()]
+
+
+def _pairs(kept: Mapping[str, Column]) -> Iterator[tuple[str, str]]:
+    """Columns that can be compared: numbers, times with a zone, times without."""
+    times = {name: column for name, column in kept.items() if not isinstance(column, _NUMBERS)}
+    zoned = [name for name, column in times.items() if getattr(column, "timezone", None) is not None]
+    for names in ([n for n in kept if n not in times], zoned, [n for n in times if n not in zoned]):
+        yield from itertools.permutations(names, 2)
+
+
+def _order(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[str, Column]) -> _Order | None:
+    """The order of two columns; `None` where a row has it otherwise, or nothing tells them apart."""
+    of_days = compares_days(Inequality(low=low, high=high), kept)
+    for by_day in (of_days, *([True] if _days_beside_times(places, low, high, kept) else [])):
+        one, other = (on_one_line(places[name], kept[name], by_day=by_day) for name in (low, high))
+        if np.any(one > other):  # false where either is missing
+            continue
+        both = ~(np.isnan(one) | np.isnan(other))
+        one, other = one[both], other[both]
+        if len(one) and not np.array_equal(one, other):
+            return _Order(one, other, by_day=by_day and not of_days)
+        return None
+    return None
+
+
+def _days_beside_times(places: Mapping[str, np.ndarray], low: str, high: str, kept: Mapping[str, Column]) -> bool:
+    """True if one of two times is always midnight, and stands for a day."""
+    columns = [kept[low], kept[high]]
+    if not all(isinstance(column, DatetimeColumn) and column.timezone in (None, "UTC") for column in columns):
+        return False
+    days = [not np.any(np.mod(places[name][~np.isnan(places[name])], numeric_scale.DAY)) for name in (low, high)]
+    return days[0] != days[1]
+
+
+def _is_law(order: _Order, low: str, high: str, kept: Mapping[str, Column], share: float) -> bool:
+    """True if chance explains an order badly enough.
+
+    Args:
+        order: that all rows keep.
+        low: name of the lower column.
+        high: name of the higher one.
+        kept: columns by name.
+        share: units for each row.
+    """
+    n_units = share * len(order.low)
+    if order.broken < max(LEAST_BROKEN, ENOUGH / n_units):
+        return False
+    if not isinstance(kept[low], _NUMBERS):
+        return True  # times are all of one unit, and what precedes what is hardly ever chance
+    return one_unit(low, high, kept) and _is_limit(order, kinship(low, high), n_units)
+
+
+def _is_limit(order: _Order, kin: Kinship, n_units: float) -> bool:
+    """True if two numbers come close enough to their order, or are named as the two ends of one thing."""
+    if kin.ends:
+        return True
+    if kin.word:
+        return order.near() >= max(LEAST_NEAR_OF_KIN, ENOUGH_OF_KIN / n_units)
+    n_values = min(len(np.unique(order.low)), len(np.unique(order.high)))
+    return n_values >= LEAST_VALUES and order.near() >= max(LEAST_NEAR, ENOUGH / n_units)
+
+
+def _follows(low: str, high: str, arrows: Collection[tuple[str, str]], kept: Mapping[str, Column]) -> bool:
+    """True if other orders lead from one column to the other, over columns that are never missing."""
+    reached, waiting = {low}, [low]
+    while waiting:
+        at = waiting.pop()
+        for one, other in arrows:
+            if one != at or other in reached or (one, other) == (low, high):
+                continue
+            if other == high:
+                return True
+            if not kept[other].missing:
+                reached.add(other)
+                waiting.append(other)
+    return False
+
+
+def _inequality(low: str, high: str, order: _Order) -> Inequality:
+    reason = f"every row keeps it, and about {percent(order.broken)} of rows with shuffled columns would not"
+    return Inequality(low=low, high=high, by_day=order.by_day, proposed=reason)

@@ -1,0 +1,365 @@
+"""Numeric columns: whole or with a fraction, their precision, spikes, and where their resolution should lie."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from synth.columns import (
+    INT64,
+    MOST_SPIKES,
+    MOST_STEPS,
+    CategoricalColumn,
+    Column,
+    IdentifierColumn,
+    IntegerColumn,
+    NumericColumn,
+    RealColumn,
+    WeightColumn,
+)
+from synth.domain import numeric_scale
+from synth.errors import TableError
+from synth.infer.codes import are_codes, are_levels, named_code
+from synth.infer.facts import Facts
+from synth.table.decode import INFINITY, rounded
+from synth.table.raw_column import EXACT_FLOAT
+
+MAX_DECIMALS = 12
+FEW_CODES = 64
+"""So many distinct whole numbers of a column named like an identifier are codes of categories."""
+MANY_ROWS = 1_000
+"""In so many rows, whole numbers that never repeat identify them."""
+ZERO_SHARE = 0.1
+"""From this share on, zeros of a column of reals are a spike that needs a place of its own."""
+FINE_STEPS = 256
+"""Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
+ROUNDING = 8.0
+"""Float spacings by which a quotient may miss a whole number."""
+BEYOND_CHANCE = 0.1
+"""Share of the values that are on a step and not by chance, from which on the column has it."""
+EXPLAINED, ALWAYS = 0.02, 0.999
+"""Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
+LEAST_STEPPED, FEWEST_STEPS = 100, 10
+"""Values that a step is told from at least, and different ones among them."""
+FEW_VALUES = 40
+"""Up to so many distinct values, each in several rows, are all there are: every one is a spike."""
+SPIKE_SHARE, LEAST_SPIKE = 0.005, 30
+"""Share of the rows, and rows, from which on a value is a spike."""
+
+# A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
+_LONGEST = 400
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)(\.0+)?", re.ASCII)
+_REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
+
+
+def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
+    """Texts as int64 or float64, or none where they are not all numbers.
+
+    Args:
+        texts: *Sensitive*. Distinct texts, shape (n,).
+        name: of the column, for the sentence.
+
+    Raises:
+        TableError: some are infinite and all others numbers.
+    """
+    others = [text for text in texts if not _REAL.fullmatch(text)]
+    if others:
+        if len(others) < len(texts) and all(INFINITY.fullmatch(text) for text in others):
+            raise _infinite(name)
+        return None
+    if any(len(text) > _LONGEST for text in texts):
+        return None
+    if all(_WHOLE.fullmatch(text) for text in texts):
+        whole = [int(text.split(".")[0]) for text in texts]
+        fits = INT64[0] <= min(whole) and max(whole) <= INT64[1]
+        return np.array(whole, dtype=np.int64) if fits else None
+    reals = np.array([float(text) for text in texts])
+    if np.isinf(reals).any():
+        return None
+    return reals
+
+
+def are_numbers(texts: Sequence[str]) -> bool:
+    """True if all texts are numbers that a column holds. *Sensitive*."""
+    finite = all(_REAL.fullmatch(text) for text in texts)
+    return finite and of_texts(np.array(texts, dtype=object), "") is not None
+
+
+def _infinite(name: str) -> TableError:
+    return TableError(
+        f"numbers must be finite: column={name!r} holds infinite values; replace them or leave them empty"
+    )
+
+
+def are_whole(texts: Sequence[str]) -> bool:
+    """True if all texts are whole numbers of 64 bits, written without a leading zero. *Sensitive*."""
+    found = of_texts(np.asarray(texts, dtype=object), "") if all(_WHOLE.fullmatch(text) for text in texts) else None
+    return found is not None and found.dtype.kind == "i"
+
+
+def check_finite(name: str, values: np.ndarray) -> None:
+    """Refuse numbers that are infinite, or too far apart.
+
+    Raises:
+        TableError: as said; nothing was proposed.
+    """
+    if np.isinf(values).any():
+        raise _infinite(name)
+    if not math.isfinite(float(values.max()) - float(values.min())):
+        raise TableError(
+            f"column={name!r} holds numbers too far apart for float64 to hold their distance; "
+            "set those beyond 8e307 to missing, or leave the column out"
+        )
+
+
+def propose(about: Facts, values: np.ndarray) -> Column:
+    """The kind of a column of numbers.
+
+    Args:
+        about: the column.
+        values: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
+
+    Raises:
+        TableError: some are infinite, or too far apart.
+    """
+    if values.dtype.kind == "f":
+        check_finite(about.name, values)
+        if not np.all(values == np.rint(values)) or np.abs(values).max() >= 2.0**63:
+            return weight(about, values) if about.named_weight else real(about, values)
+        values = values.astype(np.int64)
+    return _whole(about, values)
+
+
+def real(about: Facts, values: np.ndarray) -> RealColumn:
+    """A column of numbers with a fraction. Args are those of `propose`."""
+    return RealColumn(**_fraction(about, values), **about.common("float64"))
+
+
+def weight(about: Facts, values: np.ndarray) -> WeightColumn:
+    """A column of survey weights. Args are those of `propose`."""
+    whole = values.dtype.kind != "f"
+    return WeightColumn(**_fraction(about, values), **about.common(_int64(about) if whole else "float64"))
+
+
+def _fraction(about: Facts, values: np.ndarray) -> dict[str, Any]:
+    values = values.astype(np.float64)
+    decimals = decimals_of(values, about.given.digits)
+    if decimals is not None:
+        values, _ = rounded(values, decimals, about.given.digits)
+    habits = habits_of(values, None if decimals is None else 10.0**-decimals)
+    scale = scale_of(values, _spacing(habits, 10.0 ** -(MAX_DECIMALS if decimals is None else decimals)))
+    return {"bounds": (float(values.min()), float(values.max())), "decimals": decimals, "scale": scale, **habits}
+
+
+def _whole(about: Facts, values: np.ndarray) -> Column:
+    if about.named_weight:
+        return weight(about, values)
+    distinct, counts = np.unique(values, return_counts=True)
+    codes = are_codes(about.name, distinct, counts)
+    if about.role is None and about.named_identifier and not (codes and named_code(about.name)):
+        few = about.n_distinct <= FEW_CODES and about.n_distinct <= about.n_present / 4
+        return levels(about, values, ordered=False) if few else identifier(about, values)
+    if about.role is None and about.unique and _numbers_rows(about, (int(distinct[0]), int(distinct[-1]))):
+        return identifier(about, values)
+    if codes:
+        return levels(about, values, ordered=False)
+    yes_or_no = about.role == "target" and len(distinct) == 2 < len(values)
+    if yes_or_no or are_levels(distinct, counts):
+        return levels(about, values, ordered=True)
+    return integer(about, values)
+
+
+def levels(about: Facts, values: np.ndarray, *, ordered: bool) -> CategoricalColumn:
+    """Categories that are whole numbers, int64, in their order. Args are those of `propose`."""
+    known = tuple(np.unique(values).tolist())
+    return CategoricalColumn(categories=known, ordered=ordered, **about.common(_int64(about)))
+
+
+def identifier(about: Facts, values: np.ndarray) -> IdentifierColumn:
+    """Identifiers that are whole numbers, int64. Args are those of `propose`."""
+    bounds = with_room(about, (int(values.min()), int(values.max())))
+    return IdentifierColumn(bounds=bounds, **about.common(_int64(about)))
+
+
+def integer(about: Facts, values: np.ndarray) -> IntegerColumn:
+    """A column of whole numbers, int64. Args are those of `propose`."""
+    bounds, reals = (int(values.min()), int(values.max())), values.astype(np.float64)
+    habits = habits_of(reals, 1.0)
+    whole = {key: tuple(map(int, habits[key])) for key in ("steps", "spikes") if key in habits}
+    scale = scale_of(reals, _spacing(habits, 1.0))
+    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **about.common(_int64(about)))
+
+
+def _spacing(habits: Mapping[str, Any], unit: float) -> float:
+    """The coarsest step that nearly all values are on, as `numeric_scale.spacing` has it of a column."""
+    steps = habits.get("steps", ())
+    shares = habits.get("step_shares", (1.0,) * len(steps))
+    return next((size for size, share in zip(steps, shares, strict=True) if share >= numeric_scale.NEARLY_ALL), unit)
+
+
+def _int64(about: Facts) -> str:
+    return "Int64" if about.missing else "int64"
+
+
+def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
+    """The steps and the frequent values of a column, as a schema writes them; none where every value has a cell.
+
+    Args:
+        values: *Sensitive*. Shape (n,).
+        unit: distance between neighboring values that the column can hold; `None` for a continuous one.
+    """
+    low, high = float(values.min()), float(values.max())
+    if unit is not None and max(-low, high) / unit >= EXACT_FLOAT:
+        return {}  # float64 does not tell its values apart
+    distinct, counts = np.unique(values, return_counts=True)
+    if (unit != 1.0 or high - low >= FINE_STEPS) and _are_all_there_are(counts):
+        return {"spikes": tuple(distinct.tolist())}
+    if unit is not None and (high - low) / unit < FINE_STEPS:
+        return {}  # a public grid resolves every value
+    spikes = _spikes_of(distinct, counts)
+    others = values[(values != 0) & ~np.isin(values, spikes)]
+    steps = () if unit is None else _steps_of(others, unit)
+    often = next((size for size, share in steps if share >= numeric_scale.NEARLY_ALL), unit)
+    if often is not None and (high - low) / often < FINE_STEPS:  # it resolves every multiple
+        spikes, steps = (), () if unit is None else _steps_of(values[values != 0], unit)
+    fields: dict[str, Any] = {"steps": tuple(size for size, _ in steps)} if steps else {}
+    if any(share < 1.0 for _, share in steps):
+        fields["step_shares"] = tuple(share for _, share in steps)
+    return {**fields, "spikes": spikes} if spikes else fields
+
+
+def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericColumn) -> tuple[float, ...]:
+    """The spikes of a column whose precision and steps are known: those that `habits_of` finds where it has no steps.
+
+    Args:
+        distinct: *Sensitive*. Its values, ascending, shape (n_values,).
+        counts: *Sensitive*. How many rows hold each, shape (n_values,).
+        column: gives bounds, precision and steps.
+    """
+    unit, often = column.unit, numeric_scale.spacing(column)  # type: ignore[arg-type]
+    low, high = column.bounds  # type: ignore[attr-defined]
+    if len(distinct) == 0 or (unit is not None and max(-low, high) / unit >= EXACT_FLOAT):
+        return ()
+    if (unit != 1.0 or high - low >= FINE_STEPS) and _are_all_there_are(counts):
+        return tuple(distinct.tolist())
+    return () if often is not None and (high - low) / often < FINE_STEPS else _spikes_of(distinct, counts)
+
+
+def _are_all_there_are(counts: np.ndarray) -> bool:
+    """Whether a column's values are few, and each is in several rows. Args are those of `frequent_values`."""
+    return len(counts) <= FEW_VALUES and counts.min() > 1 and counts.sum() >= LEAST_STEPPED
+
+
+def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...]:
+    """Steps that more values are on than finer and coarser steps explain, coarsest first, with their shares.
+
+    Args:
+        values: *Sensitive*. Without zeros and frequent values, which are on a step by themselves; shape (n,).
+        unit: distance between neighboring values that the column can hold.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    if counts.sum() < LEAST_STEPPED or len(distinct) < FEWEST_STEPS:
+        return ()
+    power = math.floor(math.log10(max(float(np.abs(distinct).max()) / unit, 1.0)))
+    ladder = [(1, 1.0)]
+    for size in sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)}):
+        on = _on_step(distinct, size * unit)
+        share = float(counts[on].sum() / counts.sum())
+        while size % ladder[-1][0] and share > ladder[-1][1]:
+            ladder.pop()
+        finer, of_finer = ladder[-1]
+        if size % finer == 0 and on.sum() >= FEWEST_STEPS and share >= of_finer * finer / size + BEYOND_CHANCE:
+            ladder.append((size, share if share < ALWAYS else 1.0))
+    # Of a precision of decimals, the quotient is the nearest float.
+    coarsest = _telling(ladder)[:0:-1][:MOST_STEPS]
+    exact = ((size * unit if unit >= 1 else size / round(1 / unit), share) for size, share in coarsest)
+    return tuple((float(size), max(math.floor(100 * share) / 100, 0.01)) for size, share in exact)
+
+
+def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Steps, finest first, without those that the ones around them explain."""
+    place = 1
+    while place < len(ladder) - 1:
+        (finer, of_finer), (size, share), (coarser, of_coarser) = ladder[place - 1 : place + 2]
+        by_chance = (finer / size - finer / coarser) / (1 - finer / coarser)
+        if share < of_coarser + (of_finer - of_coarser) * by_chance + EXPLAINED:
+            del ladder[place]
+        else:
+            place += 1
+    return ladder
+
+
+def _on_step(values: np.ndarray, step: float) -> np.ndarray:
+    times = values / step
+    return np.abs(times - np.round(times)) <= np.maximum(1e-9, ROUNDING * np.spacing(np.abs(times)))
+
+
+def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
+    """Values that many rows have, ascending; the most frequent ones where these are too many."""
+    frequent = counts >= max(SPIKE_SHARE * counts.sum(), LEAST_SPIKE)
+    if not frequent.any():
+        return ()
+    chosen = np.argsort(-np.where(frequent, counts, 0), kind="stable")[: min(int(frequent.sum()), MOST_SPIKES)]
+    return tuple(float(value) for value in np.sort(distinct[chosen]))
+
+
+def with_room(about: Facts, bounds: tuple[int, int]) -> tuple[int, int]:
+    """Bounds of identifiers, wide enough to draw ten times as many anew where the dtype has room for them."""
+    low, high = bounds
+    wide = max(high, low + 10 ** len(str(10 * len(about.codes))))
+    dtype = about.dtype or "int64"
+    greatest = EXACT_FLOAT if dtype.lower().startswith("float") else INT64[1]
+    return bounds if "64" not in dtype or wide > greatest else (low, wide)
+
+
+def _numbers_rows(about: Facts, bounds: tuple[int, int]) -> bool:
+    """True if whole numbers that never repeat identify rows: consecutive ones, or many."""
+    consecutive = bounds[1] - bounds[0] == about.n_present - 1
+    return about.n_present >= MANY_ROWS or (consecutive and about.n_present >= 20)
+
+
+def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:
+    """The fewest digits after the point that express all values, or none where more than `MAX_DECIMALS` are needed.
+
+    >>> decimals_of(np.array([1.5, 2.25]))
+    2
+    """
+    distinct = np.unique(values)
+    most = MAX_DECIMALS if digits >= 15 else 4
+    for decimals in range(most + 1):
+        near, wrong = rounded(distinct, decimals, digits)
+        exact = digits < 15 or np.array_equal(near, distinct)
+        if exact and not wrong.any():
+            return decimals
+    return None
+
+
+def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
+    """Where the resolution of a column should lie: on small magnitudes where the tail is heavy.
+
+    Args:
+        values: *Sensitive*. Shape (n,).
+        step: the distance between nearly all values: a linear scale resolves few multiples of it in full.
+    """
+    peak = float(np.abs(values).max())
+    if peak <= step:
+        return "linear"
+    values, step = values / peak, step / peak  # so that nothing overflows; the answer does not depend on the unit
+    low, high = values.min(), values.max()
+    if high - low <= FINE_STEPS * step or (low < 0 and high <= 0):
+        return "linear"
+    size = np.abs(values)
+    middle = np.median(size)
+    if low < 0:
+        return "log" if size.max() >= 20 * middle else "linear"
+    if middle == 0 or (step * peak < 1 and np.mean(values == 0) >= ZERO_SHARE):
+        return "log"
+    heavy = high >= 3 * middle and _skewness(values) > 1.0
+    return "log" if heavy and abs(_skewness(np.log(values + middle / 100))) < _skewness(values) else "linear"
+
+
+def _skewness(values: np.ndarray) -> float:
+    spread = values.std()
+    return float((((values - values.mean()) / spread) ** 3).mean()) if spread > 0 else 0.0

@@ -1,0 +1,212 @@
+"""Batches of encoded rows on a device: epochs of rows without privacy, padded batches of privacy units with it.
+
+The shape of a batch of units depends on public numbers alone, so that it tells nothing of the units that were drawn.
+"""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.neural.networks import Spans
+from synth.transforms.layout import Encoded, Layout
+
+
+class Rows:
+    """A table on a device: small whole numbers and scalars, made into a network's input when a batch needs it.
+
+    Attributes:
+        spans: of the layout.
+        codes: *Sensitive*. Of each span, shape (n, n_spans).
+        scalars: *Sensitive*. Shape (n, n_scalars).
+
+    Args:
+        encoded: *Sensitive*. The table.
+        layout: its layout.
+        device: where it is kept.
+    """
+
+    def __init__(self, encoded: Encoded, layout: Layout, device: torch.device) -> None:
+        self.spans = Spans(layout).to(device)
+        self.codes = torch.from_numpy(np.ascontiguousarray(encoded.codes)).to(device)
+        self.scalars = torch.from_numpy(np.ascontiguousarray(encoded.scalars, dtype=np.float32)).to(device)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes and scalars of some rows.
+
+        Shape: (n,), to int64 (n, n_spans) and (n, n_scalars).
+        """
+        return self.codes.index_select(0, index).long(), self.scalars.index_select(0, index)
+
+    def encoded(self, codes: Tensor, scalars: Tensor) -> Tensor:
+        """Codes and scalars as a network sees them.
+
+        Shape: int64 (n, n_spans) and (n, n_scalars), to (n, width).
+        """
+        return torch.cat([self.spans.one_hot(codes), scalars], 1)
+
+
+class Epochs:
+    """Batches of rows that go through a table once an epoch, in an order drawn anew for each.
+
+    All batches have the same size, so that their shapes never change: the last of an epoch is filled with rows of
+    weight 0 where it falls short. A table smaller than a batch is one batch.
+
+    Attributes:
+        n_steps: batches an epoch.
+        size: rows a batch.
+
+    Args:
+        n: rows of the table, at least 1.
+        batch_size: rows a batch at most.
+        device: where the order is drawn and kept.
+    """
+
+    def __init__(self, n: int, batch_size: int, device: torch.device) -> None:
+        self._n, self.size = n, min(n, batch_size)
+        self.n_steps = -(-n // self.size)
+        self._step = self.n_steps
+        self._order = torch.arange(self.n_steps * self.size, device=device) % n
+        real = torch.arange(self.size, device=device) < n - (self.n_steps - 1) * self.size
+        real = torch.stack([torch.ones_like(real), real]).float()
+        self._weights = real / real.sum(1, keepdim=True)
+
+    def draw(self) -> tuple[Tensor, Tensor]:
+        """The rows of the next batch, and their weights, which add up to 1; shape (size,) both."""
+        if self._step == self.n_steps:
+            self._order = torch.empty_like(self._order)
+            torch.randperm(self._n, out=self._order[: self._n])
+            self._order[self._n :] = self._order[: len(self._order) - self._n]
+            self._step = 0
+        self._step += 1
+        is_last = self._step == self.n_steps
+        return self._order.view(self.n_steps, self.size)[self._step - 1], self._weights[int(is_last)]
+
+    def state(self) -> dict[str, Any]:
+        """Where in an epoch it is."""
+        return {"order": self._order.clone(), "step": self._step}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes on from there."""
+        self._order, self._step = state["order"].to(self._order.device, copy=True), int(state["step"])
+
+
+WORDS_AT, N_WORDS = 24, 624
+"""Of a Mersenne Twister's state as torch writes it: the byte at which its words begin, and how many there are. Each has
+32 bits and takes 8 bytes."""
+
+
+class Batch(NamedTuple):
+    """Some units' rows, each unit's side by side, padded.
+
+    Attributes:
+        codes: *Sensitive*. Shape (size * k, n_spans), int64; 0 where there is no row.
+        mask: *Sensitive*. Where there is a row, shape (size * k,).
+    """
+
+    codes: Tensor
+    mask: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """A table's rows, ordered by unit.
+
+    What a step draws for a row (a condition, latent noise) it draws anew for every row of every sample, each on its
+    own, from `secret_generator`. A unit less then leaves the others' draws as likely as they were, and the clip bounds
+    what it moves. Draws that rows share, or that an observer knows, would shift from one row to the next where a unit
+    is gone, and nothing would bound that.
+
+    Attributes:
+        codes: *Sensitive*. Shape (n_rows, n_spans), integers.
+        first_row: *Sensitive*. Where each unit's rows start, shape (n_units,); none where each row is a unit.
+        n_rows: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
+        max_rows_per_unit: k; public.
+    """
+
+    codes: Tensor
+    first_row: NDArray[np.int64] | None
+    n_rows: NDArray[np.int64]
+    max_rows_per_unit: int = 1
+
+    def __len__(self) -> int:
+        return len(self.n_rows)
+
+    @classmethod
+    def of(cls, encoded: Encoded, entity_ids: NDArray[np.generic] | None = None, max_rows_per_unit: int = 1) -> Self:
+        """The units of a table.
+
+        Args:
+            encoded: *Sensitive*. The table.
+            entity_ids: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a
+                unit.
+            max_rows_per_unit: k; of an entity with more rows the first k stay, which looks at no other entity.
+        """
+        codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
+        if entity_ids is None:
+            return cls(codes, None, np.broadcast_to(np.int64(1), len(codes)))
+        owner, entities = pd.factorize(entity_ids)
+        order = np.argsort(owner, kind="stable")
+        sizes = np.bincount(owner[owner >= 0], minlength=len(entities)).astype(np.int64)
+        first_row = np.cumsum(sizes) - sizes + np.count_nonzero(owner < 0)
+        kept = np.minimum(sizes, max_rows_per_unit)
+        return cls(codes[torch.from_numpy(order)], first_row, kept, max_rows_per_unit)
+
+    @classmethod
+    def side_by_side(cls, encoded: Encoded, first_row: NDArray[np.int64], max_rows_per_unit: int) -> Self:
+        """The units of a table whose rows are ordered by unit already, and stay where they are.
+
+        Args:
+            encoded: *Sensitive*. The table.
+            first_row: *Sensitive*. Where each unit's rows start, ascending, shape (n_units,).
+            max_rows_per_unit: k; of an entity with more rows the first k stay.
+        """
+        sizes = np.diff(first_row, append=len(encoded))
+        codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
+        return cls(codes, first_row, np.minimum(sizes, max_rows_per_unit), max_rows_per_unit)
+
+    def to(self, device: torch.device) -> "Units":
+        """The same units with their codes on a device."""
+        return Units(self.codes.to(device), self.first_row, self.n_rows, self.max_rows_per_unit)
+
+    def batch(self, units: NDArray[np.int64], size: int) -> Batch:
+        """The rows of some units.
+
+        Args:
+            units: *Sensitive*. Which, shape (at most size,).
+            size: how many units the batch has room for; public.
+        """
+        k = self.max_rows_per_unit
+        place = np.arange(k)
+        index = np.full((size, k), -1, dtype=np.int64)
+        there = place < self.n_rows[units, None]
+        first = units if self.first_row is None else self.first_row[units]
+        index[: len(units)] = np.where(there, first[:, None] + place, -1)
+        rows = torch.from_numpy(index.ravel()).to(self.codes.device)
+        if len(self.codes):
+            codes = self.codes.index_select(0, rows.clamp_min(0)).long()
+        else:
+            codes = rows.new_zeros(len(rows), self.codes.shape[1])
+        mask = rows >= 0
+        return Batch(codes * mask[:, None], mask)
+
+
+def secret_generator(device: torch.device) -> torch.Generator:
+    """A generator for what is drawn for rows: its state is the operating system's, and no checkpoint holds it."""
+    generator = torch.Generator(device)
+    generator.manual_seed(secrets.randbits(63))
+    if device.type == "cpu":
+        # Of a seed the processor's generator takes 32 bits, which can be tried out; its state holds 19,937.
+        state = generator.get_state()
+        words = np.frombuffer(secrets.token_bytes(4 * N_WORDS), dtype=np.uint32).astype(np.int64)
+        state[WORDS_AT : WORDS_AT + 8 * N_WORDS].view(torch.int64).copy_(torch.from_numpy(words))
+        generator.set_state(state)
+    return generator

@@ -1,0 +1,224 @@
+"""Sampling of encoded rows from a trained network, also of such rows as hold given values.
+
+A network may be matched to released one-way marginals, by what it draws: this costs no budget, and single columns then
+come out as measured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.errors import JobError
+from synth.neural.networks import Decoder, Generator, Spans
+from synth.transforms.encoding import Match
+from synth.transforms.layout import Encoded, Layout
+
+BATCH = 8_192
+"""Rows that a network makes at once."""
+N_TRIED = 5 * BATCH
+"""Rows that tell how likely a row is at best to hold what is asked for, and that one such row may take on average."""
+PATIENCE = 20
+"""So many rows more than are asked for may take as many draws each: a few rows may have bad luck."""
+SCALAR_DEVIATION = 0.025
+"""How close a scalar must come to the one asked for: a tenth of its bell's standard deviation."""
+
+
+class Network(Protocol):
+    """What rows are drawn from."""
+
+    @property
+    def layout(self) -> Layout:
+        """Of the rows."""
+
+    @property
+    def deviations(self) -> Tensor:
+        """Of each scalar about what the network says, shape (n_scalars,)."""
+
+    def raw(self, n: int, match: Mapping[int, Match]) -> Tensor:
+        """Logits and scalars before tanh, shape (n, layout.width), of rows that may be asked to match."""
+
+
+@dataclass(frozen=True)
+class CtganNetwork:
+    """A generator, and how often each code of a column that conditions may name is asked for.
+
+    Attributes:
+        layout: of the rows.
+        generator: trained, in evaluation mode.
+        shares: of the codes of each whole span, in order; each sums to one.
+
+    DEVIATES: the library `ctgan` asks for categories as often as their logarithms say, and so shows rare ones too
+    often; here, as often as they occurred.
+    """
+
+    layout: Layout
+    generator: Generator
+    shares: Sequence[NDArray[np.float64]]
+
+    @property
+    def deviations(self) -> Tensor:
+        """None: a generator gives the scalar itself."""
+        return torch.zeros(len(self.layout.scalars))
+
+    def raw(self, n: int, match: Mapping[int, Match]) -> Tensor:
+        """Rows on condition of one column each: one of those asked for, else any."""
+        width = sum(len(share) for share in self.shares)
+        noise = torch.randn(n, self.generator.layers[0].in_features - width)
+        raw: Tensor = self.generator(torch.cat([noise, self._conditions(n, match)], dim=1) if width else noise)
+        return raw
+
+    def _conditions(self, n: int, match: Mapping[int, Match]) -> Tensor:
+        whole = self.layout.whole
+        asked = [place for place, index in enumerate(whole) if index in match]
+        weights = [torch.from_numpy(share) for share in self.shares]
+        for place in asked:
+            weights[place] = torch.from_numpy(match[whole[place]].weights).double()
+        among = torch.tensor(asked or list(range(len(whole))))
+        column = among[torch.randint(len(among), (n,))]
+        starts = np.concatenate([[0], np.cumsum([len(weight) for weight in weights])])
+        hot = torch.zeros(n, int(starts[-1]))
+        for place in among.tolist():
+            rows = (column == place).nonzero().squeeze(1)
+            if len(rows):
+                hot[rows, int(starts[place]) + torch.multinomial(weights[place], len(rows), replacement=True)] = 1.0
+        return hot
+
+
+@dataclass(frozen=True)
+class TvaeNetwork:
+    """A decoder, and how far scalars lie from what it says.
+
+    Attributes:
+        layout: of the rows.
+        decoder: trained.
+        deviations: shape (n_scalars,).
+    """
+
+    layout: Layout
+    decoder: Decoder
+    deviations: Tensor
+
+    def raw(self, n: int, match: Mapping[int, Match]) -> Tensor:
+        """Rows from anywhere in the latent space; what is asked for is a matter of choosing among them."""
+        d_latent = (*self.decoder.layers, self.decoder.output)[0].in_features
+        raw: Tensor = self.decoder(torch.randn(n, d_latent))
+        return raw
+
+
+def draw(network: Network, n: int, match: Mapping[int, Match]) -> Encoded:
+    """Encoded rows.
+
+    Where values are asked for, what the network says of rows that are not settled yet is kept by how likely it is to
+    come to these values: given its logits the columns of a row are independent, so that what is kept has the model's
+    own distribution given the values. Randomness comes from torch's own generators.
+
+    Args:
+        network: trained.
+        n: rows, at least one.
+        match: by the place of a span, what it is to hold.
+
+    Raises:
+        JobError: next to no row of the model holds what is asked for; there is no table.
+    """
+    with torch.inference_mode():
+        return _joined(_draw(network, n, match))
+
+
+def _draw(network: Network, n: int, match: Mapping[int, Match]) -> list[Encoded]:
+    if not all(asked.weights.any() for asked in match.values()):
+        raise _no_such_rows()
+    spans = Spans(network.layout)
+    tried = _batches(network, N_TRIED, match) if match else ()
+    most = max((float(_likelihood(raw, network, spans, match).max()) for raw in tried), default=1.0)
+    if most <= 0:
+        raise _no_such_rows()
+    parts: list[Encoded] = []
+    left = n
+    for raw in _batches(network, n if not match else N_TRIED * (n + PATIENCE), match):
+        chosen = raw
+        if match:
+            chosen = raw[torch.rand(len(raw), dtype=torch.float64) * most < _likelihood(raw, network, spans, match)]
+        parts.append(_settled(chosen[:left], network, spans))
+        left -= len(parts[-1])
+        if left == 0:
+            return parts
+    raise _no_such_rows()
+
+
+def _no_such_rows() -> JobError:
+    return JobError(
+        "next to no row that the model draws holds what is given; give values that go together, or fewer of them"
+    )
+
+
+def _batches(network: Network, n: int, match: Mapping[int, Match]) -> Iterator[Tensor]:
+    for start in range(0, n, BATCH):
+        yield network.raw(min(BATCH, n - start), match)
+
+
+def _settled(raw: Tensor, network: Network, spans: Spans) -> Encoded:
+    """Codes and scalars drawn from what a network says."""
+    n_codes = network.layout.n_codes
+    codes = spans.draw(raw[:, :n_codes])
+    scalars = torch.tanh(raw[:, n_codes:])
+    scalars = (scalars + network.deviations * torch.randn_like(scalars)).clamp(-1, 1)
+    return Encoded(codes.to(torch.int32).numpy(), scalars.numpy())
+
+
+def _likelihood(raw: Tensor, network: Network, spans: Spans, match: Mapping[int, Match]) -> Tensor:
+    """How likely each row is to hold what is asked for, but for a factor; shape (n,), float64."""
+    n_codes = network.layout.n_codes
+    shares = spans.softmax(raw[:, :n_codes])
+    scalars = torch.tanh(raw[:, n_codes:])
+    likelihood = torch.ones(len(raw), dtype=torch.float64)
+    for place, asked in match.items():
+        start = int(network.layout.offsets[place])
+        mass = shares[:, start : start + network.layout.sizes[place]].double() * torch.from_numpy(asked.weights)
+        likelihood *= (mass * _closeness(scalars, network, place, asked)).sum(1)
+    return likelihood
+
+
+def _closeness(scalars: Tensor, network: Network, place: int, asked: Match) -> Tensor:
+    """How near each row's scalar comes to the one each code asks for, in (0, 1]; 1 for a code that asks for none."""
+    if asked.scalars is None:
+        return torch.ones(1, len(asked.weights), dtype=torch.float64)
+    index = network.layout.scalars.index(network.layout.spans[place].column)
+    deviation = max(float(network.deviations[index]), SCALAR_DEVIATION)
+    off = (scalars[:, index, None].double() - torch.from_numpy(asked.scalars)) / deviation
+    return torch.exp(-0.5 * off.square()).nan_to_num(nan=1.0)
+
+
+def _joined(parts: Sequence[Encoded]) -> Encoded:
+    return Encoded(np.concatenate([part.codes for part in parts]), np.concatenate([part.scalars for part in parts]))
+
+
+N_MATCHED_ROWS, N_MATCHING_ROUNDS = 20_000, 30
+LEAST_SHARE = 1e-6
+"""Keeps the logarithm of an empty code finite."""
+
+
+def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:
+    """Shift the output's bias until the codes of drawn rows are as frequent as was released.
+
+    Every span is fitted on the same drawn logits in turn with all others, which is iterative proportional fitting of
+    the shifts: a code that comes out too often is lowered by the logarithm of how much.
+
+    Args:
+        network: trained on spans alone; changed in place.
+        shares: released, of each code within its span, shape (n_codes,).
+    """
+    spans = Spans(network.layout)
+    wanted = shares.float().clamp_min(LEAST_SHARE).log()
+    with torch.inference_mode():
+        logits = network.raw(N_MATCHED_ROWS, {})
+        shift = torch.zeros_like(wanted)
+        for _ in range(N_MATCHING_ROUNDS):
+            shift += wanted - spans.softmax(logits + shift).mean(0).clamp_min(LEAST_SHARE).log()
+    output = network.decoder.output if isinstance(network, TvaeNetwork) else network.generator.output
+    with torch.no_grad():
+        output.bias += shift

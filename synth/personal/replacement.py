@@ -1,0 +1,290 @@
+"""Replacement values for personal data: nothing real is looked at.
+
+Where a range is reserved for examples, values lie in it. Card numbers stand behind the first digits of those that card
+networks publish for tests: nobody has one.
+"""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from synth import identifiers
+from synth.chunks import LARGEST, Part
+from synth.columns import IdentifierColumn, PersonalColumn
+from synth.errors import SchemaError
+from synth.locales import faker, titles
+from synth.personal.formats import luhn_digits
+
+_CARD_TESTS = {14: ("305693", "385200"), 15: ("378282", "371449")}
+_CARD_TEST = ("424242", "400005", "555555", "510510", "601111")
+"""First digits of the numbers that card networks publish for tests."""
+
+
+def card_room(template: str) -> int:
+    """How many card numbers a template admits behind the first digits of test numbers.
+
+    >>> card_room("################")
+    5000000000
+    """
+    tests, n_free = _card_digits(template)
+    return int(len(tests) * 10**n_free)
+
+
+def card_numbers(template: str, numbers: np.ndarray) -> np.ndarray:
+    """Card numbers that pass the Luhn check, different ones for different numbers; shape as `numbers`.
+
+    Args:
+        template: their form: digits, with what stands between them.
+        numbers: below `card_room` of the template, uint64.
+
+    >>> card_numbers("#### #### #### ####", np.array([242424242], dtype=np.uint64)).tolist()
+    ['4242 4224 2424 2424']
+    """
+    tests, n_free = _card_digits(template)
+    which, inside = np.divmod(numbers, np.uint64(10**n_free))
+    powers = np.array([10**place for place in reversed(range(n_free))], dtype=np.uint64)
+    free = (inside[:, np.newaxis] // powers % np.uint64(10)).astype(np.int64)
+    digits = np.concatenate([tests[which], free], axis=1)
+    digits = np.concatenate([digits, luhn_digits(digits)[:, np.newaxis]], axis=1)
+    form = template.replace("#", "{}")
+    values = np.empty(len(numbers), dtype=object)
+    values[:] = [form.format(*row) for row in digits.tolist()]
+    return values
+
+
+def _card_digits(template: str) -> tuple[np.ndarray, int]:
+    """The first digits that a card number may have, shape (n_tests, d), and how many between them and the check."""
+    width = template.count("#")
+    tests = np.array([[int(digit) for digit in test] for test in _CARD_TESTS.get(width, _CARD_TEST)])
+    return tests, width - tests.shape[1] - 1
+
+
+DOMAINS = ("example.com", "example.org", "example.net")
+"""Nobody has an address there (RFC 2606)."""
+
+FICTION = {
+    "en_US": tuple(f"({area}##) 555-01##" for area in range(2, 10)),
+    "en_CA": tuple(f"({area}##) 555-01##" for area in range(2, 10)),
+    "en_GB": ("07700 900###", "020 7946 0###", "01632 960###"),
+    "en_AU": ("(02) 5550 ####", "(03) 5550 ####", "(07) 5550 ####", "(08) 5550 ####"),
+    "fr_FR": ("01 99 00 ## ##", "02 61 91 ## ##", "03 53 01 ## ##", "04 65 71 ## ##", "05 36 49 ## ##"),
+    "de_DE": ("030 23125 ###", "0221 4710 ###", "040 66969 ###", "069 90009 ###", "089 99998 ###"),
+}  # fmt: skip
+"""Telephone numbers that nobody is given, kept for fiction.
+
+Source: NANPA 555-0100 to 555-0199; Ofcom, "Telephone numbers for use in TV and radio drama programmes"; ACMA, "Phone
+numbers for use in TV shows, films and creative works"; ARCEP, decision 2018-0881; Bundesnetzagentur, "Rufnummern fuer
+Medienproduktionen".
+"""
+
+_NATIONAL_ID = "666-##-####"
+"""No social security number begins with 666."""
+_ACCOUNT = "##########"
+_CARD = "#" * 16
+_SHORT = 6
+_MAX_ROUNDS = 20
+
+
+def generate(
+    column: PersonalColumn, n: int, rng: np.random.Generator, part: Part | None = None, place: str = ""
+) -> np.ndarray:
+    """Values in the column's form and locale, shape (n,), texts as objects, `None` where missing.
+
+    Args:
+        column: what to write.
+        n: how many.
+        rng: source of the draw.
+        part: of the table that they are for, no other part of which gets one of them where the column is unique; none:
+            there is no other.
+        place: name of the column, of which there may be several in a table.
+
+    Raises:
+        SchemaError: the column is unique and its form has too few different values; nothing was made.
+
+    >>> generate(PersonalColumn(personal="phone", template="+1 (###) 555-01##"), 2, np.random.default_rng(0)).tolist()
+    ['+1 (311) 555-0115', '+1 (879) 555-0162']
+    """
+    part = Part.whole(n, rng) if part is None else part
+    values = _distinct(column, n, rng, part, place) if column.unique else _draw(column, n, rng)
+    if column.missing_share:
+        values[rng.random(n) < column.missing_share] = None
+    return values
+
+
+def check_room(column: PersonalColumn, n: int) -> None:
+    """Refuse, before any is made, a unique column of numbers that cannot have so many different values.
+
+    Raises:
+        SchemaError: its form has too few of them.
+    """
+    rooms = _rooms(column) if column.unique else ()
+    if rooms and n > sum(rooms):
+        raise _too_few(column)
+
+
+def capacity(column: PersonalColumn) -> int | None:
+    """How many different values numbers of the column can have; none for what is no mere row of digits.
+
+    >>> capacity(PersonalColumn(personal="phone", template="555-01##"))
+    100
+    """
+    templates = templates_of(column)
+    return sum(identifiers.capacity(IdentifierColumn(template=t)) for t in templates) if templates else None
+
+
+def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, place: str) -> np.ndarray:
+    rooms = _rooms(column)
+    if rooms:
+        numbers = part.numbers(place, n, sum(rooms))
+        values = None if numbers is None else _numbered(column, numbers, rng)
+    else:
+        values = _remembered(column, n, rng, part, place)
+    if values is None:
+        raise _too_few(column)
+    return values
+
+
+def _too_few(column: PersonalColumn) -> SchemaError:
+    return SchemaError(
+        f"personal={column.personal!r} of locale={column.locale!r} has too few different values for this table; "
+        "set unique = false, or declare a wider template where it takes one"
+    )
+
+
+def _rooms(column: PersonalColumn) -> tuple[int, ...]:
+    """How many numbers each of a column's templates tells apart; none where Faker writes its values."""
+    if column.personal == "card_number":
+        return (card_room(column.template or _CARD),)
+    forms = [IdentifierColumn(template=template) for template in templates_of(column)]
+    return tuple(min(identifiers.room_of(form), LARGEST // len(forms)) for form in forms)
+
+
+def _numbered(column: PersonalColumn, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Different values for different numbers below the sum of the column's rooms; shape as `numbers`."""
+    if column.personal == "card_number":
+        return card_numbers(column.template or _CARD, numbers)
+    ends = np.cumsum(np.array(_rooms(column), dtype=np.uint64))
+    which = np.searchsorted(ends, numbers, side="right")
+    values = np.empty(len(numbers), dtype=object)
+    for index, template in enumerate(templates_of(column)):
+        rows = np.flatnonzero(which == index)
+        inside = numbers[rows] - (ends[index - 1] if index else np.uint64(0))
+        values[rows] = identifiers.named(IdentifierColumn(template=template), inside, rng)
+    return values
+
+
+def _remembered(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, place: str) -> np.ndarray | None:
+    """Values that neither this part nor one before holds twice; none where there are too few."""
+    made: dict[str, None] = {}
+    for _ in range(_MAX_ROUNDS):
+        drawn = _draw(column, max(n - len(made), 16) * 5 // 4, rng)
+        made.update(dict.fromkeys(drawn[~part.among(place, _hashes(drawn))].tolist()))
+        if len(made) >= n:
+            values = np.empty(n, dtype=object)
+            values[:] = list(made)[:n]
+            part.add(place, _hashes(values))
+            return values
+    return None
+
+
+def _hashes(values: np.ndarray) -> np.ndarray:
+    return pd.util.hash_array(values, categorize=False)
+
+
+def _draw(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+    if column.personal == "card_number":
+        template = column.template or _CARD
+        return card_numbers(template, rng.integers(card_room(template), size=n, dtype=np.uint64))
+    templates = templates_of(column)
+    if templates:
+        return _patterned(templates, n, rng)
+    speaker = faker(column.locale)
+    speaker.seed_instance(int(rng.integers(2**63)))
+    if column.personal == "email":
+        return _emails(speaker.user_name, n, rng)
+    if column.personal == "text":
+        return _texts(speaker.sentence, column.characters, n)
+    return _filled(n, _writer(getattr(speaker, _METHODS[column.personal]), column))
+
+
+def _writer(write: Callable[[], str], column: PersonalColumn) -> Callable[[], str]:
+    """Faker's own way to write a value, mended where it gives what no column holds."""
+    if column.personal == "name":
+        return _untitled(write, column.locale)
+    if column.personal == "phone":
+        return _ringing(write)
+    return lambda: ", ".join(line.strip() for line in write().splitlines())
+
+
+_METHODS = {
+    "name": "name", "first_name": "first_name", "last_name": "last_name", "phone": "phone_number", "address": "address",
+    "street": "street_address", "city": "city", "postcode": "postcode", "iban": "iban",
+}  # fmt: skip
+"""Faker's name of each."""
+
+
+def templates_of(column: PersonalColumn) -> tuple[str, ...]:
+    """The templates that numbers are drawn from, each as often as the others; none where Faker writes them.
+
+    >>> templates_of(PersonalColumn(personal="national_id"))
+    ('666-##-####',)
+    """
+    if column.personal == "card_number":
+        return ()
+    if column.template is not None:
+        return (column.template,)
+    if column.personal == "phone":
+        return FICTION.get(column.locale, ())
+    return {"account_number": (_ACCOUNT,), "national_id": (_NATIONAL_ID,)}.get(column.personal, ())
+
+
+def _filled(n: int, write: Callable[[], str]) -> np.ndarray:
+    values = np.empty(n, dtype=object)
+    values[:] = [write() for _ in range(n)]
+    return values
+
+
+def _untitled(write: Callable[[], str], locale: str) -> Callable[[], str]:
+    """A name without doctors and juniors, which most tables keep elsewhere, or not at all."""
+    before, after = ("|".join(map(re.escape, words)) for words in titles(locale))
+    title = re.compile(f"^({before or '(?!)'})+|({after or '(?!)'})+$")
+    return lambda: title.sub("", write())
+
+
+def _ringing(write: Callable[[], str]) -> Callable[[], str]:
+    """A telephone number, not one of the short ones that Faker has for police and ambulance."""
+
+    def phone() -> str:
+        written = write()
+        while sum(character.isdigit() for character in written) < _SHORT:
+            written = write()
+        return written
+
+    return phone
+
+
+def _patterned(templates: tuple[str, ...], n: int, rng: np.random.Generator) -> np.ndarray:
+    drawn = [identifiers.draw(IdentifierColumn(template=template), n, rng) for template in templates]
+    return np.stack(drawn)[rng.integers(len(templates), size=n), np.arange(n)]
+
+
+def _emails(user_name: Callable[[], str], n: int, rng: np.random.Generator) -> np.ndarray:
+    domains, numbers = rng.integers(len(DOMAINS), size=n).tolist(), rng.integers(10**4, size=n).tolist()
+    parts = zip(numbers, domains, strict=True)
+    values = np.empty(n, dtype=object)
+    values[:] = [f"{user_name()}{number}@{DOMAINS[domain]}" for number, domain in parts]
+    return values
+
+
+def _texts(sentence: Callable[[], str], length: int, n: int) -> np.ndarray:
+    """Sentences up to a length, the last one cut at a word where there is one."""
+
+    def text() -> str:
+        written = sentence()
+        while len(written) < length:
+            written = f"{written} {sentence()}"
+        return written if len(written) == length else written[: length + 1].rpartition(" ")[0] or written[:length]
+
+    return _filled(n, text)

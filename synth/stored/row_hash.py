@@ -1,0 +1,150 @@
+"""Row hashes of a stored table: `synth.row_hash` in expressions of a database."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import ibis
+import ibis.expr.types as ir
+
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.row_hash import BASE, BETWEEN, DIGITS, MISSING, ContentSums, Ruler, is_spelled
+from synth.schema import Schema
+from synth.stored.decode import Reader
+from synth.stored.sql_functions import exactly, floor, half_even, md5
+
+if TYPE_CHECKING:
+    from synth.stored.table import StoredTable
+
+KEY, TIE, TARGET, NAME = "understudy_key", "understudy_tie", "understudy_target", "understudy_name"
+_HEXADECIMALS, _WORD, _N_WORDS = "0123456789abcdef", 8, 4
+
+
+def with_keys(table: "StoredTable", schema: Schema, also: Sequence[str] = ()) -> ir.Table:
+    """The kept columns of a table beside each row's key, what tells equal rows of different entities apart, and target.
+
+    The columns `understudy_tie`, where there are entities, and `understudy_target`, where the target has categories or
+    is true or false, are alike for equal entities and targets.
+
+    Args:
+        table: *Sensitive*. Where the rows are.
+        schema: names the columns, with domains known.
+        also: other columns of the table to carry along.
+
+    Raises:
+        TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
+    """
+    table.check(schema)
+    digits: dict[str, Any] = {}
+    more: dict[str, Any] = {} if schema.entity is None else {TIE: md5(table.text(schema.entity, schema))}
+    for name in sorted(schema.learned):
+        column, found = schema.columns[name], _digits(table, name, schema)
+        digits |= {f"understudy_{len(digits) + place}": digit for place, digit in enumerate(found)}
+        if name == schema.target and isinstance(column, CategoricalColumn | BooleanColumn):
+            more[TARGET] = ibis.coalesce(found[0], -1)
+    read = table.place.apart(table.rows.select(*schema.kept, *also, **more, **digits))
+    texts = [_spelled(read[name]) for name in digits]
+    return read.select(*schema.kept, *also, *more, **{KEY: md5(_joined(texts)).substr(0, DIGITS)})
+
+
+def content_sums(table: "StoredTable", schema: Schema) -> ContentSums:
+    """The sums of the digests of all rows over `schema.kept`: those that `synth.row_hash.content_sums` gives.
+
+    Args:
+        table: *Sensitive*. Where the rows are.
+        schema: the same sums come out under the same schema only.
+
+    Raises:
+        TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
+    """
+    table.check(schema)
+    parts = _kept_parts(table, schema)
+    read = table.place.apart(table.rows.select(**parts))
+    digests = table.place.apart(read.select(digest=md5(_joined([_spelled(read[name]) for name in parts]))))
+    words = {f"word_{place}": _word(digests["digest"], place) for place in range(_N_WORDS)}
+    added = digests.select(**words)
+    sums = [added[name].sum().cast("int64").fill_null(0).name(name) for name in words]
+    found = table.place.fetch(added.agg([added.count().name("n_rows"), *sums]))
+    n_rows, first, second, third, fourth = (int(column[0].as_py()) for column in found.columns)
+    return ContentSums(n_rows, (first, second, third, fourth))
+
+
+def with_row_names(table: "StoredTable", schema: Schema) -> ir.Table:
+    """The kept columns of a table beside each row's name, `understudy_name`: those of `synth.row_hash.row_names`.
+
+    Args:
+        table: *Sensitive*. Where the rows are.
+        schema: names the columns.
+
+    Raises:
+        TableError: a column is missing there, or its type cannot be read as its kind; nothing was read.
+    """
+    table.check(schema)
+    parts = _kept_parts(table, schema)
+    read = table.place.apart(table.rows.select(*schema.kept, **parts))
+    texts = read.select(*schema.kept, **{NAME: _joined([_spelled(read[name]) for name in parts])})
+    digest = md5(texts[NAME])
+    # By the digest as well as by the text: a collation may take texts for one another, and somebody may find two texts
+    # of one digest.
+    turn = ibis.row_number().over(group_by=[digest, texts[NAME]])
+    return texts.mutate(**{NAME: digest + ":" + turn.cast("string")})
+
+
+def _kept_parts(table: "StoredTable", schema: Schema) -> dict[str, Any]:
+    """What stands for the cells of all kept columns, null where they are missing."""
+    parts: dict[str, Any] = {}
+    for name in sorted(schema.kept):
+        spelled = is_spelled(schema.columns[name])
+        found = [_text(table, name, schema)] if spelled else _digits(table, name, schema)
+        parts |= {f"understudy_{len(parts) + place}": part for place, part in enumerate(found)}
+    return parts
+
+
+def _digits(table: "StoredTable", name: str, schema: Schema) -> list[Any]:
+    """The whole numbers that stand for the cells, null where they are missing: one column, or three."""
+    cells, column = table.rows[name], schema.columns[name]
+    reader = Reader.of(table.place.backend, schema)
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        members = reader.members(cells, name, column)
+        absent = (2 if isinstance(column, BooleanColumn) else len(column.categories)) + 1
+        return [ibis.ifelse(members == absent, ibis.null("int64"), members.cast("int64"))]
+    ruler, places = Ruler.of(column), reader.places(cells, name, column)  # type: ignore[arg-type]
+    if ruler.n_digits == 1:
+        # Places are whole already where steps are.
+        return [(places if ruler.factor == 1.0 else half_even(places * exactly(ruler.factor))).cast("int64")]
+    is_tiny = (places.abs() < exactly(ruler.least)) & (places != exactly(0.0))
+    rest, digits = ibis.ifelse(is_tiny, exactly(0.0), places.abs()) * exactly(ruler.factor), []
+    for _ in range(ruler.n_digits):
+        digits.append(floor(rest))
+        rest = (rest - digits[-1]) * exactly(BASE)
+    first, *others = (ibis.ifelse(places < exactly(0.0), -digit, digit).cast("int64") for digit in digits)
+    # DEVIATES: Spark and PostgreSQL may write such a place otherwise than memory does, but no two alike.
+    return [ibis.ifelse(is_tiny, places.cast("string"), first.cast("string")), *others]
+
+
+def _text(table: "StoredTable", name: str, schema: Schema) -> Any:
+    """Cells that stand for themselves, each after its length."""
+    column: Any = schema.columns[name]
+    if isinstance(column, CategoricalColumn):
+        reader = Reader.of(table.place.backend, schema)
+        text = reader.unlisted(table.rows[name], name, column).cast("string")
+    else:
+        text = table.text(name, schema)
+    return text.length().cast("string") + ":" + text
+
+
+def _spelled(part: Any) -> Any:
+    return ibis.coalesce(part.cast("string"), MISSING)
+
+
+def _joined(texts: Sequence[Any]) -> Any:
+    return ibis.literal(BETWEEN).join(texts) if texts else ibis.literal("")
+
+
+def _word(digest: Any, place: int) -> Any:
+    """One of the four 32-bit words of a digest, read digit by digit: backends have no other way in common."""
+    places = [ibis.literal(_HEXADECIMALS).find(digest.substr(_WORD * place + i, 1)) for i in range(_WORD)]
+    # As reals, which hold 32 bits everywhere: a place is of 32 bits in PostgreSQL, whatever Ibis says.
+    total = places[0].cast("float64")
+    for digit in places[1:]:
+        total = total * exactly(16.0) + digit
+    return total.cast("int64")

@@ -1,0 +1,132 @@
+"""Days and times: from text and Python objects to microseconds, and back to text without loss."""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import DateColumn, DatetimeColumn, read_as, write_as
+from synth.table.cells import Fault
+
+MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
+DAY = 24 * 3600 * 10**6
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+ISO_DATETIME = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,6}0{0,3})?)?(Z|[+-]\d\d:?\d\d(:?\d\d)?)?)?", re.ASCII
+)
+
+Parse = Callable[[str], dt.datetime | None]
+
+
+def parser(column: DateColumn | DatetimeColumn) -> Parse:
+    """What reads one text of the column; it gives none for a text that is not in the column's form."""
+    if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
+        return lambda text: _iso(text) if ISO_DATE.fullmatch(text) else None
+    if column.format is None:
+        return lambda text: _iso(text) if ISO_DATETIME.fullmatch(text) else None
+    form = read_as(column.format)
+
+    def by_format(text: str) -> dt.datetime | None:
+        try:
+            return dt.datetime.strptime(text, form)
+        except ValueError:
+            return None
+
+    return by_format
+
+
+def _iso(text: str) -> dt.datetime | None:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def plain(value: Any) -> dt.datetime | Fault:
+    """A Python object as a datetime, or what is wrong with it."""
+    if isinstance(value, pd.Timestamp):
+        return Fault.PRECISION if value.nanosecond else value.to_pydatetime()
+    if isinstance(value, dt.datetime):
+        return value
+    if isinstance(value, dt.date):
+        return dt.datetime.combine(value, dt.time())
+    if isinstance(value, np.datetime64):
+        moment = value.astype("datetime64[us]").item()
+        return moment if isinstance(moment, dt.datetime) else Fault.TIME
+    return Fault.TIME
+
+
+def micros(moments: Sequence[dt.datetime | None]) -> np.ndarray:
+    """Microseconds of the wall clock since 1970, shape (n,), int64; the lowest number where there is none."""
+    naive = [None if moment is None else moment.replace(tzinfo=None) for moment in moments]
+    return np.array(naive, dtype="datetime64[us]").astype(np.int64)
+
+
+def offsets(moments: Sequence[dt.datetime | None]) -> np.ndarray:
+    """Microseconds that each moment's zone is ahead of UTC, shape (n,), int64; 0 without a zone."""
+    ahead = [None if moment is None else moment.utcoffset() for moment in moments]
+    return np.array([0 if delta is None else delta // dt.timedelta(microseconds=1) for delta in ahead], dtype=np.int64)
+
+
+def localized(moments: Sequence[dt.datetime | None], zone: str) -> list[dt.datetime | None]:
+    """The moments with a zone for those that have none."""
+    info = ZoneInfo(zone)
+    return [m.replace(tzinfo=info) if m is not None and m.tzinfo is None else m for m in moments]
+
+
+def in_zone(moment: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
+    """A moment of UTC on the clock of a zone; it stays in UTC where that clock shows a year beyond the calendar."""
+    utc = moment.replace(tzinfo=dt.UTC)
+    try:
+        return utc.astimezone(zone)
+    except OverflowError:
+        return utc
+
+
+def with_offsets(utc: np.ndarray, ahead: np.ndarray, absent: np.ndarray) -> np.ndarray:
+    """Datetimes that each keep their own offset, shape (n,), object with none where absent."""
+    wall = (utc + ahead).astype("datetime64[us]").tolist()
+    made = np.empty(len(utc), dtype=object)
+    for index, (moment, shift) in enumerate(zip(wall, ahead.tolist(), strict=True)):
+        if not absent[index] and isinstance(moment, dt.datetime):
+            made[index] = moment.replace(tzinfo=_offset(shift))
+    return made
+
+
+@cache
+def _offset(ahead: int) -> dt.timezone:
+    return dt.timezone(dt.timedelta(microseconds=ahead)) if ahead else dt.UTC
+
+
+def texts(series: pd.Series, column: DateColumn | DatetimeColumn) -> list[str | None]:
+    """The text form of a canonical column, none where missing."""
+    write = writer(column)
+    return [None if moment is None else write(moment) for moment in pythonic(series)]
+
+
+def pythonic(series: pd.Series) -> list[dt.datetime | None]:
+    """A canonical column of days or times as Python datetimes, none where missing."""
+    if series.dtype == object:
+        return list(series)
+    if isinstance(series.dtype, pd.DatetimeTZDtype):
+        utc = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().astype("datetime64[us]").tolist()
+        zone = ZoneInfo(str(series.dt.tz))
+        return [None if moment is None else moment.replace(tzinfo=dt.UTC).astimezone(zone) for moment in utc]
+    naive: list[dt.datetime | None] = series.to_numpy().astype("datetime64[us]").tolist()
+    return naive
+
+
+def writer(column: DateColumn | DatetimeColumn) -> Callable[[dt.datetime], str]:
+    """What writes one moment of the column as text."""
+    if isinstance(column, DateColumn) and column.format == "%Y-%m-%d":
+        return lambda moment: moment.date().isoformat()
+    if column.format is None:
+        return lambda moment: moment.isoformat()
+    form = column.format
+    # strftime leaves years below 1000 unpadded on some systems, and strptime then refuses them.
+    return lambda moment: moment.strftime(write_as(form, moment))

@@ -1,0 +1,179 @@
+"""Restored dtypes: a canonical table with the dtypes and the text forms of the real one."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    DatetimeColumn,
+    IdentifierColumn,
+    IntegerColumn,
+    RealColumn,
+    WeightColumn,
+    is_measured,
+)
+from synth.errors import TableError
+from synth.schema import Schema
+from synth.table import datetime_codec
+from synth.table.decode import read, rounded
+from synth.table.raw_column import look
+
+
+def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The table as its reader knows it: whole numbers as int64 where none is missing, declared dtypes where declared.
+
+    Args:
+        frame: in canonical form. The table may share its memory.
+        schema: what the columns hold, and their dtypes.
+
+    Raises:
+        TableError: a declared dtype cannot hold what the schema allows.
+
+    >>> from synth.schema import build_schema
+    >>> schema = build_schema({"status": "declared", "columns": {"n": {"kind": "integer", "bounds": [0, 9]}}})
+    >>> present(pd.DataFrame({"n": pd.array([1, 2], dtype="Int64")}), schema).dtypes.astype(str).to_dict()
+    {'n': 'int64'}
+    """
+    shown = {name: shown_column(frame[name], name, schema.columns[name]) for name in schema.kept}
+    # Gathering columns of one dtype into a block would take as long as all else.
+    names = pd.Index(list(schema.kept), dtype=object)
+    return pd.DataFrame(shown, index=pd.RangeIndex(len(frame)), columns=names, copy=False)
+
+
+def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
+    """One canonical column as its reader knows it."""
+    if column.dtype is None:
+        return _by_default(series, column)
+    textual = isinstance(column, CategoricalColumn | IdentifierColumn)
+    if column.dtype.startswith("string") and not textual:
+        return pd.Series(texts(series, column), index=series.index, dtype=_holding(column.dtype, series))
+    if column.dtype == "str":
+        return pd.Series(texts(series, column), index=series.index, dtype=object)
+    if column.dtype == "object":
+        return pd.Series(_objects(series, column), index=series.index, dtype=object)
+    if column.dtype == "category":
+        return _categories(series, column)
+    try:
+        return _cast(series, column.dtype)
+    except (TypeError, ValueError, OverflowError, ArithmeticError):
+        raise TableError(f"column={name!r} {'; '.join(_unfit(column.dtype))}") from None
+
+
+def dtype_trouble(name: str, column: Column) -> tuple[str, str] | None:
+    """The rule and the remedy where the declared dtype cannot hold what the schema allows, else none."""
+    if column.dtype is None or (isinstance(column, CategoricalColumn) and is_measured(column)):
+        return None
+    try:
+        shown_column(_extremes(column), name, column)
+    except TableError:
+        return _unfit(column.dtype)
+    return None
+
+
+def _unfit(dtype: str) -> tuple[str, str]:
+    rule = f"may hold values that dtype={dtype!r} cannot"
+    return rule, "name a pandas dtype that can, or leave dtype out of the schema"
+
+
+def _extremes(column: Column) -> pd.Series:
+    """A canonical column of the least and the greatest value that the schema allows."""
+    ends: Any = getattr(column, "bounds", None) or getattr(column, "categories", ()) or ()
+    if not ends:
+        return (
+            pd.Series([False, True], dtype="boolean")
+            if isinstance(column, BooleanColumn)
+            else pd.Series([], dtype=object)
+        )
+    given = look(pd.Series(list(ends), dtype=object))
+    zoneless = column.model_copy(update={"timezone": None}) if isinstance(column, DatetimeColumn) else column
+    series = pd.Series(given.taken(read(given, zoneless, clamp=False).values))
+    if isinstance(column, DatetimeColumn) and column.timezone not in (None, "mixed"):
+        return series.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
+    return series
+
+
+def _cast(series: pd.Series, dtype: str) -> pd.Series:
+    known = _holding(dtype, series)
+    if pd.api.types.is_integer_dtype(known):
+        # pandas would let a number that is too large wrap around.
+        room = np.iinfo(getattr(known, "numpy_dtype", known))
+        whole = series.dropna()
+        if len(whole) and not (room.min <= int(whole.min()) and int(whole.max()) <= room.max):
+            raise OverflowError
+    return series.astype(known)
+
+
+def _by_default(series: pd.Series, column: Column) -> pd.Series:
+    whole = isinstance(column, WeightColumn) and column.decimals == 0
+    if whole:
+        series = series.astype("Int64")
+    if series.dtype == "Int64" and not series.isna().any():
+        return series.astype("int64")
+    if series.dtype == "boolean" and not series.isna().any():
+        return series.astype("bool")
+    return series
+
+
+def _holding(dtype: str, series: pd.Series) -> Any:
+    """The declared dtype, in its nullable form where a missing value asks for it."""
+    known: Any = pd.api.types.pandas_dtype(dtype)
+    if isinstance(known, np.dtype) and series.isna().any():
+        if known.kind in "iu":
+            return pd.api.types.pandas_dtype(dtype.replace("uint", "UInt").replace("int", "Int"))
+        if known.kind == "b":
+            return pd.BooleanDtype()
+    return known
+
+
+def _objects(series: pd.Series, column: Column) -> np.ndarray:
+    """The column as Python objects, none where missing."""
+    made = np.empty(len(series), dtype=object)
+    if isinstance(column, DateColumn):
+        made[:] = [None if moment is None else moment.date() for moment in datetime_codec.pythonic(series)]
+    elif isinstance(column, DatetimeColumn):
+        made[:] = datetime_codec.pythonic(series)
+    else:
+        made[:] = series.astype(object).where(series.notna(), None).tolist()
+    return made
+
+
+def _categories(series: pd.Series, column: Column) -> pd.Series:
+    if not isinstance(column, CategoricalColumn):
+        return series.astype("category")
+    known: Any = sorted(series.dropna().unique()) if column.measure else list(column.categories)
+    return pd.Series(pd.Categorical(series, categories=known, ordered=column.ordered), index=series.index)
+
+
+def texts(series: pd.Series, column: Column) -> list[str | None]:
+    """The text form of a canonical column, as a CSV file holds it; none where missing."""
+    if isinstance(column, DateColumn | DatetimeColumn):
+        return datetime_codec.texts(series, column)
+    absent = series.isna().to_numpy()
+    if isinstance(column, BooleanColumn):
+        false, true = column.tokens
+        return [None if m else (true if v else false) for v, m in zip(series, absent, strict=True)]
+    if isinstance(column, RealColumn | WeightColumn):
+        return _reals(series.to_numpy(dtype=np.float64), column.decimals)
+    if isinstance(column, IntegerColumn | IdentifierColumn | CategoricalColumn) and series.dtype == "Int64":
+        return [None if m else str(v) for v, m in zip(series, absent, strict=True)]
+    return [None if m else v for v, m in zip(series, absent, strict=True)]
+
+
+def _reals(values: np.ndarray, decimals: int | None) -> list[str | None]:
+    if decimals is not None:
+        values, _ = rounded(values, decimals)
+    return [None if value != value else _real(value, decimals) for value in values.tolist()]
+
+
+def _real(value: float, decimals: int | None) -> str:
+    if decimals == 0:
+        return f"{value:.0f}"
+    if decimals is None:
+        return repr(value)
+    text = repr(value)
+    return (f"{value:.{decimals}f}".rstrip("0") if "e" in text else text.removesuffix(".0")).removesuffix(".")

@@ -1,0 +1,271 @@
+"""The encoding of a table without noise: categories as codes, numbers and times by their modes.
+
+Categories are those that a column really takes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.columns import RealColumn, WeightColumn
+from synth.domain import Discretizer, numeric_scale, plain_arrays
+from synth.domain.discretizer import Attribute
+from synth.schema import Schema
+from synth.transforms.columns import Columns, Values, columns_of
+from synth.transforms.encoding import Match, place_of
+from synth.transforms.layout import Encoded, Layout, Span
+from synth.transforms.mode_normalization import Modes
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The codes that a column with categories really takes; a missing value is one of them.
+
+    Attributes:
+        known: codes of the attribute, strictly ascending, shape (size,).
+        n_codes: of the attribute.
+
+    Raises:
+        ValueError: these are no codes of it; nothing was made.
+    """
+
+    known: NDArray[np.int64]
+    n_codes: int
+
+    def __post_init__(self) -> None:
+        known = self.known
+        if len(known) == 0 or known[0] < 0 or known[-1] >= self.n_codes or not (np.diff(known) > 0).all():
+            raise ValueError("codes of categories are not ascending, or not the column's")
+
+    @classmethod
+    def fit(cls, parts: Iterable[NDArray[np.int64]], attribute: Attribute) -> Self:
+        """The categories of a column; missing where there is none.
+
+        Args:
+            parts: *Sensitive*. The cells of its values, some at a time.
+            attribute: how cells become codes.
+        """
+        held = np.zeros(attribute.size, dtype=bool)
+        for cells in parts:
+            held[attribute.group[cells]] = True
+        held[-1] |= not held.any()
+        return cls(np.flatnonzero(held).astype(np.int64), attribute.size)
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return len(self.known)
+
+    @cached_property
+    def places(self) -> NDArray[np.int32]:
+        """The place of each code of the attribute among the known ones, -1 for the others; shape (n_codes,)."""
+        places = np.full(self.n_codes, -1, np.int32)
+        places[self.known] = np.arange(self.size, dtype=np.int32)
+        return places
+
+    def apply(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+        """The places of codes of the attribute.
+
+        Raises:
+            ValueError: one is not known; nothing was encoded.
+        """
+        found: NDArray[np.int32] = self.places[codes]
+        if (found < 0).any():
+            raise ValueError("a value has no code: encode rows of the table that the encoding was fitted on")
+        return found
+
+
+_MOST = float(np.nextafter(2.0**63, 0))
+"""The greatest number of float64 that int64 holds."""
+_EXACT = 2.0**53
+"""Up to here float64 tells all whole numbers apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModalEncoding:
+    """How the modeled columns of a table become codes and scalars, and back.
+
+    It tells values of single rows: it is never for a private fit. Whole numbers and times beyond 2**53 steps come back
+    as near as float64 can tell them.
+
+    Attributes:
+        discretizer: of the observed schema; gives kinds, bounds and precision.
+        columns: what each column's codes are, in the discretizer's order.
+    """
+
+    discretizer: Discretizer
+    columns: tuple[Categories | Modes, ...]
+
+    @classmethod
+    def fit(cls, table: pd.DataFrame | Columns, schema: Schema, rng: np.random.Generator) -> Self:
+        """The encoding of a table.
+
+        Args:
+            table: *Sensitive*. Canonical rows.
+            schema: observed, so that it holds every value of the table.
+            rng: source of the draws on which modes are fitted.
+        """
+        columns, discretizer = columns_of(table), Discretizer.by_schema(schema)
+        made: list[Categories | Modes] = []
+        for attribute in discretizer.attributes:
+            if attribute.edges is None:
+                made.append(Categories.fit(columns.parts(attribute), attribute))
+            else:
+                made.append(_modes(columns.values(attribute), attribute, rng))
+        return cls(discretizer, tuple(made))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """One span a column; a scalar for each column of numbers that has bells."""
+        spans, scalars = [], []
+        for attribute, column in zip(self.discretizer.attributes, self.columns, strict=True):
+            bells = isinstance(column, Modes) and column.has_scalar
+            spans.append(Span(attribute.name, column.size, whole=not bells))
+            scalars += [attribute.name] if bells else []
+        return Layout(tuple(spans), tuple(scalars))
+
+    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
+        """The rows encoded.
+
+        Args:
+            table: *Sensitive*. The table that the encoding was fitted on, or rows of it.
+            rng: draws among bells that overlap.
+
+        Raises:
+            ValueError: a category, or a missing value, was not in the table that the encoding was fitted on; nothing
+                was encoded.
+        """
+        columns, attributes = columns_of(table), self.discretizer.attributes
+        made, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
+        for parts in zip(*map(columns.parts, attributes), strict=True):
+            rows = slice(start, start := start + len(parts[0]))
+            for index, part in enumerate(parts):
+                self._encode(index, part, made, rows, draws[index])
+        return made
+
+    def _encode(self, index: int, part: NDArray[Any], made: Encoded, rows: slice, rng: np.random.Generator) -> None:
+        """Fill one column of some rows."""
+        attribute, column = self.discretizer.attributes[index], self.columns[index]
+        if isinstance(column, Categories):
+            made.codes[rows, index] = column.apply(attribute.group[part])
+            return
+        made.codes[rows, index], scalars = column.apply(part, rng)
+        if column.has_scalar:
+            made.scalars[rows, self._scalar(attribute.name)] = scalars
+
+    def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
+        """Canonical rows of codes and scalars.
+
+        Args:
+            encoded: as `apply` gives it, or as a network made it.
+            rng: draws the values that go on a step, and categories that no schema lists.
+        """
+        made: dict[str, pd.Series] = {}
+        for index, (attribute, column) in enumerate(zip(self.discretizer.attributes, self.columns, strict=True)):
+            codes = encoded.codes[:, index]
+            if isinstance(column, Categories):
+                made[attribute.name] = attribute.values(column.known[codes], rng)
+                continue
+            scalars = np.zeros(len(codes), np.float32)
+            if column.has_scalar:
+                scalars = encoded.scalars[:, self._scalar(attribute.name)]
+            positions, drawn = column.invert(codes, scalars), column.leaves_open(codes)
+            positions[drawn] = numeric_scale.settle(
+                positions[drawn], attribute.column, column.atoms, column.step_shares, rng  # type: ignore[arg-type]
+            )  # fmt: skip
+            made[attribute.name] = _values(positions, attribute)
+        return pd.DataFrame(made, index=pd.RangeIndex(len(encoded)), copy=False)
+
+    def match(self, name: str, value: pd.Series) -> Match:
+        """The codes under which a value may be found.
+
+        One for a category, or for a number that is a mode of its own, unless the table held none; for any other number
+        those of all bells that reach it, each with the scalar of the value in that bell.
+
+        Args:
+            name: of a modeled column.
+            value: a canonical column of one row.
+
+        Raises:
+            KeyError: the column is not modeled; nothing was looked up.
+        """
+        place = place_of(self.discretizer, name)
+        attribute, column = self.discretizer.attributes[place], self.columns[place]
+        if isinstance(column, Modes):
+            return column.match(float(_positions(value, attribute)[0]))
+        return Match((column.known == attribute.codes(value)[0]).astype(np.float64), None)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The encoding as plain data, without the schema's part."""
+        return {
+            attribute.name: {"codes": column.known.tolist()} if isinstance(column, Categories) else column.to_plain()
+            for attribute, column in zip(self.discretizer.attributes, self.columns, strict=True)
+        }
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
+        """An encoding from plain data and the observed schema it was made under.
+
+        Raises:
+            ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
+        """
+        plain_arrays.require_columns(content, schema.modeled)
+        discretizer = Discretizer.by_schema(schema)
+        return cls(discretizer, tuple(_column(content[a.name], a) for a in discretizer.attributes))
+
+    def _scalar(self, name: str) -> int:
+        return self.layout.scalars.index(name)
+
+
+def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Modes:
+    if attribute.edges is None:
+        return Categories(plain_arrays.whole_numbers(content, "codes"), attribute.size)
+    modes = Modes.from_plain(content)
+    if modes.missing and not attribute.column.missing:
+        raise ValueError("a column that is never missing has a mode for it")
+    low, high = numeric_scale.bounds(attribute.column)  # type: ignore[arg-type]
+    if len(modes.atoms) and (modes.atoms[0] < low or modes.atoms[-1] > high):
+        raise ValueError("atoms are not within the column's bounds")
+    if len(modes.step_shares) not in (0, len(getattr(attribute.column, "steps", ()))):
+        raise ValueError("shares are not of the column's steps")
+    return modes
+
+
+def _modes(values: Values, attribute: Attribute, rng: np.random.Generator) -> Modes:
+    column: Any = attribute.column
+    spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
+    return Modes.fit(values, log=_is_log(attribute), rng=rng, spikes=spikes, ladder=getattr(column, "ladder", ()))
+
+
+def _positions(series: pd.Series, attribute: Attribute) -> NDArray[np.float64]:
+    return numeric_scale.positions(series, attribute.column)  # type: ignore[arg-type]
+
+
+def _is_log(attribute: Attribute) -> bool:
+    return getattr(attribute.column, "scale", "linear") == "log"
+
+
+def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:
+    """Positions as the column's own kind and precision, within its bounds."""
+    column: Any = attribute.column
+    missing = np.isnan(positions)
+    low, high = numeric_scale.bounds(column)
+    filled = np.clip(np.where(missing, low, positions), low, high)
+    if isinstance(column, RealColumn | WeightColumn):
+        reals = filled if column.decimals is None else _rounded(filled, column.decimals)
+        return pd.Series(np.where(missing, np.nan, np.clip(reals, *column.bounds)))
+    steps = np.round(numeric_scale.ratio(filled, numeric_scale.step(column) or 1.0))
+    counts = np.minimum(steps, _MOST).astype(np.int64)
+    counts[steps > _MOST] = np.iinfo(np.int64).max
+    return numeric_scale.values(counts, column, missing)
+
+
+def _rounded(reals: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+    """Numbers to so many digits after the point, as far as float64 tells them apart."""
+    told_apart = np.abs(reals) < _EXACT / 10.0**decimals
+    return np.where(told_apart, np.round(np.where(told_apart, reals, 0.0), decimals), reals)
