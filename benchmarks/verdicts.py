@@ -24,13 +24,13 @@ import pandas as pd
 
 import synth
 from benchmarks.spoiled_tables import TABLES, Sides
-from evaluate.catalog import CATALOG
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.engine import evaluate_beside
 from evaluate.gate.checks import BROKEN
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import STATEMENT, Policy, load_policy, shipped
 from evaluate.gate.verdict import Verdict, judge_candidate
-from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.metrics import CATALOG
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
 from synth.dp.schedule_file import stated_schedule

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, load_policy
     from evaluate.gate.verdict import judge
     from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
-    from evaluate.result_reading import evaluation_from
+    from evaluate.result_io import evaluation_from
 
 __distribution__ = "understudy"
 """The distribution this package is from: Hugging Face's `evaluate` has the same import name."""
@@ -40,7 +40,7 @@ _HOMES = {
     "Failure": "evaluate.result",
     "Policy": "evaluate.gate.policy",
     "evaluate": "evaluate.engine",
-    "evaluation_from": "evaluate.result_reading",
+    "evaluation_from": "evaluate.result_io",
     "judge": "evaluate.gate.verdict",
     "load_policy": "evaluate.gate.policy",
 }

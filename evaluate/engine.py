@@ -1,10 +1,14 @@
-"""Runs the measures: isolates failures, keeps time limits, and never hides what did not run.
+"""The engine of an evaluation: runs measures, isolates failures, keeps time limits, and hides nothing that did not run.
 
-Every measure is a module with `measure(tables) -> Measurement`. What they draw, by name of the figure, is plain data:
+`evaluate` takes tables in memory, `evaluate_stored` tables that stay where they are stored, and `evaluate_beside`
+synthetic tables beside real rows that serve others, too. `deadline` is the time limit on a block of code.
+
+Every measure is a module with `measure(tables) -> Measurement`, and is imported when it first runs. What they draw, by
+name of the figure, is plain data:
 
 * "validity": each constraint with the rows that break it and their masked shapes, and the columns that break a rule;
 * "columns": for each column its kind, labels, edges, shares of training and synthetic rows, total variation;
-* "associations": columns, matrices for training and synthetic rows (none where undefined), kind of each association;
+* "associations": columns, matrices for training and synthetic rows (`None` where undefined), kind of each association;
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
 * "triples": the worst triples with their landmarks, how many were measured, and their share among all;
 * "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;
@@ -18,18 +22,22 @@ Every measure is a module with `measure(tables) -> Measurement`. What they draw,
 """
 
 import importlib
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from evaluate.catalog import GATEABLE, numbers_of
-from evaluate.deadline import OutOfTimeError, deadline
 from evaluate.gate.shift import KEY as SHIFT
 from evaluate.gate.shift import Shift
+from evaluate.metrics import GATEABLE, numbers_of
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
@@ -42,15 +50,97 @@ from synth.table.conforming import Outside
 if TYPE_CHECKING:  # its libraries are slow to import
     from synth.stored import StoredTable
 
+AGAIN_S = 0.5
+"""The alarm repeats: one that rings inside a destructor or a callback is lost."""
+
+
+class OutOfTimeError(BaseException):
+    """The time is up. Not an `Exception`, so that no library in between takes it for an error of its own."""
+
+
+class _Rung(KeyboardInterrupt):
+    """What the alarm raises in the block: to libraries a Ctrl-C, at which a driver ends its query on the server."""
+
+
+@dataclass
+class _Bell:
+    """Whether the alarm rang, and whether it may still."""
+
+    rang: bool = False
+    over: bool = False
+
+    def ring(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        if self.over or _dealt_with(sys.exc_info()[1]):
+            return
+        self.rang = True
+        raise _Rung
+
+
+@contextmanager
+def deadline(limit_s: float | None) -> Iterator[None]:
+    """Run a block for so long at most.
+
+    It takes the alarm clock of the process, so it works in the main thread only; elsewhere, and where the system has no
+    such clock, the block runs to its end. An alarm that was set before is set again afterwards.
+
+    Once the alarm has rung, whatever the block ends in is what that made of it: a driver's error for a query that was
+    cut short, or half a result. Before, a Ctrl-C is the user's own.
+
+    Args:
+        limit_s: wall seconds, above 0; none for no limit.
+
+    Raises:
+        OutOfTimeError: the block had not ended by then, and was left where it was.
+    """
+    alarm = getattr(signal, "SIGALRM", None)
+    if limit_s is None or alarm is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    began, bell = time.monotonic(), _Bell()
+    earlier = signal.signal(alarm, bell.ring)
+    left_s, interval_s = signal.setitimer(signal.ITIMER_REAL, limit_s, AGAIN_S)
+    try:
+        try:
+            yield
+        finally:
+            bell.over = True
+    except BaseException:
+        if not bell.rang:
+            raise
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(alarm, earlier)
+        if left_s > 0.0:
+            signal.setitimer(signal.ITIMER_REAL, max(left_s - (time.monotonic() - began), 0.001), interval_s)
+    if bell.rang:
+        raise OutOfTimeError
+
+
+def _dealt_with(error: BaseException | None) -> bool:
+    """Whether an alarm that rang before is being handled, as by a driver that waits for its query to be cancelled."""
+    while error is not None and not isinstance(error, _Rung):
+        error = error.__context__
+    return error is not None
+
+
 T = TypeVar("T")
 Measure = Callable[[Tables], Measurement]
 
 
+_MODULES = {
+    "validity": "validity.validity",
+    "privacy.inference": "privacy.attribute_inference",
+    "privacy.personal": "privacy.pii",
+}
+"""Modules of measures that are not named as the measure is."""
+
+
 def _late(name: str) -> Measure:
-    """The measure of the module `evaluate.<name>`, imported when first run."""
+    """A measure by its name, from the module `evaluate.<name>` or that of `_MODULES`, imported when first run."""
 
     def measure(tables: Tables) -> Measurement:
-        found: Measurement = importlib.import_module(f"evaluate.{name}").measure(tables)
+        found: Measurement = importlib.import_module(f"evaluate.{_MODULES.get(name, name)}").measure(tables)
         return found
 
     return measure
@@ -320,7 +410,7 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
     """One measure, with whatever goes wrong turned into failures."""
     if tables.stored is None:
         return _Run(measure, *isolated(measure, lambda: MEASURES[measure](tables), time_limit_s))
-    from evaluate.stored.notes import on_samples
+    from evaluate.sample_notes import on_samples
     from evaluate.stored.sessions import Sessions
 
     sessions = Sessions.of(tables.stored)

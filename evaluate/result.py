@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from synth.dp.statement import CLOSED
 from synth.errors import BadInput
@@ -101,7 +101,7 @@ class Candidate:
         statement: the privacy statement as plain data; none means that there is no formal guarantee.
         generator: name and parameters of the generator; empty for a table of unknown origin.
         seconds: wall seconds by stage ("fit", "sample", and one per measure).
-        audit: what an audit of the claim found, as plain data (see `evaluate.privacy.audit.result`); none where none
+        audit: what an audit of the claim found, as plain data (see `evaluate.audit_result`); none where none
             ran.
         expected: what public facts let one expect of a private fit, as plain data; none where nothing was worked out.
         n_rejected_rows: rows that were drawn and rejected for breaking a constraint; none where that is not known, or
@@ -181,3 +181,12 @@ class Evaluation:
         """The evaluation as JSON text."""
         content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **asdict(self)}
         return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+
+
+def estimate_from(content: object) -> Estimate:
+    """One estimate from plain data.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return TypeAdapter(Estimate).validate_json(json.dumps(content, allow_nan=False))

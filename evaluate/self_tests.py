@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from evaluate.catalog import GATEABLE
 from evaluate.gate.checks import COPIED
+from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
-from evaluate.sampling import entity_codes, learned_keys
-from evaluate.sides import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, shuffle_columns
+from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, learned_keys, shuffle_columns
 from evaluate.tables import Measurement, Real, Tables
 from synth.schema import Schema
 from synth.split import halves, twins

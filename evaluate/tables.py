@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from evaluate.result import Estimate, EvaluationError, Failure
-from evaluate.sampling import seeded_order
-from evaluate.sides import (
+from evaluate.sampling import (
     MIN_SYNTHETIC_ROWS,
     Side,
     refuse_few,
     refuse_one_unit,
     refuse_overlap,
+    seeded_order,
     shuffle_columns,
     side_seed,
 )
@@ -172,7 +172,7 @@ class Real:
             EvaluationError: as there.
             TableError: as there, or a table cannot be read where it is stored.
         """
-        from evaluate.stored.preparing import prepared
+        from evaluate.stored.prepare import prepared
 
         real: Self = prepared(
             cls, train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows,
@@ -215,7 +215,7 @@ class Real:
                 "the real rows are in memory, and a table that is stored cannot be counted beside them; read it, or "
                 "open the real ones where they are stored"
             )
-        from evaluate.stored.preparing import beside
+        from evaluate.stored.prepare import beside
 
         offered, stored = beside(self.stored, synthetic)
         return self._beside(offered, statement, stored)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluate.catalog import CATALOG
 from evaluate.gate.claim import Composition
+from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.text import alike, count, loss, number, plain
 from reports.attacks import AttackLine, attack_note

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evaluate.catalog import CATALOG
+from evaluate.metrics import CATALOG
 from evaluate.plain_data import mappings, texts
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.text import plain

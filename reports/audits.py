@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from evaluate.privacy.audit.result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditError, AuditPart, Power
+from evaluate.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditError, AuditPart, Power
 from evaluate.result import Candidate
 from evaluate.text import loss, percent, plain
 

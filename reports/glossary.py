@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.audit_result import MEASURE as AUDITED
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import sampled
 from evaluate.gate.shift import Shift
 from evaluate.plain_data import mapping
-from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import amount, count, finite, number, percent, plain
 from reports.attacks import AttackLine, AttackNote

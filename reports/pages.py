@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from evaluate import text
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import bounded
 from evaluate.gate.sample_size import deciding
-from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate, Failure
 from reports import charts
 from reports.attack_figures import crowds, exposed, reached, splits, ways

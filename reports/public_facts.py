@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
+from evaluate.audit_result import Audit, AuditError
+from evaluate.dp_release.numbers import Released
 from evaluate.gate.claim import Claim, Claims, Composition, made_here, on_stand_in
 from evaluate.gate.policy import Policy
 from evaluate.gate.protection import Protection, standing_protection
-from evaluate.privacy.audit.result import Audit, AuditError
-from evaluate.released.numbers import Released
 from evaluate.result import Estimate, Evaluation
 from reports.attempts import evaluations_of
 from reports.books import position_of
@@ -154,7 +154,7 @@ def public_facts(
         BudgetError: the numbers that were published are damaged.
         EvaluationError: what the table claims with all that counts with it cannot be read.
     """
-    from evaluate.validity import valid_rows
+    from evaluate.validity.validity import valid_rows
 
     found = next((one for one in evaluation.candidates if one.name == name), None)
     if found is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evaluate.released.numbers import COLUMN, N_ROWS, RIGHT, Released
+from evaluate.dp_release.numbers import COLUMN, N_ROWS, RIGHT, Released
 from evaluate.result import Candidate
 from evaluate.text import count, plain
 from reports.audits import AuditNote, audit_note

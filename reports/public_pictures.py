@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 from markupsafe import Markup
 
-from evaluate.released.numbers import Released
+from evaluate.dp_release.numbers import Released
 from evaluate.text import alike, number, percent, short
 from reports.charts import svg
 from reports.public_table import PublicColumn

@@ -7,12 +7,12 @@ as not shown, so that no word of this verdict speaks for them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.audit_result import Audit, AuditError
+from evaluate.dp_release.numbers import MEASURES
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.policy import Rule
 from evaluate.gate.verdict import judge_candidate
-from evaluate.privacy.audit.result import MEASURE as AUDITED
-from evaluate.privacy.audit.result import Audit, AuditError
-from evaluate.released.numbers import MEASURES
 from evaluate.result import Candidate, Estimate
 from reports.public_facts import PublicFacts
 

@@ -6,7 +6,7 @@ either is wide, so that a page shows both.
 
 from collections.abc import Mapping
 
-from evaluate.ranking.figure import FIGURES
+from evaluate.ranking.figures import FIGURES
 from evaluate.result import Estimate, Evaluation
 from reports.glossary import entry
 

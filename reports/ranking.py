@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evaluate.plain_data import mapping, mappings, real, texts, whole
-from evaluate.result import Estimate, Evaluation
-from evaluate.result_reading import estimate_from
+from evaluate.result import Estimate, Evaluation, estimate_from
 from evaluate.text import finite, loss
 from reports.charts.pareto import Mark
 from reports.glossary import entry

@@ -1,8 +1,8 @@
 """What a number means where its scale surprises: a share above one, a distance below that of fresh rows."""
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import CLAIMED
 from evaluate.gate.policy import STATEMENT
-from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Estimate
 from evaluate.text import alike, loss
 from reports.audits import DISPROVED, NOT_DISPROVED

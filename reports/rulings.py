@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.checks import COPIED, Check
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.verdict import Verdict
 from evaluate.plain_data import mapping, mappings
-from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Case, Evaluation
 
 WORDS: Mapping[Outcome, str] = {

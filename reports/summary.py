@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.policy import STATEMENT, Rule
 from evaluate.gate.verdict import Finding, Verdict
-from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import at_most, compact, loss, number, room
 from reports.audits import audit_note, half_of

@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluate.catalog import CLIPPED
 from evaluate.gate.claim import disproved, made_here
 from evaluate.gate.verdict import Verdict
+from evaluate.metrics import CLIPPED
 from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.text import amount

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evaluate.privacy.audit.result import EXCEEDS, MEASURE, AuditError
+from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
 from evaluate.result import Candidate, Failure
 from synth.dp.calibration import resolve_delta
 from synth.dp.statement import PrivacyStatement

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import pandas as pd
 
-from evaluate.catalog import CLIPPED
-from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.metrics import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from evaluate.audit_result import EXCEEDS, LEAST_STRENGTH, NO_FAULT, TOO_WEAK, Audit
 from evaluate.privacy.audit.black_box import BlackBox, Trials, black_box, paired
-from evaluate.privacy.audit.black_box_worlds import Worlds
-from evaluate.privacy.audit.result import EXCEEDS, LEAST_STRENGTH, NO_FAULT, TOO_WEAK, Audit
-from evaluate.privacy.refits import Budgets
+from evaluate.privacy.audit.neighboring_tables import Worlds
+from evaluate.privacy.shadow_models import Budgets
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, LedgerError

@@ -68,7 +68,7 @@ def _schema() -> dict[str, Any]:
 
 
 def _evaluation() -> dict[str, Any]:
-    from evaluate.result_schema import evaluation_json
+    from evaluate.result_io import evaluation_json
 
     return evaluation_json()
 

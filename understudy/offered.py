@@ -9,7 +9,7 @@ import pandas as pd
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.gate.policy import Policy, Waiver, build_waivers
 from evaluate.result import Candidate, Evaluation, EvaluationError
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS
 from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model

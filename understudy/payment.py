@@ -70,8 +70,8 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
             f"release={job.release!r} has no epsilon: its table itself tells of single rows, which no noise on numbers "
             "about it takes back; give the generator an epsilon, or leave public_report out"
         )
+    from evaluate.dp_release.release import released_schedule
     from evaluate.engine import aimed
-    from evaluate.released.shares import released_schedule
 
     asked = aimed(schema, job.evaluation.target, job.evaluation.task)
     try:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from evaluate.catalog import CATALOG
 from evaluate.gate.policy import Policy, Waiver, lasting
+from evaluate.metrics import CATALOG
 from evaluate.tables import SAMPLE_ROWS
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
@@ -172,7 +172,7 @@ class Plan:
         """Synthetic rows that attacks search at most, where tables are stored."""
         if not self.table.stored:
             return None
-        from evaluate.stored.preparing import SEARCHED
+        from evaluate.stored.prepare import SEARCHED
 
         return SEARCHED * (self.job.evaluation.sample_rows or SAMPLE_ROWS)
 

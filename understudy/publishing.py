@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from evaluate.released.numbers import Released
+from evaluate.dp_release.numbers import Released
 from evaluate.result import Evaluation
 from reports.public import write_public_html
 from reports.public_facts import PublicFacts
@@ -58,8 +58,8 @@ def release_numbers(plan: Plan, work: Work, sides: Split, table: Path, progress:
 
 
 def _release(plan: Plan, work: Work, sides: Split, table: Path, progress: Progress) -> None:
+    from evaluate.dp_release.release import release_numbers as released
     from evaluate.engine import aimed
-    from evaluate.released import release_numbers as released
 
     schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
     with reservations.budget(plan, work, PUBLICATION) as budget:

@@ -26,8 +26,8 @@ from scipy import special
 from evaluate.gate.finding import BOUNDED, most_of
 from evaluate.gate.policy import Policy, Rule
 from evaluate.intervals import clopper_pearson, wilson
-from evaluate.privacy.membership.rates import Scores, true_positive_rate
-from evaluate.privacy.membership.targets import MOST_ROWS, ROWS_EACH, affordable_targets
+from evaluate.privacy.membership import Scores, true_positive_rate
+from evaluate.privacy.membership_attacks import MOST_ROWS, ROWS_EACH, affordable_targets
 from evaluate.privacy.vulnerable import share_exposed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from synth.output import whole_file
 from synth.split import Split
 from understudy import candidates, provenance, publishing, reservations, stages

@@ -50,7 +50,7 @@ def shadow_attack(
     """
 
     def attack() -> Measurement:
-        from evaluate.privacy.shadow import measure
+        from evaluate.privacy.shadow_models import measure
 
         return measure(tables(), chosen, n_models, progress)
 
@@ -73,7 +73,7 @@ def black_box_audit(
 
     def audit() -> Measurement:
         from evaluate.privacy.audit.black_box import Trials, black_box
-        from evaluate.privacy.audit.black_box_worlds import Worlds
+        from evaluate.privacy.audit.neighboring_tables import Worlds
 
         worlds, trials = Worlds.stand_in(schema, seed=seed), Trials(n_fits, time_limit_s=time_limit_s, seed=seed)
         return Measurement((black_box(chosen, worlds, trials, progress=progress).estimate,))

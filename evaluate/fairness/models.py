@@ -22,8 +22,7 @@ import numpy as np
 from evaluate.fairness.groups import MIN_ROWS, Groups
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
-from evaluate.utility.features import Form
-from evaluate.utility.models import FORMS
+from evaluate.utility.models import FORMS, Form
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, interval, study_of
 

@@ -1,1 +1,1 @@
-"""How close synthetic rows come to real ones: columns on their own, and in pairs."""
+"""Fidelity: how close synthetic rows come to real ones, in columns, in pairs and triples of them, and as whole rows."""

@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 from scipy import special
 
-from evaluate.fidelity.coded import Coded, Four
+from evaluate.fidelity.encoded import Coded, Four
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.intervals import HALVES, LEVEL, N_GROUPS
 from evaluate.result import Estimate, Failure

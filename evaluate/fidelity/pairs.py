@@ -1,25 +1,64 @@
-"""How faithful columns are two by two: associations over all pairs, and the total variation of every pair.
+"""Fidelity of columns two by two: associations over all pairs, their slope, and the total variation of every pair.
 
 Total variation is taken on bins of the training table, missing being one of them: as many as leave a cell of two
-numbers about five held-out rows, 4 to 20, and of categories at most 50, of which the rarest become one. Everything but
-the share of associations that is kept is on equally many rows: see `evaluate.fidelity.samples`.
+numbers about five held-out rows, 4 to 20, and of categories at most 50, of which the rarest become one.
+
+How much of the associations is kept is the slope of a table's associations on the training table's. Everything but this
+slope is on equally many rows: see `evaluate.fidelity.samples`.
 """
 
 import itertools
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from evaluate.fidelity import dependence
-from evaluate.fidelity.coded import KINDS, Coded
+from evaluate.fidelity.associations import spearman
+from evaluate.fidelity.encoded import KINDS, Coded
 from evaluate.fidelity.estimates import Distance, described, worst
-from evaluate.fidelity.kept import association_kept
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples, Samples
-from evaluate.fidelity.spearman import spearman
-from evaluate.intervals import replicate_groups
+from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
+
+NAME = "pairs.association.kept"
+
+
+def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
+    """The sum of a_train * a_synthetic over the sum of a_train^2, over all pairs with an association a in train.
+
+    Strong associations count most, and those that only noise shows hardly, so that it tells shuffled columns from real
+    ones in tables too small for total variation. It sees what is lost, not what is made up: for that there is
+    `pairs.association.mean`. Its interval is a jackknife's: it is a ratio, not a sum of absolute differences, and below
+    500 rows half-samples cover too little.
+
+    Args:
+        found: *Sensitive*. Associations of training, synthetic, fresh and shuffled rows, NaN where undefined, which
+            counts as none where train's is defined; shape (4, n_replicates, d, d).
+        n: rows of the synthetic sample.
+    """
+    chosen = found[:, :, *np.triu_indices(found.shape[-1], k=1)]
+    train, *others = np.nan_to_num(chosen[:, :, ~np.isnan(chosen[0, 0])], nan=0.0)
+    strength = (train**2).sum(axis=1)
+    if strength[0] <= 0.0:
+        return Failure(NAME, "skipped", "no two columns of the training table hang together")
+    if len(strength) == 1:
+        return Failure(NAME, "skipped", "there are too few rows for an interval")
+    slopes = _slopes(np.array([(train * other).sum(axis=1) for other in others]), strength)
+    room = slopes[FRESH] - slopes[SHUFFLED]
+    if half_samples(room[0], room[HALVES])[0] <= 0.0:
+        return Failure(NAME, "skipped", "the columns of the training table are nearly independent")
+    note = "1 keeps all associations of the training table, 0 none; noise there keeps a fresh real sample below 1."
+    return replace(described(NAME, slopes, n, bounds=(-np.inf, np.inf), note=note), direction="higher")
+
+
+def _slopes(products: np.ndarray, strength: np.ndarray) -> np.ndarray:
+    """The ratio to first order around all rows, as half-samples add noise to the sum of squares."""
+    slope = products[:, :1] / strength[0]
+    return np.asarray(slope + (products - slope * strength) / strength[0])
+
 
 N_WORST = 10
 _ASSOCIATIONS = (*KINDS, "spearman", "association")

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from evaluate.fidelity.compared import Rows
-from evaluate.fidelity.held_rows import HeldRows, HeldTable, moved
+from evaluate.fidelity.in_memory import HeldRows, HeldTable, moved
+from evaluate.fidelity.protocol import Rows
 from evaluate.intervals import N_GROUPS
-from evaluate.sides import Side
+from evaluate.sampling import Side
 from evaluate.tables import Tables
 from synth.schema import Schema
 
 if TYPE_CHECKING:  # its libraries are slow to import
-    from evaluate.fidelity.stored_rows import StoredSource
+    from evaluate.fidelity.stored import StoredSource
 
 SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
 """Order of the landmarks in every array that has one entry for each."""
@@ -114,7 +114,7 @@ Samples = AnySamples[HeldRows]
 
 
 def _stored(tables: Tables, side: Side) -> "StoredSource":
-    from evaluate.fidelity.stored_rows import StoredSource
+    from evaluate.fidelity.stored import StoredSource
 
     assert tables.stored is not None
     return StoredSource.drawn(tables.stored.drawn(side, tables.n_rows), tables.schema)

@@ -1,21 +1,190 @@
-"""Where synthetic rows lie among training rows: in the typical part, all over it, and not on single ones.
+"""Support of the synthetic table: alpha-precision, beta-recall, density, coverage and authenticity of its rows.
 
 Rows are points of `evaluate.neighbors`: ranks among the training rows (spread as two fair coins), one coordinate per
 category, one for missing. Of each table equally many are compared with as many training rows; a copy of these scores
 best, better than a fresh sample: whether rows are copies is what privacy measures say.
 
+All pairs are looked at in blocks. What stays is, for each training row, its nearest rows of each table (`Cloud`). A
+half-sample is counted on the same lists, which are long enough for it.
+
 Source: Alaa et al. 2022, "How Faithful is your Synthetic Data?", arXiv:2102.08921 (alpha-precision, beta-recall,
 authenticity); Naeem et al. 2020, arXiv:2002.09797 (density, coverage).
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, joint_samples
-from evaluate.fidelity.joint_support import FIGURES, Cloud, authentic, cloud, figures
 from evaluate.intervals import HALVES, LEVEL, N_GROUPS, half_samples, replicate_groups, wilson
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
+
+N_NEIGHBORS = 5
+"""Neighbors that a ball reaches to: of two samples of one population, 1 - 2^-5 = .97 of the balls hold a row of the
+other (Naeem et al. 2020, eq. 9), as near to 1 as they ask for."""
+LIST_ROWS, BLOCK_ROWS = 48, 512
+MOST_ROWS = 20
+"""Rows of a ball that are counted at most; of two samples of one population, 1 ball in 10,000 holds more."""
+DECIMALS = 9
+"""Of a squared distance; what lies beyond is rounding."""
+FIGURES = ("alpha_precision", "beta_recall", "density", "coverage")
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Rows of a table as seen from the training rows. *Sensitive* where the table is.
+
+    Attributes:
+        points: of the table, shape (m, d_space).
+        near: the nearest rows of the table, nearest first; shape (n, n_listed).
+        distances: squared, of the same; shape (n, n_listed).
+        home: the nearest training row of each row of the table, shape (m,).
+        apart: the squared distance to it, shape (m,).
+    """
+
+    points: np.ndarray
+    near: np.ndarray
+    distances: np.ndarray
+    home: np.ndarray
+    apart: np.ndarray
+
+
+def cloud(train: np.ndarray, points: np.ndarray) -> Cloud:
+    """The nearest rows of a table, for each training row, and the other way round.
+
+    Args:
+        train: *Sensitive*. Shape (n, d_space), float64.
+        points: shape (m, d_space), float64. The same object as `train`: a row is then no neighbor of its own.
+    """
+    n_listed = min(LIST_ROWS, len(points) - int(points is train))
+    near = np.empty((len(train), n_listed), dtype=np.intp)
+    distances = np.empty((len(train), n_listed))
+    home, apart = np.zeros(len(points), dtype=np.intp), np.full(len(points), np.inf)
+    squares = np.einsum("ij,ij->i", points, points)
+    for start in range(0, len(train), BLOCK_ROWS):
+        block = train[start : start + BLOCK_ROWS]
+        gaps = np.einsum("ij,ij->i", block, block)[:, None] + squares - 2.0 * (block @ points.T)
+        rows = np.arange(len(block))
+        if points is train:
+            gaps[rows, rows + start] = np.inf
+        nearest = gaps.argmin(axis=0)
+        least = gaps[nearest, np.arange(len(points))]
+        home, apart = np.where(least < apart, nearest + start, home), np.minimum(least, apart)
+        listed = np.argpartition(gaps, n_listed - 1, axis=1)[:, :n_listed]
+        found = _rounded(gaps[rows[:, None], listed])
+        order = np.lexsort((listed, found), axis=1)
+        near[start : start + BLOCK_ROWS] = np.take_along_axis(listed, order, axis=1)
+        distances[start : start + BLOCK_ROWS] = np.take_along_axis(found, order, axis=1)
+    return Cloud(points, near, distances, home, _rounded(apart))
+
+
+def _rounded(squares: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(np.round(squares, DECIMALS), 0.0))
+
+
+def figures(own: Cloud, other: Cloud, kept_train: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Alpha-precision, beta-recall, density and coverage of a part of a table against a part of the training rows.
+
+    Args:
+        own: *Sensitive*. The training rows among themselves.
+        other: the table.
+        kept_train: which training rows count, shape (n,), boolean.
+        kept: which rows of the table count, shape (m,), boolean.
+    """
+    balls, n_own = _balls(own, kept_train)
+    listed = kept[other.near[kept_train]]
+    distances = other.distances[kept_train]
+    n_inside = (listed & (distances <= balls[:, None])).sum(axis=1)
+    scale = kept_train.sum() / kept.sum()
+    # DEVIATES: rows in the ball, not k, and no more than `MOST_ROWS`: where many rows are at equal distances a closed
+    # ball holds more than k of either table, and a ball about an outlier could hold all of a table that collapsed.
+    density = scale * float((np.minimum(n_inside, MOST_ROWS) / np.minimum(n_own, MOST_ROWS)).mean())
+    nearest = np.take_along_axis(other.near[kept_train], listed.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.array([
+        _alpha_precision(own.points[kept_train], other.points[kept]),
+        _beta_recall(other.points, kept, nearest, n_inside > 0),
+        density,
+        float((n_inside > 0).mean()),
+    ])  # fmt: skip
+
+
+def _balls(own: Cloud, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each kept row the squared distance to its k-th kept neighbor, and how many kept rows are within it."""
+    listed, distances = kept[own.near[kept]], own.distances[kept]
+    ranks = listed.cumsum(axis=1)
+    # Where the list holds fewer than k kept rows, its last one is the best known.
+    last = np.where(ranks[:, -1] >= N_NEIGHBORS, (ranks >= N_NEIGHBORS).argmax(axis=1), listed.shape[1] - 1)
+    balls = np.take_along_axis(distances, last[:, None], axis=1)[:, 0]
+    return balls, np.maximum((listed & (distances <= balls[:, None])).sum(axis=1), 1)
+
+
+def _alpha_precision(train: np.ndarray, rows: np.ndarray) -> float:
+    """Whether each ball about the training rows' center that holds a share alpha of them holds as many of the rows.
+
+    Source: Alaa et al. 2022, eq. 4 and 6.
+    """
+    # DEVIATES: balls lie about the mean of the training points, not about the center of a one-class network, which
+    # would have to be trained; and rows at equal distances enter a ball little by little, not all at once, or a table
+    # of few distinct rows would not be precise even beside itself.
+    center = train.mean(axis=0)
+    return agreement(_from(center, train), _from(center, rows))
+
+
+def _beta_recall(points: np.ndarray, kept: np.ndarray, nearest: np.ndarray, covered: np.ndarray) -> float:
+    """Whether each ball about the rows' center that holds a share beta of them reaches as many of the training rows.
+
+    Args:
+        points: of the rows, shape (m, d_space).
+        kept: which of them count, shape (m,), boolean.
+        nearest: of each training row the nearest one that counts.
+        covered: of each training row, whether that one is no further than its k-th neighbor.
+
+    Source: Alaa et al. 2022, eq. 5 and 6.
+    """
+    # DEVIATES: shares are of all synthetic rows, not, as in the authors' code, of those that are nearest to a training
+    # row; and a training row counts where its nearest synthetic row lies in the ball, not the nearest of those that
+    # do, or a table equal to train would be recalled too soon.
+    level = _from(points[kept].mean(axis=0), points)
+    return agreement(level[kept], np.where(covered, level[nearest], np.inf))
+
+
+def _from(center: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Squared distances from a center, shape (len(points),)."""
+    gaps = points - center
+    return np.asarray(np.round(np.einsum("ij,ij->i", gaps, gaps), DECIMALS))
+
+
+def agreement(base: np.ndarray, other: np.ndarray) -> float:
+    """One minus twice the area between the curve of other's share below each quantile of base, and the diagonal.
+
+    Args:
+        base: finite, shape (n,).
+        other: shape (m,); infinite ones are below no quantile.
+
+    >>> agreement(np.array([1.0, 2.0]), np.array([2.0, 1.0])), agreement(np.array([1.0, 2.0]), np.array([9.0, np.inf]))
+    (1.0, 0.0)
+    """
+    values = np.unique(np.concatenate([base, other[np.isfinite(other)]]))
+    x, y = (np.r_[0.0, np.searchsorted(np.sort(of), values, "right") / len(of)] for of in (base, other))
+    gaps = np.abs(y - x)
+    crosses = (y - x)[1:] * (y - x)[:-1] < 0
+    sums = gaps[1:] + gaps[:-1]
+    heights = np.where(crosses, (gaps[1:] ** 2 + gaps[:-1] ** 2) / np.where(sums > 0, sums, 1.0), sums) / 2
+    return float(1.0 - 2.0 * (np.diff(x) * heights).sum())
+
+
+def authentic(own: Cloud, other: Cloud) -> np.ndarray:
+    """For each row of a table 1 where it is further from the nearest training row than that is from its neighbor.
+
+    Source: Alaa et al. 2022, eq. 7.
+    """
+    # DEVIATES: the authors' code looks up the distances of training rows by the positions of synthetic ones, and takes
+    # a tie for a copy; here a tie counts half, or a table with twins could not be authentic.
+    neighbor = own.distances[other.home, 0]
+    return np.asarray((other.apart > neighbor) + (other.apart == neighbor) / 2)
+
 
 NAMES = (*(f"joint.{name}{end}" for name in FIGURES for end in ("", ".gap")), "joint.authenticity")
 _PARTS = np.array([np.random.default_rng([7, part]).permutation(N_GROUPS) < 10 for part in range(24)])

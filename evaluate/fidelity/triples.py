@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.coded import Coded
+from evaluate.fidelity.encoded import Coded
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.pairs import N_WORST, of_cliques
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples

@@ -23,12 +23,12 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from evaluate.fidelity.joint_classifier import N_JUDGED, coded, scores
+from evaluate.fidelity.classifier import N_JUDGED, coded, scores
 from evaluate.fidelity.joint_samples import MIN_UNITS, Side
 from evaluate.gate.shift import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
-from evaluate.ranking.holm import holm
+from evaluate.multiple_testing import holm
 from evaluate.sampling import one_per_entity
 from evaluate.tables import Real
 from synth.columns import BooleanColumn, CategoricalColumn

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import STATEMENT, Policy, Rule
-from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Case, Failure, Reason, SelfTest
 
 CAME_OUT: Literal["came out"] = "came out"

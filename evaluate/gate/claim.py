@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from evaluate.audit_result import EXCEEDS, Audit, AuditError
 from evaluate.plain_data import mapping, whole
-from evaluate.privacy.audit.result import EXCEEDS, Audit, AuditError
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.text import count, loss
 from synth.dp.statement import is_claim

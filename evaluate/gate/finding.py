@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
-from evaluate.privacy.audit.result import MEASURE as AUDITED
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import is_claim
 from synth.errors import JobError

@@ -1,6 +1,6 @@
 """A written policy: what must hold before a synthetic table may go to an audience, and why.
 
-What a rule may rest on is in `evaluate.catalog`; what a policy says of a table is in `evaluate.gate.verdict`.
+What a rule may rest on is in `evaluate.metrics`; what a policy says of a table is in `evaluate.gate.verdict`.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from evaluate.catalog import CATALOG, GATEABLE
+from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Direction
 from synth.errors import JobError, nearest
 from synth.validation import Frozen, read_toml, sentence

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.checks import BROKEN, Check, checks_of
 from evaluate.gate.claim import Claim, Composition, damaged, stated_as_counted
 from evaluate.gate.finding import Finding, Outcome, Proof, answered, finding_of
@@ -16,9 +17,7 @@ from evaluate.gate.policy import STATEMENT, Policy, Rule, Waiver, check_waivers
 from evaluate.gate.protection import proven_limit
 from evaluate.gate.sample_size import deciding
 from evaluate.gate.shift import questioned
-from evaluate.privacy.audit.result import MEASURE as AUDITED
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
-from evaluate.result_reading import estimate_from
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest, estimate_from
 
 if TYPE_CHECKING:
     from synth.dp.tradeoff import TradeOff

@@ -1,1 +1,1 @@
-"""What an attacker learns of the training rows: copies, distances, membership."""
+"""Privacy: attacks that say what can be learned of the training rows, and audits of a claimed epsilon."""

@@ -19,7 +19,7 @@ import numpy as np
 from evaluate.intervals import Rate, clopper_pearson
 from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
-from evaluate.privacy.membership.targets import Targets, targets_of
+from evaluate.privacy.membership_attacks import Targets, targets_of
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes
 from evaluate.tables import Measurement, Tables

@@ -1,19 +1,201 @@
-"""Synthetic rows that stand in the training table, beside how many of a fresh real sample's rows do.
+"""Copies: synthetic rows that stand in the training table, beside how many of a fresh real sample's rows do.
 
 Equal means equal in every learned column, to the last digit, missing equal to missing. In a table whose rows repeat,
 honest rows coincide too: only what held-out people do not share speaks of copying (`evaluate.privacy.coincidence`), and
 where every row repeats, only `evaluate.privacy.multiset` does.
+
+Rows in memory are compared by `measure`. Of tables that stay where they are stored every row is compared there, by its
+key (`measure_stored`). Both give the same estimates of copied people and rows (`people`, `shares`).
 """
 
+import math
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
 import numpy as np
 
-from evaluate.intervals import clustered
-from evaluate.privacy.coincidence import Alone
-from evaluate.privacy.copy_shares import MEASURES, people, shares
-from evaluate.privacy.multiset import measure_multiset
+from evaluate.intervals import Rate, clustered, design_effect_of_units, newcombe, wilson
+from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
+from evaluate.privacy.multiset import Counts, chi_square, measure_multiset, multiset_of
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes, learned_keys
+from evaluate.stored.keys import STRATUM, UNIT_NAME, KeyCounts, N
+from evaluate.stored.tables import StoredTables
 from evaluate.tables import Measurement, Tables
+from synth.stored.row_hash import KEY
+
+MEASURES = ("privacy.copies", "privacy.copies.unique")
+
+
+def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
+    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows.
+
+    Args:
+        name: of the measure.
+        synthetic: the share among synthetic rows.
+        fresh: the share among fresh rows.
+        n: synthetic rows.
+    """
+    excess = newcombe(synthetic, fresh)
+    among = "a training row that occurs once" if name.endswith("unique") else "a training row"
+    return [
+        Estimate(
+            name, synthetic[0], n, "lower", low=synthetic[1], high=synthetic[2], reference=fresh[0],
+            note=f"share of synthetic rows equal to {among} in every learned column",
+        ),
+        Estimate(
+            f"{name}.excess", excess[0], n, "lower", low=excess[1], high=excess[2], reference=0.0,
+            note=f"share of synthetic rows equal to {among}, less the same share of fresh real rows",
+        ),
+    ]  # fmt: skip
+
+
+def people(found: Coincidences, n_people: int) -> Estimate:
+    """People of train whose own row stands in the table beyond coincidence, as a share of those who could be copied.
+
+    Args:
+        found: people with a row that nobody else has, and those whose row is hit.
+        n_people: of train, all of them.
+    """
+    # Where held-out people's rows are seldom met, chance repeats no rows that a model could fit.
+    copied = found.copied(hit_ratio=FITTED if found.holdout > COMMON * found.n_holdout else 1.0)
+    n = min(n_people, int(found.n_drawn))
+    value, low, high = (number / n for number in copied)
+    note = (
+        "share of people whose row, which nobody else has, stands in the table beyond chance; about "
+        f"{round(copied[0]):,} people, at least {math.ceil(copied[1]):,}"
+    )
+    return Estimate(
+        "privacy.copies.people", value, n, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note
+    )  # fmt: skip
+
+
+_TRAIN, _OTHER, _TIMES, _HITS, _SIZE = "n_train", "n_other", "times", "hits", "size"
+_STRAY, _UNITS, _IN_TRAIN, _COUNTED = "stray", "n_units", "in_train", "n_counted"
+
+
+def measure_stored(tables: Tables, stored: StoredTables) -> Measurement:
+    """The estimates of `evaluate.privacy.copies` on all rows; of fresh rows, those of the sample beside all of train.
+
+    Args:
+        tables: *Sensitive*. The samples.
+        stored: *Sensitive*. All rows.
+    """
+    place = stored.real.sides.meeting_place(stored.offered)
+    train, synthetic = stored.real.sides.keys("train", place), KeyCounts.of(stored.offered, tables.schema, place)
+    units, n_train = entity_codes(tables.fresh, tables.schema), stored.real.fresh_in_train
+    estimates = []
+    try:
+        for name, once in zip(MEASURES, (False, True), strict=True):
+            fresh = clustered(n_train == 1 if once else n_train > 0, units)
+            estimates += shares(name, _rate(synthetic, train, once, stored.n_offered), fresh, stored.n_offered)
+        copied = people(*_coincidences(train, stored.real.sides.keys("holdout", place), synthetic, stored.n_offered))
+        found = chi_square(_strata(train, synthetic))
+    finally:
+        synthetic.forget()
+    multiset = multiset_of(found, stored.real.n_rows["train"], stored.n_offered, tables)
+    return Measurement((copied, *estimates, *multiset.estimates), multiset.failures)
+
+
+def _coincidences(
+    train: KeyCounts, holdout: KeyCounts, synthetic: KeyCounts, n_drawn: int
+) -> tuple[Coincidences, int]:  # fmt: skip
+    """The units with a row that no other unit has and those that are hit, and how many units train has."""
+    place = train.place
+    sides = _by_content(train, 1).union(_by_content(holdout, 0))
+    summed = {_UNITS: sides[_UNITS].sum().cast("int64"), _IN_TRAIN: sides[_IN_TRAIN].max()}
+    known = sides.group_by(KEY).agg(**summed, **{UNIT_NAME: sides[UNIT_NAME].min()})
+    alone = known.filter(known[_UNITS] == 1).drop(_UNITS)
+    marked = [
+        part.select(_IN_TRAIN, UNIT_NAME, **{_HITS: ibis.literal(hit, "int64")})
+        for part, hit in ((alone.semi_join(synthetic.counts, KEY), 1), (alone.anti_join(synthetic.counts, KEY), 0))
+    ]
+    rows = marked[0].union(marked[1])
+    stray = rows[UNIT_NAME].isnull()
+    of_units = rows.filter(~stray).group_by([_IN_TRAIN, UNIT_NAME]).agg(**{_HITS: rows[_HITS].max()})
+    units = rows.filter(stray).select(_IN_TRAIN, _HITS).union(of_units.select(_IN_TRAIN, _HITS))
+    cells = place.fetch(units.group_by([_IN_TRAIN, _HITS]).agg(**{_COUNTED: units.count()})).to_pylist()
+    n = {(cell[_IN_TRAIN], cell[_HITS]): cell[_COUNTED] for cell in cells}
+    train_hit, holdout_hit, train_missed, holdout_missed = (n.get((side, hit), 0) for hit in (1, 0) for side in (1, 0))
+    could = train_hit + train_missed, holdout_hit + holdout_missed
+    twins = place.number(known.filter(known[_UNITS] == 2).count())
+    n_known = place.number(known[_UNITS].sum().fill_null(0))
+    return Coincidences(train_hit, holdout_hit, *could, twins, n_known, n_drawn), _n_units(train)
+
+
+def _by_content(side: KeyCounts, in_train: int) -> ir.Table:
+    """Each distinct row with the number of units that have it, and one of these; a row without an entity is its own."""
+    rows = side.counts.mutate(**{UNIT_NAME: ibis.null("string")}) if side.of_units is None else side.of_units
+    n = ibis.ifelse(rows[UNIT_NAME].isnull(), rows[N], 1)
+    counted = rows.group_by(KEY).agg(**{_UNITS: n.sum().cast("int64"), UNIT_NAME: rows[UNIT_NAME].min()})
+    return counted.select(KEY, _UNITS, UNIT_NAME, **{_IN_TRAIN: ibis.literal(in_train, "int64")})
+
+
+def _n_units(side: KeyCounts) -> int:
+    rows = side.counts if side.of_units is None else side.of_units
+    if side.of_units is None:
+        return int(side.place.number(rows[N].sum().fill_null(0)))
+    stray = rows.filter(rows[UNIT_NAME].isnull())[N].sum().fill_null(0)
+    return int(side.place.number(rows[UNIT_NAME].nunique())) + int(side.place.number(stray))
+
+
+def _rate(synthetic: KeyCounts, train: KeyCounts, once: bool, n: int) -> Rate:
+    """The share of synthetic rows that equal a training row, or one that occurs once."""
+    place, targets = train.place, train.counts
+    targets = (targets.filter(targets[N] == 1) if once else targets).select(KEY)
+    if synthetic.of_units is None:
+        return wilson(place.number(synthetic.counts.semi_join(targets, KEY)[N].sum().fill_null(0)) / n, float(n))
+    rows = synthetic.of_units
+    hits = rows.semi_join(targets, KEY).mutate(**{_HITS: ibis._[N]})
+    missed = rows.anti_join(targets, KEY).mutate(**{_HITS: ibis.literal(0, "int64")})
+    both = hits.union(missed)
+    of_unit = both.group_by(UNIT_NAME).agg(
+        **{_SIZE: both[N].sum().cast("int64"), _HITS: both[_HITS].sum().cast("int64")}
+    )
+    stray = of_unit[UNIT_NAME].isnull()
+    alike = of_unit.group_by([_SIZE, _HITS, stray.name(_STRAY)]).agg(**{_TIMES: of_unit.count()})
+    sizes, hit, alone, times = (column.to_numpy(zero_copy_only=False) for column in place.fetch(alike).columns)
+    # Rows without an entity are units of their own, some of them hits.
+    n_alone, n_hits = int(sizes[alone].sum()), int(hit[alone].sum())
+    sizes, hit, times = sizes[~alone], hit[~alone], times[~alone]
+    sizes, hit, times = np.r_[sizes, 1, 1], np.r_[hit, 1, 0], np.r_[times, n_hits, n_alone - n_hits]
+    return wilson(float((times * hit).sum()) / n, n / design_effect_of_units(sizes, hit, times))
+
+
+def _strata(train: KeyCounts, synthetic: KeyCounts) -> list[Counts]:
+    """How many distinct rows stand how often in both tables, by the target's category."""
+    place, other = train.place, synthetic.counts.select(KEY, **{_OTHER: synthetic.counts[N]})
+    shared = train.counts.inner_join(other, KEY)
+    both = _fetched(place, shared.select(STRATUM, **{_TRAIN: shared[N], _OTHER: shared[_OTHER]}))
+    ours, theirs = (
+        _fetched(place, side.counts.select(STRATUM, **{_TRAIN: first(side), _OTHER: second(side)}))
+        for side, first, second in ((train, _n, _none), (synthetic, _none, _n))
+    )
+    for (stratum, a, b), times in both.items():
+        ours[stratum, a, 0] -= times
+        theirs[stratum, 0, b] -= times
+    cells = {cell: times for table in (both, ours, theirs) for cell, times in table.items() if times}
+    strata = []
+    for stratum in sorted({cell[0] for cell in cells}):
+        rows = np.array([(a, b, times) for (s, a, b), times in sorted(cells.items()) if s == stratum], dtype=np.int64)
+        strata.append(Counts(rows[:, 0], rows[:, 1], rows[:, 2]))
+    return strata
+
+
+def _n(side: KeyCounts) -> Any:
+    return side.counts[N]
+
+
+def _none(_: KeyCounts) -> Any:
+    return ibis.literal(0, "int64")
+
+
+def _fetched(place: Any, cells: ir.Table) -> dict[tuple[int, int, int], int]:
+    names = [STRATUM, _TRAIN, _OTHER]
+    found = place.fetch(cells.group_by(names).agg(**{_TIMES: cells.count()}))
+    *of_cells, times = (column.to_pylist() for column in found.columns)
+    return dict(zip(zip(*of_cells, strict=True), times, strict=True))
 
 
 def measure(tables: Tables) -> Measurement:
@@ -26,9 +208,7 @@ def measure(tables: Tables) -> Measurement:
     Of tables that stay where they are stored, all rows are compared there.
     """
     if tables.stored is not None:
-        from evaluate.privacy import stored_copies
-
-        return stored_copies.measure(tables, tables.stored)
+        return measure_stored(tables, tables.stored)
     distinct, counts = np.unique(learned_keys(tables.train, tables.schema), return_counts=True)
     frames, n = (tables.synthetic, tables.fresh), len(tables.synthetic)
     keys = [learned_keys(frame, tables.schema) for frame in frames]

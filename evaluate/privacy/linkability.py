@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from evaluate.neighbors import Rows, gower_nearest, space_of
+from evaluate.privacy.attribute_inference import Attacked
 from evaluate.privacy.experiment import Experiment, largest, standing_out
-from evaluate.privacy.inference.secrets import Attacked
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.schema import Schema

@@ -28,10 +28,8 @@ from scipy import stats
 from evaluate.fairness.groups import Groups
 from evaluate.neighbors import Rows, share_of, space_of
 from evaluate.neighbors.space import MISSING
-from evaluate.privacy.membership import MIN_TARGETS, NOTHING, area_estimate, rate_estimate
-from evaluate.privacy.membership.attacks import scored
-from evaluate.privacy.membership.ensemble import AREA, Both, parts_for
-from evaluate.privacy.membership.targets import Targets, targets_of
+from evaluate.privacy.membership import AREA, MIN_TARGETS, NOTHING, Both, area_estimate, parts_for, rate_estimate
+from evaluate.privacy.membership_attacks import Targets, scored, targets_of
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
 from synth.columns import BooleanColumn, CategoricalColumn

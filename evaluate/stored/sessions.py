@@ -10,7 +10,7 @@ from typing import Self
 
 import ibis
 
-from evaluate.stored.meeting import EMBEDDED
+from evaluate.stored.keys import EMBEDDED
 from evaluate.stored.tables import StoredTables
 from synth.errors import TableError
 from synth.stored.connection import Place

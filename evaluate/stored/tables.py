@@ -1,20 +1,110 @@
-"""Real and synthetic tables where they are stored: what is known of all their rows, and what samples were drawn.
+"""Real and synthetic tables where they are stored: their seeded draws, and what is known of all their rows.
 
 Everything that needs rows works on seeded samples, whole entities, that are drawn there and fetched. Of the synthetic
-table more is fetched than of the real ones: an attack finds a leak only in what it searches.
+table more is fetched than of the real ones: an attack finds a leak only in what it searches. Each draw is made once
+(`Drawer`), a smaller one from a larger where that is the same; the two sides of a real table keep their draws and the
+counts of their rows for all synthetic tables (`StoredSides`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from evaluate.sides import Side
-from evaluate.stored.draws import Drawer
-from evaluate.stored.sides import StoredSides
+from evaluate.sampling import Side, side_seed
+from evaluate.stored.keys import KeyCounts, meeting_place
+from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.drawing import DrawnRows
+from synth.stored.connection import Place
+from synth.stored.drawing import POSITION, DrawnRows, draw_rows, whole_entities
+
+
+@dataclass(frozen=True, eq=False)
+class Drawer:
+    """Rows of one table in its seeded order, each draw made once.
+
+    Attributes:
+        table: *Sensitive* where it is real.
+        schema: with domains known.
+        seed: of its order.
+        kept: *Sensitive*. Draws, by their limit.
+    """
+
+    table: StoredTable
+    schema: Schema
+    seed: int
+    kept: dict[int | None, DrawnRows] = field(default_factory=dict, repr=False)
+
+    def first(self, limit: int | None) -> DrawnRows:
+        """The first so many rows; none: all."""
+        if limit not in self.kept:
+            self.kept[limit] = self._of_more(limit) or draw_rows(
+                self.table, self.schema, seed=self.seed, limit=limit
+            )  # fmt: skip
+        return self.kept[limit]
+
+    def _of_more(self, limit: int | None) -> DrawnRows | None:
+        """The same of a larger draw, where there is one; entities would have to be counted anew."""
+        if limit is None or self.schema.entity is not None:
+            return None
+        found = next((drawn for n, drawn in self.kept.items() if n is None or n >= limit), None)
+        if found is None or found.n <= limit:
+            return found
+        return DrawnRows(found.place, found.rows.filter(found.rows[POSITION] < limit), limit, limit)
+
+    def sample(self, limit: int, also: Sequence[str] = ()) -> DrawnRows:
+        """A seeded sample, whole entities, in seeded order: all rows where there are `limit` at most."""
+        if self.schema.entity is None and not also:
+            return self.first(limit)
+        table, cut = self.table, None if self.schema.entity else limit
+        if self.schema.entity is not None and len(table) > limit:
+            table = whole_entities(table, self.schema, seed=self.seed, limit=limit)
+        return draw_rows(table, self.schema, seed=self.seed, limit=cut, also=also)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSides:
+    """Train and holdout where they are stored.
+
+    Attributes:
+        train: *Sensitive*. All of it.
+        holdout: *Sensitive*. All of it.
+        schema: with domains known.
+        seed: of the evaluation.
+        kept: *Sensitive*. What is drawn and counted once.
+    """
+
+    train: StoredTable
+    holdout: StoredTable
+    schema: Schema
+    seed: int
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def drawer(self, side: Side) -> Drawer:
+        """What draws rows of one side."""
+        table, seed = getattr(self, side), side_seed(self.seed, side)
+        return self.once(("drawer", side), lambda: Drawer(table, self.schema, seed))
+
+    def meeting_place(self, *others: StoredTable) -> Place:
+        """Where keys of both sides, and of other tables, are counted together."""
+        return meeting_place((self.train, self.holdout), *others, kept=self.kept)
+
+    def keys(self, side: Side, place: Place) -> KeyCounts:
+        """The distinct rows of one side, counted in a place."""
+        # Which lives as long as what is kept.
+        name = ("keys", side, id(place.connection))
+        return self.once(name, lambda: KeyCounts.of(getattr(self, side), self.schema, place))
+
+    def once(self, name: Any, made: Callable[[], T]) -> T:
+        """What is made of real rows alone, by a name: the same for every synthetic table."""
+        if name not in self.kept:
+            self.kept[name] = made()
+        found: T = self.kept[name]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""What the synthetic table is good for: models trained on it."""
+"""Utility: what the synthetic table is good for, by models trained on it and by queries that it answers."""

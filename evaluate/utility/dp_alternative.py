@@ -21,8 +21,7 @@ import pandas as pd
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, entity_codes, learned_keys
 from evaluate.tables import Claim, Measurement, Tables
-from evaluate.utility.dp_regression import N_STEPS, Loss, Units, fit, planned, predict
-from evaluate.utility.public_features import PublicFeatures
+from evaluate.utility.dp_regression import N_STEPS, Loss, PublicFeatures, Units, fit, planned, predict
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
 from evaluate.utility.task import Task, public_values
 from evaluate.utility.tstr import BOUNDS

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.tables import Tables
-from evaluate.utility.features import predictors
+from evaluate.utility.models import predictors
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.task import Side, Task
 from synth.columns import BooleanColumn, CategoricalColumn

@@ -15,8 +15,7 @@ import pandas as pd
 
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
-from evaluate.utility.features import Form, predictors
-from evaluate.utility.models import FORMS, Fitted
+from evaluate.utility.models import FORMS, Fitted, Form, predictors
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import Study, study_of
 from evaluate.utility.task import Task

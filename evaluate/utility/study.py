@@ -23,9 +23,8 @@ import numpy as np
 
 from evaluate.intervals import LEVEL
 from evaluate.tables import Tables
-from evaluate.utility.features import Form, predictors
 from evaluate.utility.giveaways import giveaways_of
-from evaluate.utility.models import FORMS, Fitted, fit_classes, fit_numbers
+from evaluate.utility.models import FORMS, Fitted, Form, fit_classes, fit_numbers, predictors
 from evaluate.utility.scores import macro_roc_auc, r2, weightings
 from evaluate.utility.task import MAX_CLASSES, Side, Task, is_number
 from synth.schema import Schema

@@ -31,9 +31,8 @@ import numpy as np
 
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Measurement, Tables
-from evaluate.utility.features import Form
 from evaluate.utility.giveaways import giveaways_of
-from evaluate.utility.models import FORMS
+from evaluate.utility.models import FORMS, Form
 from evaluate.utility.scores import macro_average_precision
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, Variant, interval, study_of
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS

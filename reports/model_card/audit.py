@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError
 from evaluate.gate.claim import on_stand_in
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError
 from evaluate.result import Candidate
 from evaluate.text import plain
 from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note

@@ -8,10 +8,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evaluate.audit_result import EXCEEDS
 from evaluate.gate.claim import Claims, Composition, made_here
 from evaluate.gate.protection import Protection, protection_of
 from evaluate.plain_data import mapping, texts
-from evaluate.privacy.audit.result import EXCEEDS
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import amount
 from reports.books import Books, books_of

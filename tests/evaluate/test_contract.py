@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.catalog import CATALOG
 from evaluate.engine import MEASURES, measure_candidate
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, EvaluationError
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Measurement, Tables
 from synth.schema import Schema, build_schema
 

@@ -11,9 +11,9 @@ import pytest
 
 import evaluate as package
 from evaluate import engine
-from evaluate.deadline import OutOfTimeError, deadline
+from evaluate.engine import OutOfTimeError, deadline
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.tables import Measurement, Tables
 from synth.errors import PlaceError, SchemaError, TableError
 from synth.schema import Schema, build_schema

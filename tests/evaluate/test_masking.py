@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.masking import MOST, form, shapes
+from evaluate.validity.masking import MOST, form, shapes
 from synth.schema import Schema, build_schema
 
 SCHEMA: dict[str, Any] = {

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from evaluate.neighbors import Neighbors, Rows, kept_search, nearest, search, space_of
-from evaluate.neighbors import blocked as neighbors
-from evaluate.neighbors.gpu import candidates_on
-from evaluate.sides import shuffle_columns
+from evaluate.neighbors import search as neighbors
+from evaluate.neighbors.search import candidates_on
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import build_schema
 from synth.table import conform

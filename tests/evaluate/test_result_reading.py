@@ -12,7 +12,7 @@ import pytest
 
 from evaluate.engine import evaluate
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from reports.html import render_html
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.infer import infer_schema

@@ -16,7 +16,7 @@ from evaluate.engine import evaluate, evaluate_beside, isolated
 from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.gate.policy import build_policy, load_policy
 from evaluate.result import Candidate, Case, Estimate, SelfTest
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
 from evaluate.tables import Measurement, Real, Tables
 from synth.infer import infer_schema

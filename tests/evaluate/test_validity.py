@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import validity, validity_shares
 from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
 from evaluate.tables import Tables
-from evaluate.validity_shares import Tally
+from evaluate.validity import shares as validity_shares
+from evaluate.validity import validity
+from evaluate.validity.shares import Tally
 from synth.schema import build_schema
 
 SCHEMA = build_schema(

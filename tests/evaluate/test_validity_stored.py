@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import validity, validity_stored
 from evaluate.tables import Tables
-from evaluate.validity_stored import measure_stored
+from evaluate.validity import stored as validity_stored
+from evaluate.validity import validity
+from evaluate.validity.stored import measure_stored
 from synth.schema import build_schema
 from synth.stored import open_table
 from synth.table import read_table

@@ -12,7 +12,7 @@ import pytest
 from evaluate.gate.policy import load_policy
 from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict, judge_candidate
-from evaluate.privacy.audit.conclusions import conclude
+from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from tests.reports.browsing import ARGUMENTS, CHROMIUM
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from evaluate.audit_result import MEASURE, Audit, AuditCheck, AuditPart, Power
 from evaluate.gate.verdict import Verdict
-from evaluate.privacy.audit.conclusions import conclude
-from evaluate.privacy.audit.result import MEASURE, Audit, AuditCheck, AuditPart, Power
+from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Evaluation, Failure
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
 from reports.limits import AUDIT_FAILED, LEFT_OUT, NOT_AUDITED, limits_of

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from evaluate.catalog import CATALOG
+from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Evaluation
 from reports import render_html
 from reports.answers import Answer

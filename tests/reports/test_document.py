@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from evaluate.catalog import CATALOG
 from evaluate.gate.verdict import Verdict
+from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports import compose, render_html
 from reports.evidence import MOST_COLUMNS, associations, column_rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from reports.expectations import expectations
 from reports.html import render_html
 

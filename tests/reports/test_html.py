@@ -15,7 +15,7 @@ import pytest
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Evaluation, Failure
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from reports import render_html, write_html
 from reports.summary import to_summary
 from synth.dp.budget import CAVEATS

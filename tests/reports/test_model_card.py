@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 
 import reports.model_card as package
 from evaluate.gate.verdict import Verdict
-from evaluate.privacy.audit.conclusions import conclude
+from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.text import loss
 from reports.books import exact

@@ -8,7 +8,7 @@ import pytest
 
 from evaluate.gate.claim import Composition
 from evaluate.gate.protection import Protection, protection_of, standing_protection
-from evaluate.privacy.audit.conclusions import conclude
+from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports import render_html
 from reports.charts import limit_curve

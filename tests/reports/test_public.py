@@ -19,15 +19,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate.dp_release.numbers import Released
+from evaluate.dp_release.release import release_numbers, released_schedule
 from evaluate.engine import evaluate
 from evaluate.gate.finding import Outcome
 from evaluate.gate.policy import build_policy
 from evaluate.gate.protection import Protection
-from evaluate.privacy.audit.conclusions import conclude
-from evaluate.released import release_numbers, released_schedule
-from evaluate.released.numbers import Released
+from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.text import alike, at_most, compact, count, loss, number, percent
 from reports import public_page
 from reports.audits import audit_note

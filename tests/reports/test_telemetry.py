@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import reports
-from evaluate.catalog import CLIPPED
 from evaluate.gate.verdict import Verdict
+from evaluate.metrics import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports.telemetry import (
     INTERNAL,

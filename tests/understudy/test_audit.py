@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT
+from evaluate.audit_result import EXCEEDS, NO_FAULT
 from evaluate.privacy.audit.stand_in import N_CANARIES, StandIn
 from evaluate.privacy.audit.white_box import N_FITS
 from evaluate.result import Candidate, Evaluation, Failure
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import ModelError
 from synth.generators.registry import load_model

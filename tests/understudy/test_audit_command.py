@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
 from evaluate.privacy.audit.black_box import BlackBox
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
 from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
 from understudy.claim_audit import Answer

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from evaluate.catalog import CLIPPED
+from evaluate.metrics import CLIPPED
 from synth.errors import JobError, TableError
 from tests.understudy.conftest import Workspace, small_table
 from understudy.candidates import Made

@@ -20,7 +20,7 @@ from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, build_waive
 from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, SelfTest
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from synth.errors import JobError
 from understudy.cli import hold_descriptors
 from understudy.offered import read_policy

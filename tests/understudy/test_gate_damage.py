@@ -19,7 +19,7 @@ from evaluate.gate.policy import Policy, Waiver, build_policy
 from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.result import Candidate, Case, Estimate, Evaluation, EvaluationError, SelfTest
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from reports.junit import render_junit
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError

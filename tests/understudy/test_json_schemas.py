@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 from evaluate.engine import evaluate
 from evaluate.gate.policy import Policy, Rule, Waiver, Waivers, build_policy, build_waivers, find_policy, shipped
 from evaluate.result import Candidate, Case, Evaluation, EvaluationError
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
 from synth.schema import build_schema

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger
 from understudy import pool as pools
 from understudy.making import Tally

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import yaml
 
+from evaluate.dp_release.release import released_schedule
 from evaluate.gate import verdict as verdicts
-from evaluate.released.shares import released_schedule
 from evaluate.result import Evaluation
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.text import loss, room
 from reports.books import AFTER_RUN
 from synth.dp.accounting import rdp_curve

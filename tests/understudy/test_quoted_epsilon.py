@@ -10,9 +10,9 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
+from evaluate.audit_result import MEASURE, Audit
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
-from evaluate.privacy.audit.result import MEASURE, Audit
 from evaluate.result import Evaluation
 from evaluate.text import loss, typed_loss
 from reports import render_html

@@ -6,9 +6,8 @@ import pytest
 
 from evaluate.engine import evaluate
 from evaluate.gate.policy import Policy, Rule, load_policy
-from evaluate.privacy.membership import area_estimate, rate_estimate
-from evaluate.privacy.membership.rates import Scores
-from evaluate.privacy.membership.targets import targets_of
+from evaluate.privacy.membership import Scores, area_estimate, rate_estimate
+from evaluate.privacy.membership_attacks import targets_of
 from evaluate.result import Estimate
 from evaluate.tables import Real
 from synth.dp.tradeoff import TradeOff

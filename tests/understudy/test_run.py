@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from synth.generators.registry import load_model
 from understudy.provenance import sha256
 

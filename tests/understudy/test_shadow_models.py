@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger
 
 FAST = ["validity"]

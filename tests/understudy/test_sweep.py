@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from evaluate.result import Estimate, Evaluation
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.text import typed_loss
 from synth.dp.accounting import epsilon_pld
 from synth.dp.ledger import open_ledger

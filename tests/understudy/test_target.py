@@ -3,7 +3,7 @@ from typing import Any
 
 import pandas as pd
 
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from understudy.job import build_job
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from evaluate.result import Estimate
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.tables import N_TARGETS
 from understudy.job import EvaluationSpec
 

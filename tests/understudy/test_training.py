@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT
+from evaluate.audit_result import EXCEEDS, NO_FAULT
 from evaluate.privacy.audit.steps import N_STEP_CANARIES
 from synth.dp.accounting import rdp_curve
 from synth.dp.events import SubsampledGaussianEvent

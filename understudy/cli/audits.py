@@ -8,8 +8,8 @@ import typer
 from understudy.cli.options import SeedOption, a_file, console_of, parameters_of
 
 if TYPE_CHECKING:
+    from evaluate.audit_result import Audit, AuditPart
     from evaluate.privacy.audit.black_box import BlackBox
-    from evaluate.privacy.audit.result import Audit, AuditPart
     from synth.generators.base import Generator
     from synth.schema import Schema
     from understudy.claim_audit import Answer
@@ -143,7 +143,7 @@ def _json(content: dict[str, Any]) -> str:
 
 def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
     """The bounds beside the claim, what they were found on, what could have been shown, and the verdict last."""
-    from evaluate.privacy.audit.result import AuditPart
+    from evaluate.audit_result import AuditPart
     from reports.audits import checks_in_words, cut, scope_in_words
 
     rows: list[tuple[str, ...]] = []
@@ -166,7 +166,7 @@ def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
 
 def _at_best(answer: "Answer") -> str:
     """What follows the verdict, so that nobody takes the absence of a fault for a proof."""
-    from evaluate.privacy.audit.result import NO_FAULT
+    from evaluate.audit_result import NO_FAULT
     from reports.audits import cut, power_in_words
 
     if answer.verdict != NO_FAULT:

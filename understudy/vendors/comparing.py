@@ -11,7 +11,7 @@ from evaluate.engine import aimed, attempted, evaluate_beside
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict, judge
-from evaluate.ranking import ranked
+from evaluate.ranking.ranking import ranked
 from evaluate.result import Evaluation, EvaluationError, Failure
 from evaluate.tables import Real
 from synth.errors import SchemaError

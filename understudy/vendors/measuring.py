@@ -10,7 +10,7 @@ import pandas as pd
 from evaluate.engine import attempted, measure_candidate, real_facts
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy
-from evaluate.ranking import Figures
+from evaluate.ranking.figures import Figures
 from evaluate.result import Candidate, Failure
 from evaluate.tables import Real
 from synth.input_file import GivenFile

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.result import EvaluationError
-from evaluate.sampling import drawn_order, entity_codes
-from evaluate.sides import MIN_TRAIN_ROWS
+from evaluate.sampling import MIN_TRAIN_ROWS, drawn_order, entity_codes
 from reports.spreadsheet import runs
 from synth.errors import TableError
 from synth.schema import Schema, build_schema

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evaluate.gate.finding import Finding
-from evaluate.ranking.frontier import Point, frontier
+from evaluate.ranking.ranking import Point, frontier
 from evaluate.result import Candidate, Estimate
 from understudy.vendors.offers import Offered
 from understudy.vendors.rules import name_of

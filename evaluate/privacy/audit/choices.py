@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
+from evaluate.audit_result import AuditCheck, Power
+from evaluate.privacy.audit.bounds import epsilon_of_less
 from evaluate.privacy.audit.power import N_SIMULATED, power_of
 from evaluate.privacy.audit.rehearsal import ChoiceArguments, Script, rehearse, schedule_like
-from evaluate.privacy.audit.result import AuditCheck, Power
 from evaluate.privacy.audit.stand_in import UNIT
-from evaluate.privacy.audit.tradeoff import epsilon_of_less
 from synth.dp.budget import Budget
 from synth.dp.events import SelectionEvent
 from synth.dp.schedule import Schedule

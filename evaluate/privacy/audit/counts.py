@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluate.audit_result import AuditError
 from evaluate.privacy.audit.power import Residuals, Signal
-from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.audit.stand_in import N_COLUMNS, LogComplete, MeasurementLog, StandIn
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent

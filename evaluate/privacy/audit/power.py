@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special, stats
 
-from evaluate.privacy.audit.bounds import gaussian_epsilon
-from evaluate.privacy.audit.result import Power
-from evaluate.privacy.audit.tradeoff import rules_out
+from evaluate.audit_result import Power
+from evaluate.privacy.audit.bounds import gaussian_epsilon, rules_out
 from synth.dp.events import SubsampledGaussianEvent
 
 USUAL = 0.9

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.privacy.audit.result import AuditError
+from evaluate.audit_result import AuditError
 from evaluate.privacy.audit.stand_in import LogComplete
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent

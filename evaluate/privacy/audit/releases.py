@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.privacy.audit.black_box_worlds import Worlds
+from evaluate.audit_result import AuditCheck
+from evaluate.privacy.audit.bounds import epsilon_of_less
+from evaluate.privacy.audit.neighboring_tables import Worlds
 from evaluate.privacy.audit.rehearsal import Script, faults_between, rehearse, schedule_like
-from evaluate.privacy.audit.result import AuditCheck
 from evaluate.privacy.audit.stand_in import StandIn
-from evaluate.privacy.audit.tradeoff import epsilon_of_less
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import StabilityEvent
 from synth.dp.schedule import Schedule

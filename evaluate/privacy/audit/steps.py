@@ -20,7 +20,7 @@ The run is the system's own `fit` of a public stand-in, with a source of noise t
 
 A canary's score is the sum of its coordinate over all steps, each weighted by what a canary adds over the noise's
 variance. Against a threshold fixed in advance, halfway to what a canary adds as expected, scores make two error rates,
-and `tradeoff` says what the claimed steps allow. The optimal test would take a likelihood ratio at every step; it
+and `bounds` says what the claimed steps allow. The optimal test would take a likelihood ratio at every step; it
 is little better where noise is as large as a useful claim needs, and it rests on the very noise that is in doubt.
 
 What this cannot see: what a step does after its noise (a division by the size of the sample), what units do to one
@@ -40,8 +40,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import stats
 
+from evaluate.audit_result import AuditError
 from evaluate.privacy.audit.power import Residuals
-from evaluate.privacy.audit.result import AuditError
 from evaluate.privacy.audit.stand_in import LogComplete, StandIn
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from evaluate.fidelity.associations import correlation_ratio, cramers_v, moments, pair_moments, pearson, standardized
-from evaluate.fidelity.contingency import merged_codes, replicated
+from evaluate.fidelity.encoded import merged_codes, replicated
 from evaluate.intervals import N_GROUPS, replicate_groups
 
 RNG = np.random.default_rng(11)

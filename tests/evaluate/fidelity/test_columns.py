@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 
 from evaluate.fidelity import columns, descriptives
-from evaluate.fidelity.column_figures import MAX_LABELS
-from evaluate.fidelity.distances import Gaps, chi_square
-from evaluate.fidelity.lines import Line
+from evaluate.fidelity.columns import MAX_LABELS, Gaps, chi_square
+from evaluate.fidelity.protocol import Line
 from evaluate.fidelity.samples import Samples
 from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate

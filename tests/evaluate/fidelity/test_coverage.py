@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.catalog import CATALOG
 from evaluate.fidelity import columns, pairs, triples
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import Schema
 

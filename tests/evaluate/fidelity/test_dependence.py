@@ -11,11 +11,11 @@ import pytest
 
 from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.fidelity import dependence
-from evaluate.fidelity.coded import Coded
+from evaluate.fidelity.encoded import Coded
 from evaluate.fidelity.samples import AnySamples
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.result import Estimate, Failure
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 

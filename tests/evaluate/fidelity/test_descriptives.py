@@ -12,7 +12,7 @@ from scipy import stats
 from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.descriptives import Shares, Values, ratio
-from evaluate.fidelity.lines import AnyLine, CellLine, Grid, Line, crossings
+from evaluate.fidelity.protocol import AnyLine, CellLine, Grid, Line, crossings
 from evaluate.figures import ColumnShares
 from evaluate.intervals import wilson
 from evaluate.result import Estimate, Failure

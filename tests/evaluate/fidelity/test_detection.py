@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import detection
-from evaluate.fidelity.joint_classifier import _judging, coded, folds
-from evaluate.fidelity.joint_propensity import design, propensity
+from evaluate.fidelity.classifier import _judging, coded, folds
+from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, Side
 from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables

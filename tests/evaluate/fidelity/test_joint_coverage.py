@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.catalog import CATALOG
 from evaluate.fidelity import detection, support
-from evaluate.fidelity.joint_propensity import design, propensity
+from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples
-from evaluate.sides import shuffle_columns
+from evaluate.metrics import CATALOG
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 
 SIZES = (500, 250)

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import pairs
-from evaluate.fidelity.kept import NAME, association_kept
+from evaluate.fidelity.pairs import NAME, association_kept
 from evaluate.result import Estimate, Failure
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 
 Population = Callable[..., pd.DataFrame]

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import pairs
-from evaluate.fidelity.coded import Coded
+from evaluate.fidelity.encoded import Coded
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate, Evaluation
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Measurement, Tables
 from synth.schema import build_schema
 from synth.table import conform

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evaluate.fidelity import columns, lines, pairs, stored_sums, triples
+from evaluate.fidelity import columns, pairs, protocol, triples
+from evaluate.fidelity import stored as stored_rows
 from evaluate.result import Estimate
-from evaluate.sides import side_seed
+from evaluate.sampling import side_seed
 from evaluate.tables import Measurement, Tables
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
@@ -196,8 +197,8 @@ def test_entities_stand_in_one_group_and_miss_values_together_alike(store: Store
 
 
 def test_values_that_are_too_many_are_counted_in_the_same_cells(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_VALUES", 100)
-    monkeypatch.setattr(lines, "LEVELS", 50)
+    monkeypatch.setattr(protocol, "MAX_VALUES", 100)
+    monkeypatch.setattr(protocol, "LEVELS", 50)
     held, stored = both(store, (rows(900, 0), rows(500, 1), rows(700, 2, shift=0.5)), SCHEMA, None)
     found = columns.measure(held)
     assert sum("in cells" in estimate.note for estimate in found.estimates) > 4
@@ -210,7 +211,7 @@ def test_values_that_are_too_many_are_counted_in_the_same_cells(store: Store, mo
 def test_where_nothing_may_be_written_down_the_numbers_are_the_same(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_sums, "SMALL_ROWS", 0)
+    monkeypatch.setattr(stored_rows, "SMALL_ROWS", 0)
     held, stored = both(store, (rows(300, 0), rows(200, 1), rows(250, 2, shift=0.5)), SCHEMA, 150)
     for measure in (columns, pairs):
         assert_same(measure.measure(held), measure.measure(stored))

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.fidelity import joint_support, support
+from evaluate.fidelity import support
 from evaluate.fidelity.joint_samples import JointSamples
-from evaluate.fidelity.joint_support import N_NEIGHBORS, agreement, authentic, cloud, figures
+from evaluate.fidelity.support import N_NEIGHBORS, agreement, authentic, cloud, figures
 from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
 
@@ -53,13 +53,13 @@ def everything(train: np.ndarray, rows: np.ndarray) -> dict[str, float]:
     own, other = cloud(train, train), cloud(train, rows)
     values = figures(own, other, np.ones(len(train), dtype=bool), np.ones(len(rows), dtype=bool))
     return {
-        **dict(zip(joint_support.FIGURES, map(float, values), strict=True)),
+        **dict(zip(support.FIGURES, map(float, values), strict=True)),
         "authenticity": float(authentic(own, other).mean()),
     }
 
 
 def test_density_coverage_and_authenticity_are_those_of_plain_counting(points, monkeypatch):
-    monkeypatch.setattr(joint_support, "BLOCK_ROWS", 33)
+    monkeypatch.setattr(support, "BLOCK_ROWS", 33)
     values = everything(*points)
     for name, value in counted(*points).items():
         assert values[name] == pytest.approx(value, abs=1e-12), name
@@ -86,8 +86,8 @@ def test_a_half_sample_counts_what_its_own_rows_would_give(points):
     kept_train, kept = rng.random(len(train)) < 0.5, rng.random(len(rows)) < 0.5
     part = figures(own, other, kept_train, kept)
     alone = everything(train[kept_train], rows[kept])
-    assert dict(zip(joint_support.FIGURES, part, strict=True)) == pytest.approx(
-        {name: alone[name] for name in joint_support.FIGURES}
+    assert dict(zip(support.FIGURES, part, strict=True)) == pytest.approx(
+        {name: alone[name] for name in support.FIGURES}
     )
 
 
@@ -101,13 +101,13 @@ def test_a_copy_of_train_scores_best(tables, offer, population):
     for name in ("alpha_precision", "beta_recall", "coverage"):
         assert copy[f"joint.{name}"].value == 1.0
     fresh = found(support.measure(offer(population(700, np.random.default_rng(8)))))
-    for name in joint_support.FIGURES:
+    for name in support.FIGURES:
         assert copy[f"joint.{name}"].value >= fresh[f"joint.{name}"].value
 
 
 def test_a_fresh_sample_scores_at_the_reference(population, tables_of, schema):
     """Of 40 draws; intervals that miss 7 of 100 exceed the bound once in 100,000 runs."""
-    n, missed = 40, dict.fromkeys(joint_support.FIGURES, 0)
+    n, missed = 40, dict.fromkeys(support.FIGURES, 0)
     for seed in range(n):
         rng = np.random.default_rng([41, seed])
         parts = [population(n_rows, rng) for n_rows in (500, 250, 250)]

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import triples
-from evaluate.fidelity.coded import Coded
+from evaluate.fidelity.encoded import Coded
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Measurement, Tables
 from synth.schema import build_schema
 

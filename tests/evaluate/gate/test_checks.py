@@ -4,10 +4,10 @@ from typing import Any, get_args
 
 import pytest
 
-from evaluate.catalog import GATEABLE
 from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, Check, checks_of
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, Estimate, Failure, SelfTest
 
 COPIES, AUC, KEPT, SHARE = (

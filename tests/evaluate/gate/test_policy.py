@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from evaluate.catalog import CATALOG, GATEABLE
 from evaluate.gate.policy import Policy, Rule, build_policy, load_policy
 from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError

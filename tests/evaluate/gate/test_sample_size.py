@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from evaluate.catalog import GATEABLE
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.fidelity import joint_samples
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.sample_size import COUNTED, counted_in, deciding
 from evaluate.gate.verdict import judge, judge_candidate
-from evaluate.privacy.audit.result import MEASURE as AUDITED
+from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.tables import N_ROWS
 from evaluate.utility import task

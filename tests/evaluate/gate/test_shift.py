@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
-from evaluate.catalog import GATEABLE
 from evaluate.engine import evaluate, real_facts
 from evaluate.fidelity.two_samples import _chi_square, _twins, shift_of
 from evaluate.gate.finding import finding_of
@@ -26,8 +25,9 @@ from evaluate.gate.shift import (
     rests_on_holdout,
 )
 from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.schema import build_schema
 from synth.split import split_table

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from evaluate.catalog import GATEABLE
 from evaluate.gate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding_of
 from evaluate.gate.policy import Policy, Rule, Waiver, build_waivers
 from evaluate.gate.verdict import Verdict, judge_candidate
+from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, Estimate, Failure, SelfTest
 from synth.errors import JobError
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.privacy.cells import Cells
+from evaluate.privacy.match_scores import Cells
 
 
 def test_counts_add_up_matches_for_every_make_of_table(population: Any, draw: Callable[..., Any]) -> None:

@@ -6,9 +6,8 @@ import pytest
 from scipy import stats
 
 from evaluate.engine import measure_candidate
-from evaluate.privacy import inference
-from evaluate.privacy.inference import models, secrets
-from evaluate.privacy.inference.secrets import Attacked, Secret, secret_of
+from evaluate.privacy import attribute_inference as inference
+from evaluate.privacy.attribute_inference import Attacked, Secret, secret_of
 from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
 from synth.schema import build_schema
@@ -218,7 +217,7 @@ def test_of_many_classes_models_learn_those_of_the_synthetic_table(draw):
     gaps = []
     for seed in range(5):
         tables = draw(many_classes, (1500, 1500, 1500, 3000), seed=seed)
-        classes = models._task("code", tables).classes
+        classes = inference._task("code", tables).classes
         assert len(classes) == 20
         gaps.append(tables.train["code"].isin(classes).mean() - tables.control["code"].isin(classes).mean())
     assert abs(np.mean(gaps)) < 4 * (2 * 0.2 * 0.8 / 1500 / len(gaps)) ** 0.5
@@ -238,14 +237,14 @@ def test_without_sensitive_columns_no_model_is_trained(draw, make):
 
 
 def test_a_large_synthetic_table_is_sampled_and_that_is_said(draw, make, monkeypatch):
-    monkeypatch.setattr(secrets, "MAX_POOL", 100)
+    monkeypatch.setattr(inference, "MAX_POOL", 100)
     monkeypatch.setattr(inference, "MAX_POOL", 100)
     tables = draw(make["mixed"], RATIOS["1:1"], seed=0)
     assert "looks at 100 of the synthetic rows" in worst(inference.measure(tables)).note
 
 
 def test_all_rows_are_attacked_where_that_is_asked_for(draw, make, monkeypatch):
-    monkeypatch.setattr(secrets, "N_TARGETS", 30)
+    monkeypatch.setattr(inference, "N_TARGETS", 30)
     tables = draw(make["many duplicates"], RATIOS["1:1"], seed=0)
     assert len(Attacked.of(tables).members) == 30
     assert len(Attacked.of(replace(tables, n_targets=None)).members) == 200

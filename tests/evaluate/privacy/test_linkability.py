@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.privacy import linkability
-from evaluate.privacy.inference import secrets
+from evaluate.privacy import attribute_inference, linkability
 from evaluate.privacy.linkability import Split, by_chance, splits_of
 from evaluate.tables import Tables
 from synth.errors import SchemaError
@@ -115,7 +114,7 @@ def test_guessing_links_as_many_as_two_random_samples_share():
 def test_a_large_synthetic_table_is_sampled_and_the_note_says_so(draw, make, monkeypatch):
     tables = draw(make["mixed"], (200, 100, 100, 300), seed=1)
     assert "sample of the synthetic rows" not in worst(tables).note
-    monkeypatch.setattr(secrets, "MAX_POOL", 200)
+    monkeypatch.setattr(attribute_inference, "MAX_POOL", 200)
     assert "sample of the synthetic rows" in worst(tables).note
 
 

@@ -9,9 +9,8 @@ from sklearn.metrics import roc_auc_score
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy import membership, vulnerable
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
-from evaluate.privacy.membership.attacks import ATTACKS, N_BINS, _binned, _edges, scored
-from evaluate.privacy.membership.ensemble import AREA, parts_for
-from evaluate.privacy.membership.rates import Scores, area, true_positive_rate
+from evaluate.privacy.membership import AREA, Scores, area, parts_for, true_positive_rate
+from evaluate.privacy.membership_attacks import ATTACKS, N_BINS, _binned, _edges, scored
 from evaluate.result import Failure
 from synth.schema import build_schema
 

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate import validity
-from evaluate.catalog import CATALOG
-from evaluate.privacy import personal
+from evaluate.metrics import CATALOG
+from evaluate.privacy import pii
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Tables
+from evaluate.validity import validity
 from synth import identifiers
 from synth.columns import IdentifierColumn, PersonalColumn
 from synth.personal import generate
@@ -62,7 +62,7 @@ def _luhn(number: str) -> str:
 
 def judged(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema = SCHEMA) -> dict[tuple[str, ...], Estimate]:
     tables = Tables.prepare(real.head(N), real.tail(N), synthetic, schema, seed=3)
-    measurement = personal.measure(tables)
+    measurement = pii.measure(tables)
     return {(estimate.measure, *estimate.subject): estimate for estimate in measurement.estimates}
 
 
@@ -225,7 +225,7 @@ def test_order_of_rows_and_dtypes_change_nothing(real: pd.DataFrame) -> None:
 
 def test_a_column_without_values_is_no_number(real: pd.DataFrame) -> None:
     tables = Tables.prepare(real.head(N), real.tail(N), made(300, seed=2).assign(mail=None), SCHEMA)
-    measurement = personal.measure(tables)
+    measurement = pii.measure(tables)
     assert {failure.measure for failure in measurement.failures if failure.subject == ("mail",)} == {
         "privacy.personal.column", "privacy.personal.holdout", "privacy.personal.excess",
     }  # fmt: skip
@@ -249,8 +249,8 @@ def test_one_name_for_all_rows_of_an_entity_counts_once() -> None:
 
     alone = made(60, 2, schema)
     tables = Tables.prepare(visits(60, 1), visits(60, 3), visits(60, 2), schema)
-    several = {(e.measure, *e.subject): e for e in personal.measure(tables).estimates}
-    once = {(e.measure, *e.subject): e for e in personal.measure(replace(tables, synthetic=alone)).estimates}
+    several = {(e.measure, *e.subject): e for e in pii.measure(tables).estimates}
+    once = {(e.measure, *e.subject): e for e in pii.measure(replace(tables, synthetic=alone)).estimates}
     key = ("privacy.personal.column", "first")
     assert several[key].value == pytest.approx(once[key].value)
     assert several[key].high - several[key].low == pytest.approx(once[key].high - once[key].low, rel=0.05)
@@ -276,7 +276,7 @@ def test_the_interval_of_the_excess_covers_its_expectation(n: int, leak: float) 
         values[copied] = rng.choice(train, copied.sum())
         frames = (pd.DataFrame({"id": ids, "note": "a"}) for ids in (train, values))
         tables = replace(base, seed=seed, **dict(zip(("train", "synthetic"), frames, strict=True)))
-        found = {estimate.measure: estimate for estimate in personal.measure(tables).estimates}
+        found = {estimate.measure: estimate for estimate in pii.measure(tables).estimates}
         low, high = found["privacy.personal.excess"].low, found["privacy.personal.excess"].high
         assert low is not None and high is not None
         covered += low <= leak * (1 - 0.333) <= high

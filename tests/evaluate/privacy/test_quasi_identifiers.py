@@ -6,8 +6,7 @@ import pytest
 from scipy import stats
 
 from evaluate.privacy import quasi_identifiers
-from evaluate.privacy.crowds import Crowds, crowds
-from evaluate.privacy.quasi_identifiers import excess_of
+from evaluate.privacy.quasi_identifiers import EquivalenceClasses, equivalence_classes, excess_of
 from evaluate.result import Failure
 from synth.schema import build_schema
 
@@ -102,7 +101,7 @@ def test_a_copy_alarms_at_every_ratio(kind, sizes, draw):
 def test_people_who_are_alone_are_counted_by_hand(evaluate_frames):
     # a is alone in train; of the control rows x and y are, as train without its last row has neither.
     found = by_hand(evaluate_frames, "abbccccccb", "bxxy", "abx")
-    train, control = crowds(found, ["q"])
+    train, control = equivalence_classes(found, ["q"])
     assert [len(train.of_size(size, size)) for size in (1, 3, 6)] == [1, 3, 6] and len(train) == 10
     alone = control.of_size(1, 1)
     assert (len(alone), alone.n_matched) == (3, 2)
@@ -131,7 +130,9 @@ def test_members_and_others_are_alone_equally_often(draw):
     for sizes in RATIOS:
         gaps = []
         for seed in range(12):
-            train, control = crowds(named(draw(KINDS["some levels"], sizes, seed=seed)), ["q0", "q1", "q2"])
+            train, control = equivalence_classes(
+                named(draw(KINDS["some levels"], sizes, seed=seed)), ["q0", "q1", "q2"]
+            )
             gaps.append(share_alone(train) - share_alone(control))
         assert abs(np.mean(gaps)) <= 4 * np.std(gaps) / 12**0.5
 
@@ -145,7 +146,9 @@ def test_of_every_entity_one_row_is_a_person(draw):
         return pd.concat([frame, frame], ignore_index=True).assign(who=list(range(len(frame))) * 2)
 
     sides = {side: twice(getattr(tables, side)) for side in ("train", "control", "synthetic")}
-    train, control = crowds(named(replace(tables, schema=schema, declared=schema, **sides)), ["q0", "q1", "q2"])
+    train, control = equivalence_classes(
+        named(replace(tables, schema=schema, declared=schema, **sides)), ["q0", "q1", "q2"]
+    )
     assert (len(train), len(control)) == (200, 80)
     assert share_alone(train) > 0.5
 
@@ -184,7 +187,7 @@ def drawn_excess(kind, sizes, n_draws, leak=0.0):
         synthetic = np.unique(np.concatenate([train[:n_leaked], synthetic[n_leaked:]]))
         others = times(train, train) - 1, times(control, train[:-1])
         matched = [np.isin(side, synthetic) for side in (train, control)]
-        sides = [Crowds.of(*side) for side in zip((train, control), others, matched, strict=True)]
+        sides = [EquivalenceClasses.of(*side) for side in zip((train, control), others, matched, strict=True)]
         if all(len(side.of_size(1, 1)) for side in sides):
             found.append(excess_of(*sides))
     return np.array(found)

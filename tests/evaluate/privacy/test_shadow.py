@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.privacy import shadow
-from evaluate.privacy.refits import Refits
-from evaluate.privacy.shadow import AUC, TPR, Targets, likelihood_ratios, measure
+from evaluate.privacy import shadow_models
+from evaluate.privacy.shadow_models import AUC, TPR, Refits, Targets, likelihood_ratios, measure
 from evaluate.result import Estimate
 from evaluate.tables import Measurement, Tables
 from synth.generators.base import Generator
@@ -87,7 +86,7 @@ def test_every_target_is_in_half_of_the_shadow_tables_and_the_attackers_rows_in_
         return fit(self, train, *rest, **more)
 
     monkeypatch.setattr(Memorizing, "fit", watched)
-    shadow.attack(tables, Targets.of(tables), Memorizing(), 6)
+    shadow_models.attack(tables, Targets.of(tables), Memorizing(), 6)
     keys = [set(map(tuple, train.fillna(-9.0).to_numpy())) for train in fitted]
     assert len(keys) == 6
     for side, times in ((tables.fresh, 6), (tables.train, 3), (tables.control, 3)):

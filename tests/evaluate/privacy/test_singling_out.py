@@ -6,14 +6,16 @@ import pytest
 from scipy import stats
 
 from evaluate.privacy import singling_out
-from evaluate.privacy.singling_out import Attempts, attempts, dependence
-from evaluate.privacy.singling_out.predicates import (
+from evaluate.privacy.singling_out import (
     LEAST,
     MISSING,
     MOST,
+    Attempts,
     Predicates,
     are_numbers,
+    attempts,
     coded,
+    dependence,
     guesses,
     multivariate,
     univariate,

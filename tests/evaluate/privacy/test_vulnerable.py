@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from evaluate.privacy import vulnerable
-from evaluate.privacy.membership.targets import targets_of
+from evaluate.privacy.membership_attacks import targets_of
 from evaluate.result import Failure
 from synth.schema import build_schema
 

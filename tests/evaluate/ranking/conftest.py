@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.ranking import Figures
+from evaluate.ranking.figures import Figures
 from evaluate.tables import Real
 from evaluate.utility import models, study
 from synth import infer_schema

@@ -5,8 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluate.ranking.holm import holm
-from evaluate.ranking.letters import letters
+from evaluate.multiple_testing import holm, letters
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 PAIRS = list(itertools.combinations(NAMES, 2))

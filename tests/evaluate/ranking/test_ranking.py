@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import evaluate.ranking as ranking_package
-import evaluate.ranking.comparison as comparing
-import evaluate.ranking.figure as figuring
-from evaluate.ranking import FIGURES, Figures, ranked
-from evaluate.ranking.comparison import PairComparison, compared
-from evaluate.ranking.figure import Distance, Score
-from evaluate.ranking.place import places
+from evaluate.ranking import figures, ranking
+from evaluate.ranking.figures import FIGURES, Distance, Figures, Score
+from evaluate.ranking.ranking import PairComparison, compared, places, ranked
 from evaluate.result import Candidate, Evaluation, Failure
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.schema import Schema
 
@@ -149,7 +145,7 @@ def told_apart(world: Callable[[int, int, int], Real], population: Any, seed: in
 
 def fidelity_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models take long to fit; a simulation of distances alone is quick."""
-    for module in (figuring, comparing, ranking_package):
+    for module in (figures, ranking):
         monkeypatch.setattr(module, "FIGURES", FIDELITY)
 
 

@@ -8,11 +8,20 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.catalog import CATALOG
-from evaluate.released import Released, release, release_numbers, released_schedule
-from evaluate.released.exact import Yardstick, bounded, half_rows, right_and_wrong
-from evaluate.released.numbers import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT
-from evaluate.released.shares import ACCURACY, COLUMNS, PAIRS, ROWS, SHARES
+from evaluate.dp_release import release
+from evaluate.dp_release.numbers import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT
+from evaluate.dp_release.release import (
+    ACCURACY,
+    COLUMNS,
+    PAIRS,
+    ROWS,
+    SHARES,
+    Released,
+    release_numbers,
+    released_schedule,
+)
+from evaluate.dp_release.statistics import Yardstick, bounded, half_rows, right_and_wrong
+from evaluate.metrics import CATALOG
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise, NoNoise, SystemNoise
 from synth.errors import BudgetError
@@ -97,7 +106,7 @@ def one_model() -> Any:
     """The model of a fixed table is the same each time it is fitted; here it is fitted once."""
     from functools import partial
 
-    from evaluate.released import exact
+    from evaluate.dp_release import statistics as exact
 
     fit, fitted = exact._model, {}
 

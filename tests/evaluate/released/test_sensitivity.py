@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.released import exact, release, release_numbers, released_schedule
-from evaluate.released.exact import Yardstick, bounded, half_rows
-from evaluate.released.numbers import Released
+from evaluate.dp_release import release
+from evaluate.dp_release import statistics as exact
+from evaluate.dp_release.numbers import Released
+from evaluate.dp_release.release import release_numbers, released_schedule
+from evaluate.dp_release.statistics import Yardstick, bounded, half_rows
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.schema import Schema, build_schema

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from evaluate.privacy import quasi_identifiers
-from evaluate.stored.notes import on_samples
+from evaluate.sample_notes import on_samples
 from evaluate.tables import Measurement, Real, Tables
 from synth.schema import Schema, build_schema
 from tests.evaluate.stored.conftest import Put, rows, schema_of

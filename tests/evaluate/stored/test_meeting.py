@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from evaluate.privacy import copies, quasi_identifiers
-from evaluate.stored.meeting import at_home, meeting_place
+from evaluate.stored.keys import at_home, meeting_place
 from evaluate.tables import Real
 from synth.errors import TableError
 from synth.schema import build_schema

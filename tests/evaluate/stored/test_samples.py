@@ -9,12 +9,11 @@ import pytest
 from evaluate.engine import evaluate, evaluate_stored, measure_candidate
 from evaluate.privacy import copies
 from evaluate.result import Estimate, EvaluationError
-from evaluate.sampling import seeded_order
-from evaluate.sides import side_seed
-from evaluate.stored.notes import on_samples
+from evaluate.sample_notes import on_samples
+from evaluate.sampling import seeded_order, side_seed
 from evaluate.tables import Measurement, Real
 from evaluate.utility import dp_alternative
-from evaluate.utility.public_features import PublicFeatures
+from evaluate.utility.dp_regression import PublicFeatures
 from evaluate.utility.task import Task
 from synth.errors import TableError
 from synth.schema import build_schema

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Claim, Tables
 from synth.schema import Schema, build_schema
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Claim, Tables
 from evaluate.utility import dp_alternative, study
-from evaluate.utility.public_features import PublicFeatures
+from evaluate.utility.dp_regression import PublicFeatures
 from synth.schema import build_schema
 
 from .conftest import COLUMNS, population, reordered, schema_of, values

@@ -6,9 +6,9 @@ from scipy.stats import spearmanr
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import r2_score
 
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.utility import importance, study
-from evaluate.utility.features import predictors
+from evaluate.utility.models import predictors
 
 from .conftest import reordered, schema_of
 

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.utility.features import Features
-from evaluate.utility.models import fit_classes
+from evaluate.utility.models import Features, fit_classes
 from synth.schema import build_schema
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate.dp_release.release import predicts
 from evaluate.engine import aimed
-from evaluate.released.shares import predicts
 from evaluate.tables import Claim, Tables
 from evaluate.utility import dp_alternative, study, tstr
 from evaluate.utility.task import Task, public_task, public_values

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
-from evaluate.sides import shuffle_columns
+from evaluate.sampling import shuffle_columns
 from evaluate.tables import Real, Tables
 from evaluate.utility import models, study, tstr
-from evaluate.utility.features import predictors
+from evaluate.utility.models import predictors
 from synth.schema import build_schema
 
 COLUMNS: dict[str, Any] = {

@@ -15,7 +15,7 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from tests.understudy.conftest import Workspace
 from understudy import making
 from understudy import run as carrying_out

@@ -13,9 +13,9 @@ import tomli_w
 from filelock import FileLock
 from typer.testing import CliRunner
 
-from evaluate import ranking
+from evaluate.ranking import figures, ranking
 from evaluate.result import Evaluation
-from evaluate.result_reading import evaluation_from
+from evaluate.result_io import evaluation_from
 from evaluate.utility import models, study
 from synth.generators.registry import generator
 from synth.schema import build_schema
@@ -95,7 +95,7 @@ def run(folder: Path, tables: list[str], *options: object) -> Compared:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a real table in two parts, and its schema; tables are ranked by one figure that is quick."""
-    for module in (ranking, ranking.comparison, ranking.figure):
+    for module in (figures, ranking):
         monkeypatch.setattr(module, "FIGURES", {"columns.tvd.mean": "lower"})
     monkeypatch.setattr(limits, "LEAST_BYTES", 1 << 20)
     return furnished(tmp_path)

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate.audit_result import AuditError
 from evaluate.privacy.audit import black_box as module
-from evaluate.privacy.audit.black_box import BlackBox, Trials, black_box
-from evaluate.privacy.audit.black_box_scores import best_score
-from evaluate.privacy.audit.black_box_worlds import N_ROWS, Worlds
-from evaluate.privacy.audit.result import AuditError
+from evaluate.privacy.audit.black_box import BlackBox, Trials, best_score, black_box
+from evaluate.privacy.audit.neighboring_tables import N_ROWS, Worlds
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import BudgetError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT
+from evaluate.audit_result import EXCEEDS, NO_FAULT
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.mechanisms import SystemNoise
 from synth.generators import registry

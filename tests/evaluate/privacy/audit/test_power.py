@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluate.privacy.audit.conclusions import conclude, of_noise_in_steps
+from evaluate.audit_result import EXCEEDS
+from evaluate.privacy.audit.bounds import largest_factor, rules_out
 from evaluate.privacy.audit.power import (
     Residuals,
     Signal,
@@ -19,8 +20,7 @@ from evaluate.privacy.audit.power import (
     power_of_steps,
     upper_ends,
 )
-from evaluate.privacy.audit.result import EXCEEDS
-from evaluate.privacy.audit.tradeoff import largest_factor, rules_out
+from evaluate.privacy.audit.white_box import conclude, of_noise_in_steps
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise

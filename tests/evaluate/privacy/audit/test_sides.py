@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from evaluate.privacy.audit.result import AuditCheck
-from evaluate.privacy.audit.sides import SPLIT, audit_split
+from evaluate.audit_result import AuditCheck
+from evaluate.privacy.audit.split import SPLIT, audit_split
 from synth import split
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluate.privacy.audit.conclusions import of_counts, of_steps
+from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError, AuditPart
 from evaluate.privacy.audit.counts import CountTrials
 from evaluate.privacy.audit.power import Residuals, Signal
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError, AuditPart
 from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
 from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
-from evaluate.privacy.audit.white_box import audit
+from evaluate.privacy.audit.white_box import audit, of_counts, of_steps
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps, SystemNoise
 from synth.dp.schedule import Schedule

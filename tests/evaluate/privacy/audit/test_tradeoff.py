@@ -7,12 +7,12 @@ import pytest
 from scipy import optimize, stats
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit.bounds import gaussian_epsilon
-from evaluate.privacy.audit.tradeoff import (
+from evaluate.privacy.audit.bounds import (
     LEAST_FACTOR,
     allows,
     epsilon_of_less,
     epsilon_of_steps,
+    gaussian_epsilon,
     largest_factor,
 )
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent

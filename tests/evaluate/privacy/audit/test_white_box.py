@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evaluate.audit_result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError, Power
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit import white_box
 from evaluate.privacy.audit.bounds import gaussian_epsilon, gaussian_mu
-from evaluate.privacy.audit.conclusions import NOISE, conclude
 from evaluate.privacy.audit.counts import guesses, measurement_log
 from evaluate.privacy.audit.power import Residuals, Signal, mu_of_claim, power_of_counts
-from evaluate.privacy.audit.result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError, Power
 from evaluate.privacy.audit.stand_in import N_CANARIES, MeasurementLog, Release, StandIn
-from evaluate.privacy.audit.white_box import CHOICES_SHARE, CONFIDENCE, N_FITS, SCALE_SHARE, audit
+from evaluate.privacy.audit.white_box import CHOICES_SHARE, CONFIDENCE, N_FITS, NOISE, SCALE_SHARE, audit, conclude
 from synth.domain import Discretizer
 from synth.dp import budget, mechanisms
 from synth.dp.accounting import epsilon_pld

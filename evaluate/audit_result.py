@@ -1,0 +1,309 @@
+"""The result of an audit of a claimed epsilon: the lower bound, the claim, and which of them is larger.
+
+The audits themselves are in `evaluate.privacy.audit` and fit generators. Their result stands apart, beside
+`evaluate.result`: whoever only reads or shows one loads no generator, and a policy knows what it may rest on.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from evaluate.result import Estimate, EvaluationError
+
+if TYPE_CHECKING:
+    from evaluate.intervals import Rate
+
+MEASURE = "privacy.audit.excess"
+"""Lower bound minus claim: what a rule is about."""
+NO_FAULT, EXCEEDS, TOO_WEAK = "no fault found", "exceeds the claim", "too weak to say"
+LEAST_STRENGTH = 2.0
+"""An audit says something where an attacker who never errs would have shown so many times the claim."""
+
+
+class AuditError(EvaluationError):
+    """There is nothing to audit, or nothing that the audit understands; nothing is known."""
+
+
+OUTSIDE = (
+    "what only the real table would bring out",
+    "counts and splits of stored tables",
+    "what a step of DP-SGD does after its noise, and what units of a sample do to one another before it",
+    "predictable randomness, and what floating point tells",
+    "whether the list of events names all that was read",
+)
+"""No audit looks at these, whatever the events of a statement are."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """The faults that an audit would have shown: noise that is some share of what is stated.
+
+    Attributes:
+        half: probability with which such an audit shows half the noise, in [0, 1].
+        share: the largest share of the noise, in steps of a hundredth, that at least nine of ten such audits show; 0 is
+            no noise at all, and `None` means that not even that would have been shown.
+    """
+
+    half: float
+    share: float | None
+
+    @property
+    def in_ten(self) -> int:
+        """Audits of ten that show half the noise, rounded down but for a twentieth of one.
+
+        >>> Power(0.9951, 0.9).in_ten, Power(0.69, 0.4).in_ten
+        (10, 6)
+        """
+        return math.floor(10 * self.half + 0.05)
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "Power":
+        """Power from plain data.
+
+        Raises:
+            ValueError: a number is no share.
+        """
+        share = content["share"]
+        found = Power(float(content["half"]), None if share is None else float(share))
+        if not all(0 <= value <= 1 for value in (found.half, found.share or 0.0)):
+            raise ValueError
+        return found
+
+
+@dataclass(frozen=True)
+class AuditCheck:
+    """A check of one mechanism by its own code, beside the attack on the noise of counts and steps.
+
+    Attributes:
+        what: was looked at.
+        looked_at: the check, in words.
+        would_show: which faults it shows, in words, where they are no matter of chance; else empty.
+        power: of the noise that it measures; `None` where nothing is left to chance.
+        fault: in words; `None` where none was found.
+        bound: epsilon that the fault proves, above the claim; 0 where none was found.
+    """
+
+    what: str
+    looked_at: str
+    would_show: str = ""
+    power: Power | None = None
+    fault: str | None = None
+    bound: float = 0.0
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "AuditCheck":
+        """A check from plain data; what else the content holds is passed over."""
+        fault = content["fault"]
+        return AuditCheck(
+            what=str(content["what"]),
+            looked_at=str(content["looked_at"]),
+            would_show=str(content["would_show"]),
+            power=_power(content["power"]),
+            fault=None if fault is None else str(fault),
+            **_finite(content, ("bound",)),
+        )
+
+
+@dataclass(frozen=True)
+class AuditPart:
+    """What the attack on one part of a schedule found.
+
+    Attributes:
+        what: was attacked: the name of the events.
+        bound: epsilon of the whole is at least this, if the noise is of the stated kind, of any size; above the claim,
+            if the other parts are as stated.
+        distribution_free: the same without any assumption; lower.
+        strongest: the bound that as many trials would have given without any noise.
+        n_trials: guesses made, about half of them with the canary in.
+        false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
+        false_negatives: share of "out" where it was in, likewise.
+        ran_on: the table and the runs, in words.
+        power: of the attack; `None` in a result of before there was one.
+    """
+
+    what: str
+    bound: float
+    distribution_free: float
+    strongest: float
+    n_trials: int
+    false_positives: "Rate"
+    false_negatives: "Rate"
+    ran_on: str
+    power: Power | None = None
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "AuditPart":
+        """A part from plain data; what else the content holds is passed over."""
+        return AuditPart(
+            what=str(content["what"]),
+            **_finite(content, ("bound", "distribution_free", "strongest")),
+            n_trials=int(content["n_trials"]),
+            false_positives=_rate(content["false_positives"]),
+            false_negatives=_rate(content["false_negatives"]),
+            ran_on=str(content["ran_on"]),
+            power=_power(content.get("power")),
+        )
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        epsilon: claimed.
+        delta: claimed.
+        bound: epsilon is at least this at that delta, if the noise is of the stated kind, of any size.
+        distribution_free: the same without that assumption; lower.
+        strongest: the bound that as many trials would have given for an attacker who never errs.
+        confidence: probability with which each bound holds, at least.
+        n_trials: guesses made, half of them with the canary in the table.
+        false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
+        false_negatives: share of "out" where it was in, likewise.
+        ran_on: the table, in words.
+        parts: where a schedule was attacked in several, each; `bound` is then the largest of theirs, for which trials
+            and rates are given, `distribution_free` the largest, and `strongest` the least. Each part has its share of
+            the error, so that the confidence is of all together. Empty where all was attacked at once.
+        power: of the attack; `None` where there are parts, and in a result of before there was one.
+        checks: of single mechanisms, by the code that fits. A fault of one is a bound above the claim.
+        covered: events of the statement that were attacked or checked, by name.
+        not_covered: those that were not, and what no audit looks at, in words. Empty in a result of before they were
+            named.
+    """
+
+    epsilon: float
+    delta: float
+    bound: float
+    distribution_free: float
+    strongest: float
+    confidence: float
+    n_trials: int
+    false_positives: "Rate"
+    false_negatives: "Rate"
+    ran_on: str
+    parts: tuple[AuditPart, ...] = ()
+    power: Power | None = None
+    checks: tuple[AuditCheck, ...] = ()
+    covered: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+
+    @staticmethod
+    def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
+        """The audit that attacked some parts.
+
+        Args:
+            claim: epsilon and delta.
+            parts: at least one.
+            confidence: of all their bounds together.
+        """
+        highest = max(parts, key=lambda part: part.bound)
+        return Audit(
+            epsilon=claim[0],
+            delta=claim[1],
+            bound=highest.bound,
+            distribution_free=max(part.distribution_free for part in parts),
+            strongest=min(part.strongest for part in parts),
+            confidence=confidence,
+            n_trials=highest.n_trials,
+            false_positives=highest.false_positives,
+            false_negatives=highest.false_negatives,
+            ran_on=highest.ran_on,
+            parts=tuple(parts),
+        )
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: no fault found, claim exceeded, or too weak to say."""
+        if self.faults or self.bound > self.epsilon:
+            return EXCEEDS
+        return NO_FAULT if self.strongest >= LEAST_STRENGTH * self.epsilon else TOO_WEAK
+
+    @property
+    def estimate(self) -> Estimate:
+        """By how much the bound exceeds the claim: what a rule is about."""
+        excess = self.bound - self.epsilon
+        if self.verdict == TOO_WEAK:
+            note = (
+                f"too weak to say: {self.n_trials:,} trials show no bound above {self.strongest:.3g} without any noise"
+            )
+            return Estimate(MEASURE, excess, self.n_trials, "lower", note=note)
+        note = f"the claim is disproved above 0, at {self.confidence:.1%} confidence; below 0 nothing is proved"
+        if self.weakest is not None:
+            note += f"; half the noise would have shown in {self.weakest.in_ten} of 10 such audits"
+        return Estimate(MEASURE, excess, self.n_trials, "lower", low=excess, high=excess, note=note)
+
+    @property
+    def attacks(self) -> "tuple[Audit | AuditPart, ...]":
+        """The attacks that the bound rests on: each part, or the whole where all was attacked at once."""
+        return self.parts or (self,)
+
+    @property
+    def weakest(self) -> Power | None:
+        """The power for the mechanism where it is least, each by its check; `None` where none states any."""
+        known = [check.power for check in self.checks if check.power is not None]
+        return min(known, key=lambda power: (power.half, power.share or 0.0), default=None)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The faults that checks found, in words."""
+        return tuple(check.fault for check in self.checks if check.fault is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The audit as plain data, with its verdict in words."""
+        return {**asdict(self), "verdict": self.verdict}
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "Audit":
+        """An audit from plain data.
+
+        Raises:
+            AuditError: the content is not an audit.
+        """
+        numbers = ("epsilon", "delta", "bound", "distribution_free", "strongest", "confidence")
+        try:
+            return Audit(
+                **_finite(content, numbers),
+                n_trials=int(content["n_trials"]),
+                false_positives=_rate(content["false_positives"]),
+                false_negatives=_rate(content["false_negatives"]),
+                ran_on=str(content["ran_on"]),
+                parts=tuple(AuditPart.from_dict(part) for part in content.get("parts", ())),
+                power=_power(content.get("power")),
+                checks=tuple(AuditCheck.from_dict(check) for check in content.get("checks", ())),
+                covered=_texts(content.get("covered", ())),
+                not_covered=_texts(content.get("not_covered", ())),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise AuditError(f"the audit is damaged ({type(error).__name__}); evaluate again") from None
+
+
+def _finite(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+    """These numbers of the content.
+
+    Raises:
+        ValueError: one is none, or not finite.
+    """
+    found = {name: float(content[name]) for name in names}
+    if not all(math.isfinite(value) for value in found.values()):
+        raise ValueError
+    return found
+
+
+def _power(content: Mapping[str, Any] | None) -> Power | None:
+    return None if content is None else Power.from_dict(content)
+
+
+def _texts(content: Sequence[str]) -> tuple[str, ...]:
+    """Texts of a list; a single text is none.
+
+    Raises:
+        ValueError: it is no list of texts.
+    """
+    if isinstance(content, str) or not all(isinstance(text, str) for text in content):
+        raise ValueError
+    return tuple(content)
+
+
+def _rate(ends: Sequence[float]) -> "Rate":
+    rate, low, high = ends
+    return float(rate), float(low), float(high)

@@ -1,0 +1,235 @@
+"""The classifier of two-sample tests: it tells one table's rows from held-out ones, and is scored on unseen rows.
+
+Folds hold whole entities. Rows that are equal may be in different folds. The holdout has no part in the synthetic rows,
+so that a row in both tables says nothing but what is common in both. In a table of few distinct rows a fold of their
+own would hide how often each occurs.
+
+A number shows its place among all rows, and its digits: how many decimals or zeros it ends in, its fraction, and its
+last digits before the point. A time shows its place in the week and in the day. How a cell is stored shows nothing.
+Whole numbers are the same with a point or without, and numbers of single precision are what they were written as.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from evaluate.fidelity.joint_samples import Side
+from evaluate.intervals import placements
+from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn
+from synth.domain import numeric_scale
+from synth.schema import Schema
+
+N_FOLDS = 5
+N_JUDGED = 10
+"""One unit in so many of those that are learned from says when to stop."""
+MAX_LEVELS = 252
+"""Levels of a category that are told apart, the most frequent ones; the others are one."""
+N_EDGES = 252
+"""Places where a column of numbers is cut at most; with fewer distinct numbers each has a code of its own."""
+MAX_DIGITS = 9
+"""Of a number that are looked at, on either side of the point; what lies beyond is rounding."""
+ROUNDING = 2.0**-50
+"""By how much a number in float64 may be off a decimal one, as a share of it."""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """The area under the ROC curve of a classifier, fold by fold, and what each row adds to it.
+
+    Attributes:
+        auc: mean over folds; 0.5 is a coin.
+        wins: for each row of the table, how far its placement among the held-out rows of its fold is above the fold's
+            mean, shape (n,).
+        losses: the same of each held-out row among those of the table, shape (n,).
+    """
+
+    auc: float
+    wins: np.ndarray
+    losses: np.ndarray
+
+
+def coded(sides: list[Side], schema: Schema) -> tuple[list[np.ndarray], np.ndarray]:
+    """The rows of every table as small whole numbers, made without a look at which table a row is from.
+
+    Missing is a code of its own.
+
+    Args:
+        sides: *Sensitive* where the tables are.
+        schema: names the learned columns.
+
+    Returns:
+        Codes of each side, shape (n, d), and which of the d features are categories. Constant ones are left out.
+    """
+    features, categories = [], []
+    for name in sorted(schema.learned):
+        column = schema.columns[name]
+        is_category = isinstance(column, CategoricalColumn | BooleanColumn)
+        if isinstance(column, CategoricalColumn) and column.ordered:
+            known, is_category = pd.Index(column.categories, dtype=object), False
+            found = [_cut(np.concatenate([_ranks(side.rows[name], known) for side in sides]))]
+        elif is_category:
+            found = [_levels(pd.concat([side.rows[name].astype(object) for side in sides], ignore_index=True))]
+        else:
+            places = np.concatenate([numeric_scale.positions(side.rows[name], column) for side in sides])  # type: ignore[arg-type]
+            found = _of_line(places, column)
+        found = [codes for codes in found if (codes != codes[0]).any()]
+        features += found
+        categories += [is_category] * len(found)
+    n_rows = sum(len(side.rows) for side in sides)
+    stacked = np.column_stack(features) if features else np.zeros((n_rows, 0), dtype=np.uint8)
+    ends = np.cumsum([len(side.rows) for side in sides])[:-1]
+    return np.split(stacked, ends), np.array(categories, dtype=bool)
+
+
+def _levels(values: pd.Series) -> np.ndarray:
+    """A code for each value: the most frequent level is 1, missing is 0; shape (len(values),), uint8."""
+    counts = values.dropna().value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    codes = counts.index[:MAX_LEVELS].get_indexer(pd.Index(values))
+    codes = np.where(codes < 0, MAX_LEVELS, codes) + 1
+    return np.where(values.isna().to_numpy(dtype=bool), 0, codes).astype(np.uint8)
+
+
+def _ranks(values: pd.Series, known: pd.Index) -> np.ndarray:
+    """The place of each ordered category in its list, past the last where unlisted, NaN where missing; shape (n,)."""
+    places = known.get_indexer(pd.Index(values.astype(object)))
+    return np.where(values.isna().to_numpy(dtype=bool), np.nan, np.where(places < 0, len(known), places))
+
+
+def _of_line(values: np.ndarray, column: object) -> list[np.ndarray]:
+    """Codes of each number or time: its place, and its digits unless its place tells them; shape (len(values),)."""
+    if not isinstance(column, DateColumn | DatetimeColumn):
+        values = _as_written(values)
+    place = _cut(values)
+    if len(np.unique(values[~np.isnan(values)])) <= N_EDGES:
+        return [place]
+    if isinstance(column, DateColumn):
+        further = [values % 7]
+    elif isinstance(column, DatetimeColumn):
+        further = [
+            values // numeric_scale.DAY % 7,
+            values % numeric_scale.DAY,
+            _finest(values, [1000, 10**6, 60 * 10**6, 3600 * 10**6]),
+        ]
+    else:
+        size = np.abs(values)
+        further = [_resolution(values), np.round(size % 1.0, MAX_DIGITS), np.floor(size) % 100.0]
+    return [place, *(codes for codes in map(_cut, further) if not np.array_equal(codes, place))]
+
+
+def _cut(values: np.ndarray) -> np.ndarray:
+    """A code for each number, ascending; missing is 0; shape (len(values),), uint8."""
+    missing = np.isnan(values)
+    places, counts = np.unique(values[~missing], return_counts=True)
+    if len(places) > N_EDGES:
+        # A value that many rows share has a code of its own, and leaves the other codes to the other values.
+        weights = np.cumsum(np.minimum(counts, counts.sum() / N_EDGES))
+        places = places[np.unique(np.searchsorted(weights, np.linspace(weights[0], weights[-1], N_EDGES)))]
+    return np.where(missing, 0, np.searchsorted(places, values, "right") + 1).astype(np.uint8)
+
+
+def _as_written(values: np.ndarray) -> np.ndarray:
+    """Numbers of single precision as the shortest decimal number that they stand for, all others as they are.
+
+    >>> _as_written(np.array([np.float32(0.1), 0.25, 3.0, 1 / 3])).tolist()
+    [0.1, 0.25, 3.0, 0.3333333333333333]
+    """
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    short = (single == values) & (values != np.round(values)) & np.isfinite(single)
+    distinct, places = np.unique(single[short], return_inverse=True)
+    written = values.copy()
+    written[short] = distinct.astype(str).astype(np.float64)[places]
+    return written
+
+
+def _resolution(values: np.ndarray) -> np.ndarray:
+    """The largest power of ten that each number is a multiple of, as an exponent; shape (len(values),).
+
+    >>> _resolution(np.array([1200.0, 7.0, 2.25, np.nan])).tolist()
+    [2.0, 0.0, -2.0, nan]
+    """
+    exponents = np.where(np.isnan(values), np.nan, -MAX_DIGITS - 1.0)
+    for exponent in range(-MAX_DIGITS, MAX_DIGITS + 1):
+        steps = values / 10.0**exponent if exponent >= 0 else values * 10.0**-exponent
+        with np.errstate(invalid="ignore"):  # a number too large for so many digits has no distance to itself
+            near = np.abs(steps - np.round(steps)) <= np.maximum(10.0**-MAX_DIGITS, ROUNDING * np.abs(steps))
+        exponents[near] = exponent
+    return exponents
+
+
+def _finest(values: np.ndarray, units: list[int]) -> np.ndarray:
+    """Number of ascending units that each time is a multiple of; shape (len(values),)."""
+    return np.where(np.isnan(values), np.nan, sum((values % unit == 0).astype(np.float64) for unit in units))
+
+
+def folds(units: np.ndarray) -> np.ndarray:
+    """The fold of each row, whole units together and as many rows in each as may be; shape (len(units),).
+
+    >>> folds(np.array([0, 0, 0, 1, 2, 3, 4, 5]))
+    array([0, 0, 0, 1, 2, 3, 4, 1])
+    """
+    sizes = np.bincount(units)
+    if sizes.max() == 1:
+        return np.asarray(units % N_FOLDS)
+    of_unit, filled = np.empty(len(sizes), dtype=np.intp), np.zeros(N_FOLDS, dtype=np.intp)
+    for unit in np.argsort(-sizes, kind="stable"):
+        of_unit[unit] = filled.argmin()
+        filled[of_unit[unit]] += sizes[unit]
+    return np.asarray(of_unit[units])
+
+
+def skill(
+    held_out: tuple[np.ndarray, np.ndarray], table: tuple[np.ndarray, np.ndarray], categories: np.ndarray
+) -> Skill:
+    """How well a classifier tells a table's rows from held-out ones, each row judged by a model that has not seen it.
+
+    Args:
+        held_out: *Sensitive*. Codes, shape (n, d), and unit of each row, shape (n,).
+        table: the same of the table.
+        categories: which features are codes of categories, shape (d,), boolean.
+    """
+    # DEVIATES: the area under the curve, not accuracy, which throws away by how much rows are told apart; and every row
+    # is scored in its turn, where Lopez-Paz and Oquab score one half.
+    codes = np.concatenate([held_out[0], table[0]])
+    of = np.concatenate([folds(held_out[1]), folds(table[1])])
+    labels = np.repeat([0, 1], [len(held_out[0]), len(table[0])])
+    units = np.concatenate([held_out[1], table[1] + held_out[1].max() + 1])
+    centered, aucs = np.empty(len(labels)), np.empty(N_FOLDS)
+    for fold in range(N_FOLDS):
+        inside = of == fold
+        judged = ~inside & _judging(units, labels, ~inside)
+        parts = [(codes[rows], labels[rows]) for rows in (~inside & ~judged, judged)]
+        found = scores(parts[0], parts[1], codes[inside], categories)
+        positive = labels[inside] == 1
+        wins, losses = placements(found[positive], found[~positive])
+        aucs[fold] = wins.mean()
+        centered[inside & (labels == 1)] = wins - aucs[fold]
+        centered[inside & (labels == 0)] = losses - aucs[fold]
+    return Skill(float(aucs.mean()), centered[labels == 1], centered[labels == 0])
+
+
+def _judging(units: np.ndarray, labels: np.ndarray, learned: np.ndarray) -> np.ndarray:
+    """Mask of the rows that decide early stopping: whole units of either table."""
+    chosen = [np.unique(units[learned & (labels == label)])[::N_JUDGED] for label in (0, 1)]
+    return np.isin(units, np.concatenate(chosen))
+
+
+def scores(
+    learned: tuple[np.ndarray, np.ndarray], judged: tuple[np.ndarray, np.ndarray], asked: np.ndarray,
+    categories: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Scores of some rows by gradient boosting, which stops where it gets no better; shape (len(asked),).
+
+    Args:
+        learned: *Sensitive*. Codes and labels that it learns from; shapes (n, d) and (n,).
+        judged: the same that say when to stop.
+        asked: codes of the rows to score, shape (m, d).
+        categories: which features are codes of categories, shape (d,), boolean.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    if asked.shape[1] == 0:
+        return np.zeros(len(asked))
+    model = HistGradientBoostingClassifier(categorical_features=categories, early_stopping=True, random_state=0)
+    return np.asarray(model.fit(*learned, X_val=judged[0], y_val=judged[1]).decision_function(asked))

@@ -1,0 +1,223 @@
+"""Encoded columns of the samples: contingency tables of their codes, and total variation and associations of these.
+
+Counts of codes, of one column or a few together, are of all rows and of replicates. `Coded` are all columns of the four
+samples in the bins of the training table, coarse enough that so many columns can be counted together.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from evaluate.fidelity import associations
+from evaluate.fidelity.protocol import Clique, CodedRows, Rows
+from evaluate.fidelity.samples import AnySamples
+from evaluate.intervals import replicate_groups
+from evaluate.tables import Tables
+from synth.domain import Attribute, Discretizer
+from synth.schema import Schema
+
+MAX_CODES = {2: 50, 3: 12}
+"""Codes that a column has at most where so many columns are counted together."""
+
+
+def replicated(counts: np.ndarray) -> np.ndarray:
+    """Counts on all rows and on each half-sample, from counts by group.
+
+    Args:
+        counts: how often each code occurs in each group, shape (n_groups, n_codes).
+
+    Returns:
+        Shape (n_replicates, n_codes), float64; the first row is of all rows.
+
+    >>> replicated(np.array([[1, 2]]))
+    array([[1., 2.]])
+    """
+    return replicate_groups(len(counts)) @ counts.astype(np.float64)
+
+
+def shares(table: np.ndarray) -> np.ndarray:
+    """Counts as shares of their row; shape as given, (n_replicates, n_codes)."""
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+
+def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Half the sum of absolute differences of two tables of shares; shape (n_replicates,), in [0, 1].
+
+    >>> total_variation(np.array([[0.5, 0.5]]), np.array([[0.75, 0.25]]))
+    array([0.25])
+    """
+    return np.asarray(np.minimum(0.5 * np.abs(first - second).sum(axis=1), 1.0))
+
+
+def merged_codes(frequency: np.ndarray, most: int) -> np.ndarray:
+    """The new code of every code of a column, such that there are no more than `most`.
+
+    The rarest codes become one, the third but last; `other` and `missing` stay the last two, so that unseen categories
+    are not taken for rare ones.
+
+    Args:
+        frequency: *Sensitive*. How often each code occurs in the training table, shape (size,).
+        most: codes to keep at most, at least 4.
+
+    Returns:
+        Shape (size,), in [0, min(size, most)).
+
+    >>> merged_codes(np.array([5, 1, 9, 2, 0, 3]), most=5)
+    array([0, 2, 1, 2, 3, 4])
+    """
+    size = len(frequency)
+    if size <= most:
+        return np.arange(size)
+    kept = np.sort(np.argsort(-frequency[: size - 2], kind="stable")[: most - 3])
+    merged = np.full(size, most - 3)
+    merged[kept] = np.arange(most - 3)
+    merged[size - 2 :] = most - 2, most - 1
+    return merged
+
+
+Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
+KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
+_KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")
+"""By how many of two columns are numbers."""
+ROWS_A_CELL = 5
+"""Held-out rows that a cell of numbers should hold."""
+N_BINS = {2: (4, 20), 3: (3, 10)}
+"""The least and the most bins of a number where so many columns are counted together."""
+Four = tuple[np.ndarray, ...]
+"""Counts of the training, synthetic, fresh and shuffled rows, each of shape (n_replicates, n_cells)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """All learned columns of the four samples: training, synthetic, fresh and shuffled rows.
+
+    Attributes:
+        columns: their names, d of them.
+        sizes: number of codes of each.
+        is_number: whether a column is a number or a date; shape (d,).
+        rows: each sample as codes.
+        samples: the samples.
+    """
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    is_number: np.ndarray
+    rows: tuple[CodedRows, ...]
+    samples: AnySamples[Any]
+
+    @classmethod
+    def of(cls, tables: Tables, samples: AnySamples[Any], *, together: int = 2) -> Self:
+        """The samples in the bins of the training table, coarse enough to count so many columns together."""
+        n_bins = int(np.clip((samples.n_holdout / ROWS_A_CELL) ** (1 / together), *N_BINS[together]))
+        discretizer = binned(tables.schema, samples.train, n_bins)
+        attributes = _merged(discretizer.attributes, samples.train, MAX_CODES[together])
+        return cls(
+            columns=discretizer.columns,
+            sizes=tuple(attribute.size for attribute in attributes),
+            is_number=np.array([attribute.edges is not None for attribute in attributes]),
+            rows=tuple(sample.coded(attributes) for sample in samples.all),
+            samples=samples,
+        )
+
+    def close(self) -> None:
+        """Remove what was written down to count it."""
+        for rows in self.rows:
+            rows.close()
+
+    def each(self, cliques: Sequence[Clique]) -> Iterator[Four]:
+        """How often each combination of codes occurs, for each clique of columns."""
+        for found in zip(*(rows.each(cliques) for rows in self.rows), strict=True):
+            yield tuple(replicated(counts) for counts in found)
+
+    def tvd(self, *clique: int) -> np.ndarray:
+        """Total variation from the training table of a few columns together; shape (3, n_replicates)."""
+        return total_variations(next(self.each([clique])))
+
+    def tvds(self, cliques: Sequence[Clique]) -> np.ndarray:
+        """The same of many; shape (n_cliques, 3, n_replicates)."""
+        return np.array([total_variations(found) for found in self.each(cliques)])
+
+    def kind(self, a: int, b: int) -> Kind:
+        """Which association fits two columns."""
+        return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
+
+    def associations(self) -> np.ndarray:
+        """Of all pairs, NaN where undefined and on the diagonal; shape (4, n_replicates, d, d), symmetric."""
+        found, d = self._none(4, np.nan), range(len(self.columns))
+        pairs = [pair for pair in itertools.combinations(d, 2) if self.kind(*pair) == "cramers_v"]
+        for (a, b), counts in zip(pairs, self.each(pairs), strict=True):
+            found[:, :, a, b] = found[:, :, b, a] = self._cramers_v(a, b, counts)
+        self._fill_numbers(found)
+        return found
+
+    def pairwise(self) -> tuple[np.ndarray, np.ndarray]:
+        """Total variation of all pairs, of a column alone on the diagonal, and associations.
+
+        Returns:
+            Of shape (3, n_replicates, d, d), and as `associations` has them.
+        """
+        tvd, found, d = self._none(3, 0.0), self._none(4, np.nan), range(len(self.columns))
+        cliques = list(itertools.chain(((a,) for a in d), itertools.combinations(d, 2)))
+        for clique, counts in zip(cliques, self.each(cliques), strict=True):
+            a, b = clique[0], clique[-1]
+            tvd[:, :, a, b] = tvd[:, :, b, a] = total_variations(counts)
+            if a != b and self.kind(a, b) == "cramers_v":
+                found[:, :, a, b] = found[:, :, b, a] = self._cramers_v(a, b, counts)
+        self._fill_numbers(found)
+        return tvd, found
+
+    def _none(self, n: int, value: float) -> np.ndarray:
+        d = len(self.columns)
+        return np.full((n, len(replicate_groups(self.samples.n_groups)), d, d), value)
+
+    def _cramers_v(self, a: int, b: int, counts: Four) -> list[np.ndarray]:
+        shape = (-1, self.sizes[a], self.sizes[b])
+        return [associations.cramers_v(table.reshape(shape)) for table in counts]
+
+    def _fill_numbers(self, found: np.ndarray) -> None:
+        """Write Pearson's correlations and correlation ratios into the associations."""
+        numeric, categorical = np.flatnonzero(self.is_number), np.flatnonzero(~self.is_number)
+        if len(numeric) == 0:
+            return
+        for of, rows in zip(found, self.rows, strict=True):
+            correlations = associations.pearson(rows.products())
+            correlations[:, np.arange(len(numeric)), np.arange(len(numeric))] = np.nan
+            of[:, numeric[:, None], numeric[None, :]] = correlations
+            for a, moments in zip(categorical, rows.moments(categorical.tolist()), strict=True):
+                for b, of_number in zip(numeric, moments, strict=True):
+                    of[:, a, b] = of[:, b, a] = associations.correlation_ratio(*of_number)
+
+
+def binned(schema: Schema, train: Rows, n_bins: int = 20) -> Discretizer:
+    """Bins of about equal mass in the training sample, spikes in bins of their own.
+
+    Args:
+        schema: names the columns.
+        train: *Sensitive*. The sample.
+        n_bins: how many bins a number or time gets.
+    """
+    return Discretizer.by_counts(schema, train.counted(), n_bins)
+
+
+def total_variations(counts: Four) -> np.ndarray:
+    """Of synthetic, fresh and shuffled rows from training rows; shape (3, n_replicates)."""
+    train, *others = (shares(table) for table in counts)
+    return np.array([total_variation(train, other) for other in others])
+
+
+def _merged(attributes: tuple[Attribute, ...], train: Rows, most: int) -> tuple[Attribute, ...]:
+    """The attributes with no more than `most` codes each, the rarest in the training sample as one."""
+    large = [attribute for attribute in attributes if attribute.size > most]
+    if not large:
+        return attributes
+    codes = train.coded(large)
+    frequencies = [counts.sum(axis=0) for counts in codes.each([(i,) for i in range(len(large))])]
+    codes.close()
+    new = {
+        attribute.name: replace(attribute, group=merged_codes(frequency, most)[attribute.group])
+        for attribute, frequency in zip(large, frequencies, strict=True)
+    }
+    return tuple(new.get(attribute.name, attribute) for attribute in attributes)

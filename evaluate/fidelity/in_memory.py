@@ -1,0 +1,237 @@
+"""Rows in memory as `evaluate.fidelity.protocol` asks for them: each column is read once, then counted."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from evaluate.fidelity import associations
+from evaluate.fidelity.protocol import (
+    AnyLine,
+    CellLine,
+    Clique,
+    Counted,
+    Grid,
+    Line,
+    MissingCounts,
+    crossings,
+    some,
+    too_many,
+)
+from evaluate.intervals import Rate
+from evaluate.sampling import entity_codes
+from evaluate.tables import Tables
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import Attribute, numeric_scale
+from synth.domain.discretizer import categories
+from synth.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class HeldTable:
+    """A table in seeded order.
+
+    Attributes:
+        rows: *Sensitive*. Canonical, shape (n_rows, columns).
+        units: entity of each row, or a number of its own, from 0 in the order of first appearance; shape (n_rows,).
+        schema: names the columns.
+        unmoved: *Sensitive*. The table whose columns are moved here, and by how much each; none where none is.
+    """
+
+    rows: pd.DataFrame
+    units: np.ndarray
+    schema: Schema
+    unmoved: "tuple[HeldTable, Mapping[str, int]] | None" = None
+    _read: dict[str, np.ndarray] = field(default_factory=dict, init=False)
+    _counted: dict[tuple[str, int], Counted] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def drawn(cls, rows: pd.DataFrame, order: np.ndarray, tables: Tables) -> Self:
+        """The rows of a table in an order, no more than are to be compared."""
+        order = order[: tables.n_rows]
+        units = pd.factorize(entity_codes(rows, tables.schema)[order])[0]
+        return cls(rows.iloc[order].reset_index(drop=True), units, tables.schema)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that may be compared at most."""
+        return len(self.units)
+
+    def n_units(self, n_rows: int) -> int:
+        """Entities of the first rows, or these rows."""
+        return int(self.units[:n_rows].max()) + 1
+
+    def cut(self, n_rows: int, n_groups: int) -> "HeldRows":
+        """The first rows, in so many groups."""
+        return HeldRows(self, n_rows, n_groups)
+
+    def read(self, name: str, n_rows: int) -> np.ndarray:
+        """Where cells of the first rows lie on the line, NaN where missing; or the cells of their categories."""
+        if len(self._read.get(name, ())) < n_rows:
+            self._read[name] = self._values(name, n_rows)
+        return self._read[name][:n_rows]
+
+    def counted(self, name: str, n_rows: int) -> Counted:
+        """The distinct places of a number or time in the first rows, and how many values each holds."""
+        if (name, n_rows) not in self._counted:
+            read = self.read(name, n_rows)
+            self._counted[name, n_rows] = np.unique(read[~np.isnan(read)], return_counts=True)
+        return self._counted[name, n_rows]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns that are numbers or times."""
+        return tuple(name for name in self.schema.learned if _on_the_line(self.schema.columns[name]))
+
+    def _values(self, name: str, n_rows: int) -> np.ndarray:
+        if self.unmoved is not None:
+            table, offsets = self.unmoved
+            return np.asarray(table.read(name, table.n_rows)[_places(n_rows, offsets[name], table.n_rows)])
+        column: Any = self.schema.columns[name]
+        cells = self.rows[name].iloc[:n_rows]
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            n_cells = len(categories(column)) + 2
+            return Attribute(name, column, None, np.arange(n_cells), np.ones(n_cells)).cells(cells)
+        found: np.ndarray = numeric_scale.positions(cells, column)
+        return found
+
+
+def moved(table: HeldTable, offsets: Mapping[str, int]) -> HeldTable:
+    """The same rows with each learned column moved along them, around the end; entities stay where they are."""
+    n = table.n_rows
+    rows = {
+        str(name): column.take(_places(n, offsets.get(str(name), 0), n)).reset_index(drop=True)
+        for name, column in table.rows.items()
+    }
+    return HeldTable(pd.DataFrame(rows), table.units, table.schema, (table, offsets))
+
+
+def _places(n_rows: int, offset: int, n: int) -> np.ndarray:
+    return np.asarray((np.arange(n_rows) + offset) % n)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """The first rows of a table in memory; the protocol is `evaluate.fidelity.protocol.Rows`.
+
+    Attributes:
+        table: *Sensitive*. The table.
+        n_rows: how many of its rows.
+        n_groups: groups of the half-samples.
+    """
+
+    table: HeldTable
+    n_rows: int
+    n_groups: int
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """*Sensitive*. Canonical, shape (n_rows, columns)."""
+        return self.table.rows.iloc[: self.n_rows]
+
+    @property
+    def units(self) -> np.ndarray:
+        """Entity of each row, or a number of its own, from 0; shape (n_rows,)."""
+        return self.table.units[: self.n_rows]
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """Which group of the half-samples a row belongs to, in [0, n_groups), whole entities together."""
+        return self.units % self.n_groups
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """Numbers and times, standardized, NaN where missing; shape (n_rows, d_numbers)."""
+        made = np.empty((self.n_rows, len(self.table.numbers)), order="F")
+        for index, name in enumerate(self.table.numbers):
+            made[:, index] = self._read(name)
+        return associations.standardized(made)
+
+    def n_values(self) -> Mapping[str, int]:
+        """Distinct places of each number or time."""
+        return {name: len(self.table.counted(name, self.n_rows)[0]) for name in self.table.numbers}
+
+    def lines(self, grids: Mapping[str, Grid | None]) -> Mapping[str, AnyLine]:
+        """Values of numbers and times by group."""
+        return {name: self._line(name, grid) for name, grid in grids.items()}
+
+    def grid(self, name: str) -> Grid:
+        """Cells in which a number or time is counted whose places are too many."""
+        places, counts = self.table.counted(name, self.n_rows)
+        return Grid.at(places[crossings(counts)])
+
+    def counted(self) -> Mapping[str, Counted]:
+        """What quantiles of each number or time are taken of: places and their counts, only some where too many."""
+        found = {name: self.table.counted(name, self.n_rows) for name in self.table.numbers}
+        return {name: some(*of) if too_many(len(of[0])) else of for name, of in found.items()}
+
+    def missing(self) -> Mapping[str, Rate]:
+        """The share of missing values of each column."""
+        found = {}
+        for name in self.table.schema.learned:
+            read, column = self._read(name), self.table.schema.columns[name]
+            gone = np.isnan(read) if _on_the_line(column) else read == len(categories(column)) + 1
+            found[name] = MissingCounts.of(gone, self.units).rate()
+        return found
+
+    def coded(self, attributes: Sequence[Attribute]) -> "HeldCodes":
+        """The rows as codes."""
+        codes = np.empty((self.n_rows, len(attributes)), dtype=np.int64, order="F")
+        for index, attribute in enumerate(attributes):
+            read = self._read(attribute.name)
+            cells = read if attribute.edges is None else attribute.cells_at(read)
+            codes[:, index] = attribute.group[cells]
+        return HeldCodes(codes, tuple(attributes), self)
+
+    def _read(self, name: str) -> np.ndarray:
+        return self.table.read(name, self.n_rows)
+
+    def _line(self, name: str, grid: Grid | None) -> AnyLine:
+        of = self._read(name), self.groups, self.n_groups
+        return Line.of(*of) if grid is None else CellLine.of(*of, grid)
+
+
+def _on_the_line(column: Any) -> bool:
+    return not isinstance(column, CategoricalColumn | BooleanColumn)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldCodes:
+    """Rows in memory as codes; the protocol is `evaluate.fidelity.protocol.CodedRows`.
+
+    Attributes:
+        codes: *Sensitive*. Shape (n_rows, d).
+        attributes: what they are codes of, d of them.
+        rows: *Sensitive*. The rows.
+    """
+
+    codes: np.ndarray
+    attributes: tuple[Attribute, ...]
+    rows: HeldRows
+
+    def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
+        """How many rows of each group have each combination of codes."""
+        n_groups = self.rows.n_groups
+        for clique in cliques:
+            n_cells = math.prod(self.attributes[i].size for i in clique)
+            cells = self.rows.groups
+            for i in clique:
+                cells = cells * self.attributes[i].size + self.codes[:, i]
+            yield np.bincount(cells, minlength=n_groups * n_cells).reshape(n_groups, n_cells)
+
+    def products(self) -> np.ndarray:
+        """Moments of all pairs of numbers by group."""
+        return associations.pair_moments(self.rows.numbers, self.rows.groups, self.rows.n_groups)
+
+    def moments(self, columns: Sequence[int]) -> Iterator[np.ndarray]:
+        """Moments of all numbers by the codes of each of these columns."""
+        for column in columns:
+            codes, size = self.codes[:, column], self.attributes[column].size
+            yield associations.moments(codes, size, self.rows.numbers, self.rows.groups, self.rows.n_groups)
+
+    def close(self) -> None:
+        """Nothing was written down."""

@@ -1,0 +1,258 @@
+"""The metrics of an evaluation by name: who measures each, which way is better, and whether a rule may rest on it.
+
+A rule may rest on a number whose 95% interval is shown, by simulation in the test suite, to hold what it estimates in
+93 to 97 of 100 repetitions. More is allowed where it is exact or allows for a choice. It may also rest on a few whose
+interval is a textbook's and not simulated, which docs/evaluation.md names. All others describe: an entry says why, and
+what to name instead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.result import Direction
+
+
+@dataclass(frozen=True)
+class Number:
+    """What is known of a number before it is measured.
+
+    Attributes:
+        by: the measure that gives it, by its name in the engine; "statement", "privacy.audit", "released" and
+            "training" are none of these.
+        direction: which way is better.
+        describes: why no rule may rest on it, and what to name instead; empty where one may.
+    """
+
+    by: str
+    direction: Direction
+    describes: str = ""
+
+    @property
+    def gateable(self) -> bool:
+        """Whether a rule may rest on it."""
+        return not self.describes
+
+
+def _biased(instead: str) -> str:
+    return f"a small sample adds to it, so that a limit would depend on the number of rows; name {instead!r}"
+
+
+def _mean(name: str, by: str) -> dict[str, Number]:
+    """The mean of many distances, which only describes, and its excess over a fresh real sample."""
+    return {
+        f"{name}.mean": Number(by, "lower", _biased(f"{name}.excess")),
+        f"{name}.excess": Number(by, "lower"),
+    }
+
+
+_FAR = "distances do not find leaks; name 'privacy.membership.auc'"
+"""Yao et al. 2025, arXiv:2505.01524."""
+
+_FEW_VALUES = "a few values far out decide it and its interval; name 'columns.tail.excess.mean'"
+
+_VALIDITY = {
+    "validity.rows": Number("validity", "higher"),
+    "validity.column": Number("validity", "higher"),
+    "validity.constraint": Number("validity", "higher"),
+}
+
+_COLUMNS = {
+    **_mean("columns.tvd", "fidelity.columns"),
+    **_mean("columns.ks", "fidelity.columns"),
+    **_mean("columns.wasserstein", "fidelity.columns"),
+    "columns.tvd": Number("fidelity.columns", "lower", _biased("columns.tvd.excess")),
+    "columns.ks": Number("fidelity.columns", "lower", _biased("columns.ks.excess")),
+    "columns.wasserstein": Number("fidelity.columns", "lower", _biased("columns.wasserstein.excess")),
+    "columns.chi2": Number("fidelity.columns", "lower", _biased("columns.chi2.excess")),
+    "columns.chi2.excess": Number("fidelity.columns", "lower"),
+    "columns.tvd.excess.worst": Number("fidelity.columns", "lower"),
+    "columns.missing": Number("fidelity.columns", "lower"),
+    "columns.tail": Number("fidelity.columns", "none", "honest rows lie there, too; name 'columns.tail.excess'"),
+    "columns.tail.excess": Number("fidelity.columns", "lower"),
+    "columns.tail.excess.mean": Number("fidelity.columns", "lower"),
+    "columns.tail.excess.worst": Number("fidelity.columns", "lower"),
+    "columns.mean": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.mean.worst": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.std": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.std.worst": Number("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.spikes.kept": Number("fidelity.columns", "higher"),
+    "columns.spikes.kept.worst": Number("fidelity.columns", "higher"),
+    "columns.lattice.kept": Number("fidelity.columns", "higher"),
+    "columns.lattice.kept.worst": Number("fidelity.columns", "higher"),
+}
+
+_PAIRS = {
+    **_mean("pairs.pearson", "fidelity.pairs"),
+    **_mean("pairs.spearman", "fidelity.pairs"),
+    **_mean("pairs.cramers_v", "fidelity.pairs"),
+    **_mean("pairs.correlation_ratio", "fidelity.pairs"),
+    **_mean("pairs.association", "fidelity.pairs"),
+    "pairs.association.kept": Number("fidelity.pairs", "higher"),
+    "pairs.pearson.excess.worst": Number("fidelity.pairs", "lower"),
+    "pairs.dependence.floor_share": Number("fidelity.pairs", "lower"),
+    "pairs.dependence.floor_share.worst": Number("fidelity.pairs", "lower"),
+    **_mean("pairs.tvd", "fidelity.pairs"),
+    "pairs.tvd": Number("fidelity.pairs", "lower", _biased("pairs.tvd.excess.worst")),
+    "pairs.tvd.excess.worst": Number("fidelity.pairs", "lower"),
+    "pairs.tvd.floor_share": Number("fidelity.pairs", "lower"),
+    "pairs.tvd.floor_excess": Number("fidelity.pairs", "lower"),
+}
+
+_TRIPLES = {
+    **_mean("triples.tvd", "fidelity.triples"),
+    "triples.tvd": Number("fidelity.triples", "lower", _biased("triples.tvd.excess.worst")),
+    "triples.tvd.excess.worst": Number("fidelity.triples", "lower"),
+    "triples.tvd.floor_share": Number("fidelity.triples", "lower"),
+}
+
+_LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess' or 'joint.pmse.excess'"
+_SUPPORT = "a small sample moves it, so that its limit would depend on the number of rows"
+_WIDE = "its interval is on the wide side; name 'joint.density.gap' or 'joint.beta_recall.gap'"
+_AUTHENTIC = "distances do not find leaks, and rows far off are authentic too; name 'privacy.membership.auc'"
+
+_JOINT = {
+    "joint.c2st.auc": Number("fidelity.detection", "lower", _LEARNS),
+    "joint.c2st.excess": Number("fidelity.detection", "lower"),
+    "joint.pmse.ratio": Number("fidelity.detection", "lower", _LEARNS),
+    "joint.pmse.excess": Number("fidelity.detection", "lower"),
+    "joint.alpha_precision": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.alpha_precision.gap'"),
+    "joint.alpha_precision.gap": Number("fidelity.support", "lower", _WIDE),
+    "joint.beta_recall": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.beta_recall.gap'"),
+    "joint.beta_recall.gap": Number("fidelity.support", "lower"),
+    "joint.density": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.density.gap'"),
+    "joint.density.gap": Number("fidelity.support", "lower"),
+    "joint.coverage": Number("fidelity.support", "higher", _WIDE),
+    "joint.coverage.gap": Number("fidelity.support", "lower", _WIDE),
+    "joint.authenticity": Number("fidelity.support", "none", _AUTHENTIC),
+}
+
+_SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"
+_OUTLIERS = "a few outliers decide it; name 'utility.gap.boosting.without'"
+_TSTR: Mapping[str, Direction] = {"tstr": "higher", "gap": "lower"}
+_ROUGH = "its interval is rough, as ranks jump; name 'utility.gap.linear'"
+_OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.gap.linear'"
+_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
+
+_UTILITY = {
+    "utility.tstr.linear": Number("utility.tstr", "higher"),
+    "utility.tstr.boosting": Number("utility.tstr", "higher"),
+    "utility.gap.linear": Number("utility.tstr", "lower"),
+    "utility.gap.boosting": Number("utility.tstr", "lower"),
+    **{
+        f"utility.{kind}.{form}.{variant}": Number("utility.tstr", direction, describes)
+        for variant, describes in (("without", ""), ("uncut", _OUTLIERS))
+        for form in ("linear", "boosting")
+        for kind, direction in _TSTR.items()
+    },
+    "utility.average_precision.linear": Number("utility.tstr", "higher", _SCORED),
+    "utility.average_precision.boosting": Number("utility.tstr", "higher", _SCORED),
+    "utility.importance.linear": Number("utility.importance", "higher", _ROUGH),
+    "utility.importance.boosting": Number("utility.importance", "higher", _ROUGH),
+    "utility.queries": Number("utility.queries", "lower", _biased("utility.queries.excess")),
+    "utility.queries.median": Number("utility.queries", "lower", _biased("utility.queries.excess")),
+    "utility.queries.excess": Number("utility.queries", "lower"),
+    "utility.dp_alternative.score": Number("utility.dp_alternative", "none", _OF_ANOTHER),
+    "utility.dp_alternative.gap": Number("utility.dp_alternative", "lower", _OF_ANOTHER),
+}
+
+_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.linear'"
+
+_FAIRNESS = {
+    "fairness.gap.linear": Number("fairness.models", "lower", _CHOSEN),
+    "fairness.gap.boosting": Number("fairness.models", "lower", _CHOSEN),
+    "fairness.parity.linear": Number("fairness.models", "none", _ADDED),
+    "fairness.parity.boosting": Number("fairness.models", "none", _ADDED),
+    "fairness.odds.linear": Number("fairness.models", "none", _ADDED),
+    "fairness.odds.boosting": Number("fairness.models", "none", _ADDED),
+    "fairness.tvd.excess": Number("fairness.columns", "lower", _CHOSEN),
+}
+
+_COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
+
+_PERSONAL = {
+    "privacy.personal": Number("privacy.personal", "lower"),
+    "privacy.personal.column": Number("privacy.personal", "lower", _COINCIDE),
+    "privacy.personal.holdout": Number("privacy.personal", "lower", _COINCIDE),
+    "privacy.personal.excess": Number("privacy.personal", "lower"),
+}
+
+_OF_MANY = "it is one of several and picked by nobody; name {!r}, which allows for the choice"
+_SUBSET = "it attacks few rows, so that its limit would depend on how many; name 'privacy.membership.auc'"
+_COUNTED = "honest rows match, too; name 'privacy.quasi_identifiers.excess'"
+_SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
+_BLACK_BOX = "it is expected near 0 whether the claim holds or not; name 'privacy.audit.excess'"
+
+_ATTACKS = {
+    "privacy.vulnerable.isolated.auc": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.isolated.tpr_at_0.01": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.rare.auc": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.rare.tpr_at_0.01": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.group.auc": Number("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.singling_out.univariate": Number("privacy.singling_out", "lower"),
+    "privacy.singling_out.multivariate": Number("privacy.singling_out", "lower"),
+    "privacy.linkability": Number("privacy.linkability", "lower"),
+    "privacy.linkability.split": Number("privacy.linkability", "lower", _OF_MANY.format("privacy.linkability")),
+    "privacy.inference": Number("privacy.inference", "lower"),
+    "privacy.inference.column": Number("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
+    "privacy.inference.model": Number("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
+    "privacy.quasi_identifiers": Number("privacy.quasi_identifiers", "lower", _COUNTED),
+    "privacy.quasi_identifiers.excess": Number("privacy.quasi_identifiers", "lower"),
+    "privacy.shadow.auc": Number("privacy.shadow", "lower", _SHADOW),
+    "privacy.shadow.tpr_at_0.01": Number("privacy.shadow", "lower", _SHADOW),
+    "privacy.black_box.epsilon": Number("privacy.black_box", "lower", _BLACK_BOX),
+}
+
+_PRIVACY = {
+    "privacy.copies.people": Number("privacy.copies", "lower"),
+    "privacy.copies.values": Number("privacy.copied_parts", "lower"),
+    "privacy.copies.parts": Number("privacy.copied_parts", "lower"),
+    "privacy.copies.near": Number("privacy.copied_parts", "lower"),
+    "privacy.copies": Number("privacy.copies", "lower"),
+    "privacy.copies.excess": Number("privacy.copies", "lower"),
+    "privacy.copies.unique": Number("privacy.copies", "lower"),
+    "privacy.copies.unique.excess": Number("privacy.copies", "lower"),
+    "privacy.multiset": Number("privacy.copies", "higher"),
+    "privacy.membership.auc": Number("privacy.membership", "lower"),
+    "privacy.membership.tpr_at_0.01": Number("privacy.membership", "lower"),
+    "privacy.membership.tpr_at_0.001": Number("privacy.membership", "lower"),
+    **_ATTACKS,
+    "privacy.dcr.median": Number("privacy.distance", "none", _FAR),
+    "privacy.nndr.median": Number("privacy.distance", "none", _FAR),
+    "privacy.dcr.share_closer": Number("privacy.distance", "none", _FAR),
+    AUDITED: Number("privacy.audit", "lower"),
+    "statement.epsilon": Number("statement", "lower"),
+    "statement.delta": Number("statement", "lower"),
+}
+
+_RELEASED = {
+    "rows.released": Number("released", "none", "it says how large the table is; name 'columns.tvd.released.mean'"),
+    "columns.tvd.released": Number("released", "lower"),
+    "columns.tvd.released.mean": Number("released", "lower"),
+    "pairs.tvd.released.mean": Number("released", "lower"),
+    "utility.accuracy.released": Number("released", "higher"),
+}
+"""Numbers published under a budget of their own (`evaluate.dp_release`): the interval is that of the noise, which is
+known. They are there only where a job asks for them."""
+
+CLIPPED = "training.clip_fraction"
+_TRAINING = {
+    CLIPPED: Number(
+        "training", "none", "it is of how a network was trained, not of its table; name 'privacy.membership.auc'"
+    )
+}
+"""What the fit of a network notes beside its log; it is there only of a fit by DP-SGD."""
+
+CATALOG: Mapping[str, Number] = {
+    **_VALIDITY, **_COLUMNS, **_PAIRS, **_TRIPLES, **_JOINT, **_UTILITY, **_FAIRNESS, **_PERSONAL, **_PRIVACY,
+    **_RELEASED, **_TRAINING,
+}  # fmt: skip
+"""Every number by name."""
+
+GATEABLE: Mapping[str, Direction] = {name: number.direction for name, number in CATALOG.items() if number.gateable}
+"""Every number that a rule may rest on, with the direction that is better."""
+
+
+def numbers_of(measure: str) -> tuple[str, ...]:
+    """Names of the numbers that a measure gives, without those of single columns or pairs being told apart."""
+    return tuple(name for name, number in CATALOG.items() if number.by == measure)

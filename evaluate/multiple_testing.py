@@ -1,0 +1,61 @@
+"""Multiple testing: Holm-Bonferroni adjusted p-values, and letters for groups that no test tells apart.
+
+Source: Holm 1979, "A simple sequentially rejective multiple test procedure"; Piepho 2004, "An algorithm for a
+letter-based representation of all-pairwise comparisons", insert and absorb.
+"""
+
+from collections.abc import Iterable, Sequence
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Adjusted p-values in the order given: at most 5 in 100 families have a false one below 0.05.
+
+    Args:
+        p: of all comparisons that a reader looks at, each in [0, 1].
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+
+    >>> [round(adjusted, 6) for adjusted in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p)), key=lambda place: p[place])
+    adjusted, most = [1.0] * len(p), 0.0
+    for rank, place in enumerate(order):
+        most = max(most, min(1.0, (len(p) - rank) * p[place]))
+        adjusted[place] = most
+    return adjusted
+
+
+def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The letters of each name: two names share a letter if and only if they are not told apart.
+
+    Args:
+        names: the best first, as the letters begin with them; no name twice.
+        apart: pairs that are told apart, in either order.
+
+    >>> letters(["x", "y", "z"], [("x", "z")])
+    {'x': 'a', 'y': 'ab', 'z': 'b'}
+    """
+    groups = [frozenset(names)] if names else []
+    for first, second in apart:
+        split = [group - {name} for group in groups if {first, second} <= group for name in (first, second)]
+        groups = _absorbed([group for group in groups if not {first, second} <= group] + split)
+    place = {name: at for at, name in enumerate(names)}
+    groups.sort(key=lambda group: sorted(place[name] for name in group))
+    return {name: "".join(_letter(at) for at, group in enumerate(groups) if name in group) for name in names}
+
+
+def _absorbed(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+    """The groups without those that another one holds."""
+    distinct = list(dict.fromkeys(groups))
+    return [group for group in distinct if not any(group < other for other in distinct)]
+
+
+def _letter(place: int) -> str:
+    """Letters a to z, then a2 to z2, and so on.
+
+    >>> _letter(0), _letter(27)
+    ('a', 'b2')
+    """
+    turn, letter = divmod(place, 26)
+    return chr(ord("a") + letter) + (str(turn + 1) if turn else "")

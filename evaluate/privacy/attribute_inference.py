@@ -1,0 +1,386 @@
+"""Attribute inference: who learns a person's secret from the synthetic table?
+
+The attacker knows the synthetic table and of each target all columns but one, and wants that one. They look up the
+synthetic row that is nearest by what they know, and take its value. They win where they find the values of people in
+the training table more often than those of people who are not in it: the latter is what anybody learns from any good
+table of this population. Every column plays the secret in turn. Where the schema names quasi-identifiers, a weaker
+attacker who knows only these is drawn beside.
+
+For sensitive columns, and the target, gradient boosting that learned from the synthetic rows guesses as well
+(`model_attacks`). A model generalizes: it finds what the nearest row misses, and most of what it finds it finds for
+everybody. So the baseline matters here, the same model trained on the attacker's own sample of the population. What the
+synthetic model finds beyond that, and beyond what it finds of controls, is a leak.
+
+Numbers and times are found by a guess that is no further off than a twentieth of what most rows span, as
+`evaluate.privacy.match_scores` has it, measured in the attacker's own sample. An error relative to the value, which
+Giomi et al. allow, says nothing where zero is a value like any other (a temperature, a date); ranks would take all the
+incomes of the few rich for the same. A column that is mostly one number has to be met exactly, like a category.
+
+Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
+DEVIATES: the attacker knows all other columns, the most that anybody can, not a few that are chosen; the distance is
+Gower's by ranks, not by ranges, which one outlier stretches; and a missing value is a value to be found.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.neighbors import gower_nearest, gower_without_each, space_of
+from evaluate.privacy.experiment import Experiment, largest, standing_out
+from evaluate.privacy.match_scores import Cells
+from evaluate.result import Estimate, Failure
+from evaluate.sampling import SIDES, drawn_order, learned_keys, one_per_entity
+from evaluate.tables import Measurement, Tables
+from evaluate.utility.models import Fitted
+from evaluate.utility.study import fit
+from evaluate.utility.task import MAX_CLASSES, Side, Task
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import numeric_scale
+
+N_TARGETS = 2_000
+MAX_POOL = 50_000
+FEW = 1_000
+RARE = 0.1
+"""Share of rows that hold the rarest values."""
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Who is attacked, and what with. *Sensitive*.
+
+    Attributes:
+        members: positions in train, one row of each entity, in a seeded random order.
+        controls: the same of control.
+        pool: positions of synthetic rows, in a seeded random order.
+        own: the same of the attacker's own sample, fresh.
+    """
+
+    members: np.ndarray
+    controls: np.ndarray
+    pool: np.ndarray
+    own: np.ndarray
+
+    @classmethod
+    def of(cls, tables: Tables) -> "Attacked":
+        """A seeded sample of each side; all rows of train and control where all are asked for."""
+        seed = len(SIDES) * tables.seed + SIDES.index("holdout")
+        own, order = (drawn_order(learned_keys(part, tables.schema), seed) for part in (tables.fresh, tables.control))
+        members = one_per_entity(tables.order("train"), tables.train, tables.schema)
+        controls = one_per_entity(order, tables.control, tables.schema)
+        n_targets = None if tables.n_targets is None else min(tables.n_targets, N_TARGETS)
+        return cls(members[:n_targets], controls[:n_targets], tables.order("synthetic")[:MAX_POOL], own[:MAX_POOL])
+
+
+@dataclass(frozen=True)
+class Secret:
+    """One column's values as numbers: codes of categories, or places on a line; NaN where missing. *Sensitive*.
+
+    Attributes:
+        members: of attacked members, shape (n_members,).
+        controls: of attacked controls, shape (n_controls,).
+        pool: of the synthetic rows, shape (n_pool,).
+        fresh: of the attacker's own sample, shape (n_fresh,).
+        width: how far off a guess may be.
+        is_line: whether these are numbers or times.
+    """
+
+    members: np.ndarray
+    controls: np.ndarray
+    pool: np.ndarray
+    fresh: np.ndarray
+    width: float
+    is_line: bool
+
+    def found(self, guesses: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        """Which guesses are right, boolean: a missing value is one to be guessed like any other."""
+        return np.asarray((np.abs(guesses - truth) <= self.width) | (np.isnan(guesses) & np.isnan(truth)))
+
+    @property
+    def usual(self) -> float:
+        """The value of most synthetic rows, or the median among numbers and times."""
+        known = self.pool[~np.isnan(self.pool)]
+        if self.is_line:
+            return float(np.median(known)) if 2 * len(known) >= len(self.pool) else np.nan
+        counts = np.bincount(known.astype(np.int64), minlength=1)
+        return float(counts.argmax()) if counts.max() >= len(self.pool) - len(known) else np.nan
+
+    def is_rare(self, values: np.ndarray) -> np.ndarray:
+        """Which values are among the rarest tenth in the attacker's own sample: the outermost ones, of numbers."""
+        if self.is_line:
+            known = self.fresh[~np.isnan(self.fresh)]
+            low, high = np.quantile(known, [RARE / 2, 1 - RARE / 2]) if len(known) else (np.nan, np.nan)
+            return np.asarray((values < low) | (values > high))
+        codes, own = (np.where(np.isnan(part), -1, part).astype(np.int64) + 1 for part in (values, self.fresh))
+        counts = np.bincount(own, minlength=int(codes.max(initial=0)) + 1)
+        order = np.argsort(counts, kind="stable")
+        rare = np.zeros(len(counts), dtype=bool)
+        rare[order[np.cumsum(counts[order]) <= RARE * len(own)]] = True
+        return np.asarray(rare[codes])
+
+
+def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
+    """The values of a learned column.
+
+    Args:
+        name: of the column.
+        tables: *Sensitive*.
+        attacked: who is attacked.
+    """
+    frames = (tables.train, tables.control, tables.synthetic, tables.fresh)
+    positions = (attacked.members, attacked.controls, attacked.pool, attacked.own)
+    parts = [frame[name].iloc[at] for frame, at in zip(frames, positions, strict=True)]
+    column = tables.schema.columns[name]
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        codes = pd.factorize(pd.concat([part.astype(object) for part in parts]))[0].astype(np.float64)
+        codes[codes < 0] = np.nan
+        ends = np.cumsum([len(part) for part in parts])[:-1]
+        members, controls, pool, fresh = np.split(codes, ends)
+        return Secret(members, controls, pool, fresh, width=0.0, is_line=False)
+    members, controls, pool, fresh = (numeric_scale.positions(part, column) for part in parts)  # type: ignore[arg-type]
+    return Secret(members, controls, pool, fresh, width=_widths(tables)[name], is_line=True)
+
+
+def _widths(tables: Tables) -> dict[str, float]:
+    if "widths" not in tables.kept_of_real:
+        tables.kept_of_real["widths"] = dict(Cells.of(tables.fresh, tables.schema).widths)
+    found: dict[str, float] = tables.kept_of_real["widths"]
+    return found
+
+
+def secrets_among(tables: Tables) -> list[str]:
+    """The learned columns that hold more than one value in the real rows: what never varies is no secret."""
+    return [name for name in sorted(tables.schema.learned) if _varies(tables.train[name], tables.control[name])]
+
+
+def _varies(*parts: pd.Series) -> bool:
+    """Whether the parts hold two values together; the first few rows mostly settle it."""
+    for n in (FEW, None):
+        series = pd.concat([part.iloc[:n].astype(object) for part in parts])
+        if series.nunique() + int(series.hasnans) > 1:
+            return True
+    return False
+
+
+MODEL = "privacy.inference.model"
+MIN_TARGETS = 10
+MAX_TREES_ROWS = 40_000
+"""Rows learned from times classes, as boosting grows trees for each class: beyond so many, fewer rows are used."""
+
+
+@dataclass(frozen=True)
+class ModelAttacks:
+    """What came of them: numbers, what could not be measured, and plain data to draw."""
+
+    estimates: tuple[Estimate, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    drawn: tuple[Mapping[str, Any], ...] = ()
+
+
+def model_attacks(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> ModelAttacks:
+    """The attack on each sensitive column and the target.
+
+    Args:
+        tables: *Sensitive*.
+        attacked: who is attacked.
+        secrets: the columns that vary.
+    """
+    schema = tables.schema
+    columns = [name for name in secrets if name in schema.sensitive or name == schema.target]
+    if not columns:
+        message = "the schema names no sensitive column and no target that vary"
+        return ModelAttacks(failures=(Failure(MODEL, "skipped", message),))
+    found = {name: _attack_by_model(name, tables, attacked) for name in columns}
+    tried = {name: one for name, one in found.items() if isinstance(one, Experiment)}
+    failed = [Failure(MODEL, "skipped", one, (name,)) for name, one in found.items() if isinstance(one, str)]
+    estimates = [
+        one.estimate(MODEL, note=_note(one), subject=(name,), n_comparisons=len(tried)) for name, one in tried.items()
+    ]
+    drawn = [
+        {"column": name, **one.figure(), "advantage": list(one.advantage(len(tried)))} for name, one in tried.items()
+    ]
+    return ModelAttacks(tuple(estimates), tuple(failed), tuple(drawn))
+
+
+def _attack_by_model(name: str, tables: Tables, attacked: Attacked) -> Experiment | str:
+    """The attack on one column, or why there is none. Targets whose value is missing are left out."""
+    task, secret = _task(name, tables), secret_of(name, tables, attacked)
+    members = np.flatnonzero(~np.isnan(secret.members))
+    controls = np.flatnonzero(~np.isnan(secret.controls))
+    if min(len(members), len(controls)) < MIN_TARGETS:
+        return f"fewer than {MIN_TARGETS} targets on a side hold a value"
+    targets = tables.train.iloc[attacked.members[members]], tables.control.iloc[attacked.controls[controls]]
+    truths = secret.members[members], secret.controls[controls]
+    model = _learned(tables.synthetic, task, tables)
+    key = ("inference", name, tuple(task.classes))
+    if key not in tables.kept_of_real:
+        tables.kept_of_real[key] = _learned(tables.fresh, task, tables)
+    own = tables.kept_of_real[key]
+    if model is None or own is None:
+        return "no synthetic row, or no fresh real row, holds a value to learn"
+    attack, control = (
+        _hits(model, task, rows, truth, secret, tables) for rows, truth in zip(targets, truths, strict=True)
+    )
+    baseline = _hits(own, task, targets[0], truths[0], secret, tables)
+    return Experiment(attack, control, float(baseline.mean()))
+
+
+def _task(name: str, tables: Tables) -> Task:
+    """What models learn: of many classes, the most frequent ones of the synthetic table.
+
+    The most frequent ones among the training rows hold, by luck, more of these rows than of others: an honest table
+    would seem to tell.
+    """
+    task = Task.of(tables, name)
+    if task.kind == "regression":
+        return task
+    counts = tables.synthetic[name].dropna().astype(object).value_counts().sort_index()
+    return replace(task, classes=counts.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES])
+
+
+def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
+    """A model of the column that has seen the rows; none where no row holds a value."""
+    side = Side.of(frame, task, tables)
+    n_classes = len(task.classes)
+    if n_classes > 2:
+        side = side.first(MAX_TREES_ROWS // n_classes)
+    if len(side.truth) == 0:
+        return None
+    return fit("boosting", task, side, tables.schema.model_copy(update={"target": task.target}))
+
+
+def _hits(
+    model: Fitted, task: Task, rows: pd.DataFrame, truth: np.ndarray, secret: Secret, tables: Tables
+) -> np.ndarray:  # fmt: skip
+    """Which values the model finds, boolean."""
+    guesses = model.predict(rows)
+    if task.kind == "regression":
+        return secret.found(guesses, truth)
+    return np.asarray(guesses.argmax(axis=1) == task.truth(rows, tables.schema))
+
+
+def _note(one: Experiment) -> str:
+    attack, control = float(one.attack.mean()), float(one.control.mean())
+    return (
+        f"a model trained on synthetic rows finds the value for {attack:.1%} of members and {control:.1%} of controls; "
+        f"one trained on fresh real rows, for {one.baseline or 0.0:.1%} of members"
+    )
+
+
+WORST, COLUMN = "privacy.inference", "privacy.inference.column"
+MIN_RARE = 20
+"""Attempts on rare values, of members and of controls, that make a rate."""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What came of the attack on one column.
+
+    Attributes:
+        column: its name.
+        by_all: by all other columns.
+        by_quasi: by the quasi-identifiers alone; none where there are none, or the column is one.
+        rare: by all others, on targets with rare values; none where there are too few.
+        majority: success of guessing the most frequent value, or the median, of the synthetic table on members.
+    """
+
+    column: str
+    by_all: Experiment
+    by_quasi: Experiment | None
+    rare: Experiment | None
+    majority: float
+
+
+def measure(tables: Tables) -> Measurement:
+    """The advantage of the attack on each column, and on the one that stands out most.
+
+    Estimates: `privacy.inference`, `privacy.inference.column`, `privacy.inference.model`.
+    """
+    attacked, secrets = Attacked.of(tables), secrets_among(tables)
+    why = _nothing(tables, attacked, secrets)
+    if why:
+        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in (WORST, COLUMN, MODEL)))
+    tried = _attack_by_nearest_row(tables, attacked, secrets)
+    models = model_attacks(tables, attacked, secrets)
+    n = len(tried)
+    columns = [one.by_all.estimate(COLUMN, note=_rates(one), subject=(one.column,), n_comparisons=n) for one in tried]
+    return Measurement(
+        estimates=(_worst(tried, columns, len(attacked.pool) < len(tables.synthetic)), *columns, *models.estimates),
+        failures=models.failures,
+        figures={"inference": {"columns": [_drawn(one, n) for one in tried], "models": list(models.drawn)}},
+    )
+
+
+def _nothing(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> str:
+    """Why there is nothing to attack; empty where there is."""
+    if len(tables.schema.learned) < 2:
+        return "the table has one column, so that an attacker knows nothing to infer it from"
+    if not secrets:
+        return "no column varies, so that there is no secret"
+    if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
+        return f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
+    return ""
+
+
+def _attack_by_nearest_row(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> list[_Tried]:
+    space = space_of(tables)
+    targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
+    pool = space.synthetic.take(attacked.pool)
+    by_all = gower_without_each(targets, pool, secrets)
+    alone = gower_without_each(targets, space.fresh.take(attacked.own), secrets)
+    known = [name for name in tables.schema.quasi_identifiers if name in tables.schema.learned]
+    by_quasi = gower_nearest(targets, pool, known)[:, 0] if known else None
+    found = []
+    for name in secrets:
+        secret = secret_of(name, tables, attacked)
+        quasi = None if by_quasi is None or name in known else _experiment(secret, secret.pool[by_quasi])
+        blind = _experiment(secret, secret.fresh[alone[name]])
+        full = _experiment(secret, secret.pool[by_all[name]], baseline=float(blind.attack.mean()))
+        usual = secret.found(np.full(len(secret.members), secret.usual), secret.members)
+        found.append(_Tried(name, full, quasi, _among_rare(secret, full), float(usual.mean())))
+    return found
+
+
+def _experiment(secret: Secret, guesses: np.ndarray, baseline: float | None = None) -> Experiment:
+    """Guesses of members' values and then of controls'."""
+    n = len(secret.members)
+    hits = secret.found(guesses[:n], secret.members), secret.found(guesses[n:], secret.controls)
+    return Experiment(*hits, baseline)
+
+
+def _among_rare(secret: Secret, full: Experiment) -> Experiment | None:
+    """The same attempts where the truth is rare."""
+    attack, control = full.attack[secret.is_rare(secret.members)], full.control[secret.is_rare(secret.controls)]
+    return Experiment(attack, control) if min(len(attack), len(control)) >= MIN_RARE else None
+
+
+def _worst(tried: Sequence[_Tried], columns: Sequence[Estimate], is_sampled: bool) -> Estimate:
+    """The column that stands out most from chance; the interval is that of the largest advantage of any column."""
+    attack = tried[standing_out(columns)]
+    note = f"{attack.column!r} stands out most of {len(columns)} columns: {_rates(attack)}"
+    if is_sampled:
+        note += f"; the attacker looks at {MAX_POOL} of the synthetic rows"
+    return largest(WORST, columns, note)
+
+
+def _rates(one: _Tried) -> str:
+    attack, control = float(one.by_all.attack.mean()), float(one.by_all.control.mean())
+    return f"its value is found for {attack:.1%} of members and {control:.1%} of controls"
+
+
+def _drawn(one: _Tried, n: int) -> Mapping[str, Any]:
+    """One column as plain data; intervals of advantages allow for all columns, and rare values and others alike."""
+    return {
+        "column": one.column,
+        **one.by_all.figure(),
+        "majority": one.majority,
+        "advantage": list(one.by_all.advantage(n)),
+        "quasi_identifiers": _beside(one.by_quasi, n),
+        "rare": _beside(one.rare, n),
+    }
+
+
+def _beside(one: Experiment | None, n: int) -> Mapping[str, Any] | None:
+    return None if one is None else {**one.figure(), "advantage": list(one.advantage(n))}

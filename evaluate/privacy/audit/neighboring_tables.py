@@ -1,0 +1,124 @@
+"""Two neighboring tables of an audit: one with a target in it, one without."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.audit_result import AuditError
+from evaluate.privacy.match_scores import Cells
+from synth.columns import BooleanColumn, CategoricalColumn, is_measured
+from synth.domain import numeric_scale
+from synth.schema import Schema, build_schema
+from synth.table import conform
+
+N_ROWS = 300
+"""Rows of a stand-in: few, so that one more row is seen as far as it can be."""
+LEAST_ROWS = 20
+EXCESS = 3
+"""Where a unit may have several rows, the target of a stand-in has so many times as many as a fit may use of it."""
+UNIT = {"kind": "identifier", "bounds": [0, 10**12]}
+FAR = 1e6
+"""Where a number whose bounds are to be measured is taken to end."""
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """Two neighboring tables.
+
+    Attributes:
+        schema: of both.
+        rows: *Sensitive* where they are real. The table without the target.
+        target: *Sensitive* where it is real. The rows of one unit of privacy, the one attacked first.
+        ran_on: the table, in words.
+    """
+
+    schema: Schema
+    rows: pd.DataFrame
+    target: pd.DataFrame
+    ran_on: str
+
+    def table(self, present: bool) -> pd.DataFrame:
+        """The table with the target, or without."""
+        return pd.concat([self.rows, self.target], ignore_index=True) if present else self.rows
+
+    @classmethod
+    def stand_in(cls, schema: Schema, *, seed: int = 0) -> "Worlds":
+        """Made-up rows in the domain of a schema, and a target that is alone in each of its columns.
+
+        Args:
+            schema: gives the learned columns, the unit, k and n_units; its constraints are left out.
+            seed: of the rows.
+        """
+        rng, plain = np.random.default_rng(seed), _without_constraints(schema)
+        k = EXCESS * schema.max_rows_per_unit if schema.entity is not None else 1
+        made = {name: _column(plain.columns[name], N_ROWS, k, rng) for name in plain.learned}
+        rows, target = (pd.DataFrame({name: sides[i] for name, sides in made.items()}) for i in (0, 1))
+        if schema.entity is not None:
+            rows[schema.entity], target[schema.entity] = np.arange(N_ROWS), np.full(k, N_ROWS)
+        ran_on = f"a public stand-in of {len(made)} columns of the schema and {N_ROWS} rows"
+        fitting = [conform(side, plain, part=True) for side in (rows, target)]
+        return cls(plain, fitting[0], fitting[1], ran_on)
+
+    @classmethod
+    def around(cls, table: pd.DataFrame, schema: Schema, *, called: str) -> "Worlds":
+        """A table without its rarest record's unit, and that unit.
+
+        Args:
+            table: *Sensitive* where it is real. Conforming to the schema.
+            schema: of the table.
+            called: the table, in words.
+
+        Raises:
+            AuditError: the table has too few rows, or too few beside the target's; nothing was fitted.
+        """
+        if len(table) < LEAST_ROWS:
+            raise AuditError(f"a black-box audit needs a table of at least {LEAST_ROWS} rows; name a larger one")
+        shares = (Cells.of(table, schema).counts(table, table) + 1) / (len(table) + 1)
+        rarest = int(np.log(shares).sum(axis=1).argmin())
+        unit = np.arange(len(table)) == rarest
+        if schema.entity is not None:
+            unit = (table[schema.entity] == table[schema.entity].iloc[rarest]).to_numpy(dtype=bool)
+        if len(table) - unit.sum() < LEAST_ROWS - 1:
+            raise AuditError(f"a black-box audit needs {LEAST_ROWS - 1} rows beside the target's; name a larger table")
+        # The record itself first: it is the one that scores are made of.
+        target = pd.concat([table.iloc[[rarest]], table[unit & (np.arange(len(table)) != rarest)]])
+        return cls(schema, table[~unit].reset_index(drop=True), target.reset_index(drop=True), called)
+
+
+def _without_constraints(schema: Schema) -> Schema:
+    columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in schema.learned}
+    content: dict[str, Any] = {"status": schema.status, "n_units": schema.n_units}
+    if schema.entity is not None:
+        columns[schema.entity] = UNIT
+        content |= {"entity": schema.entity, "max_rows_per_unit": schema.max_rows_per_unit}
+    return build_schema({**content, "columns": columns})
+
+
+def _column(column: Any, n_rows: int, n_target: int, rng: np.random.Generator) -> tuple[pd.Series, pd.Series]:
+    """A column of the rows and of the target, who share no value where the domain has two."""
+    if isinstance(column, BooleanColumn):
+        return pd.Series(np.zeros(n_rows, bool)), pd.Series(np.ones(n_target, bool))
+    if isinstance(column, CategoricalColumn):
+        known = _categories(column)
+        drawn = rng.integers(0, max(len(known) - 1, 1), n_rows)
+        values = np.array([*known, None], dtype=object)
+        return pd.Series(values[drawn], dtype=object), pd.Series(
+            [values[max(len(known) - 1, 0)]] * n_target, dtype=object
+        )
+    low, high = numeric_scale.bounds(column)
+    if is_measured(column) and low < -FAR < FAR < high:
+        low, high = -FAR, FAR
+    edges = low + (high - low) * np.array([0.0, 0.5, 0.98, 1.0])
+    sides = (np.zeros(n_rows, dtype=np.int64), np.full(n_target, 2))
+    rows, target = (
+        numeric_scale.values(numeric_scale.draw(edges, c, column, rng), column, np.zeros(len(c), bool)) for c in sides
+    )
+    return rows, target
+
+
+def _categories(column: CategoricalColumn) -> tuple[Any, ...]:
+    if not is_measured(column):
+        return column.categories
+    return (1, 2, 3, 4) if column.whole_numbers else ("a", "b", "c", "d")

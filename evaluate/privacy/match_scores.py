@@ -1,0 +1,108 @@
+"""Match scores of a record in a table: how many rows stand where it stands, column by column.
+
+Attacks on an output count these. Two values of a column stand in one place where both are missing, where they are the
+same category, or where they are numbers or times no further apart than a twentieth of what most rows span.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import numeric_scale
+from synth.schema import Schema
+
+NEAR = 0.05
+"""Of the span of most rows, either way."""
+MOST = (0.05, 0.95)
+"""Quantiles between which most rows lie."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What is near what in each column.
+
+    Attributes:
+        schema: names the learned columns.
+        widths: how far from each other two values of a number or time may lie, by column.
+    """
+
+    schema: Schema
+    widths: Mapping[str, float]
+
+    @classmethod
+    def of(cls, reference: pd.DataFrame, schema: Schema) -> "Cells":
+        """Cells as wide as a table that the attacker holds suggests.
+
+        Args:
+            reference: *Sensitive* where it is real. Conforming to the schema.
+            schema: names the learned columns.
+        """
+        widths = {}
+        for name in schema.learned:
+            if isinstance(schema.columns[name], CategoricalColumn | BooleanColumn):
+                continue
+            places = _places(reference, name, schema)
+            known = places[~np.isnan(places)]
+            low, high = np.quantile(known, MOST) if len(known) else (0.0, 0.0)
+            widths[name] = float(high - low) * NEAR
+        return cls(schema, widths)
+
+    def matches(self, table: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
+        """Where rows of a table stand with one record; shape (len(table), d_learned), boolean.
+
+        Args:
+            table: conforming to the schema.
+            target: one row, likewise.
+        """
+        found = []
+        for name in self.schema.learned:
+            if name in self.widths:
+                ours, theirs = (_places(frame, name, self.schema) for frame in (table, target))
+                found.append((np.abs(ours - theirs[0]) <= self.widths[name]) | (np.isnan(ours) & np.isnan(theirs[0])))
+            else:
+                value, missing = target[name].iloc[0], table[name].isna().to_numpy()
+                found.append(
+                    missing
+                    if pd.isna(value)
+                    else ~missing & (table[name] == value).to_numpy(dtype=bool, na_value=False)
+                )
+        return np.column_stack(found)
+
+    def counts(self, table: pd.DataFrame, targets: pd.DataFrame) -> np.ndarray:
+        """How many rows of a table stand with each record; shape (len(targets), d_learned).
+
+        Args:
+            table: conforming to the schema.
+            targets: records, likewise.
+        """
+        found = []
+        for name in self.schema.learned:
+            if name in self.widths:
+                ours, theirs = (_places(frame, name, self.schema) for frame in (table, targets))
+                found.append(_around(theirs, ours, self.widths[name]))
+            else:
+                ours, theirs = _codes(table[name], targets[name])
+                found.append(np.bincount(ours, minlength=int(theirs.max(initial=0)) + 1)[theirs])
+        return np.column_stack(found)
+
+
+def _places(frame: pd.DataFrame, name: str, schema: Schema) -> np.ndarray:
+    return numeric_scale.positions(frame[name], schema.columns[name])  # type: ignore[arg-type]
+
+
+def _around(centers: np.ndarray, places: np.ndarray, width: float) -> np.ndarray:
+    """How many places lie around each center; for one that is missing, how many are missing."""
+    missing = np.isnan(places)
+    known = np.sort(places[~missing])
+    low, high = np.searchsorted(known, centers - width, "left"), np.searchsorted(known, centers + width, "right")
+    return np.where(np.isnan(centers), missing.sum(), high - low)
+
+
+def _codes(values: pd.Series, others: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Codes from 0 of the values of two columns, missing ones alike."""
+    both = pd.concat([values.astype(object), others.astype(object)])
+    codes = pd.factorize(both.where(both.notna(), None), use_na_sentinel=True)[0] + 1
+    return codes[: len(values)], codes[len(values) :]

@@ -1,0 +1,321 @@
+"""Membership inference: who, of the people whose record an attacker holds, was in the training table?
+
+The attacker knows the synthetic table, the complete record of every target, and a sample of the same population that
+was not used for training (the fresh half of the holdout). They want to say of a target whether it was in the training
+table. They win where they name members more often than non-members: over all targets (the AUC), or for the few targets
+they are surest of (the true positive rate at a false positive rate of 0.1% or 1%), which is what a leak of a few
+verbatim rows looks like. A table that tells nothing has an AUC of 1/2 and a true positive rate equal to the false one.
+
+Several attacks are tried (`evaluate.privacy.membership_attacks`), and each number is that of the strongest. The maximum
+over several attacks on the same targets would be above chance by itself. So each half of the targets is scored by the
+attack that did best on the other half, or by the first one if none did clearly better (`parts_for`). Scores of
+different parts are not compared with each other: areas are averaged, and each part has a threshold of its own (`area`,
+`true_positive_rate`).
+
+Source: Carlini et al. 2022, arXiv:2112.03570 (calibration, low false positive rates); van Breugel et al. 2023,
+arXiv:2302.12580 (calibration by a reference population for synthetic tables); DeLong et al. 1988 (the area's variance).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+from evaluate.intervals import LEVEL, Rate, clopper_pearson, placements
+from evaluate.privacy.experiment import detectable_auc, detectable_rate
+from evaluate.privacy.membership_attacks import scored
+from evaluate.result import Estimate, Failure
+from evaluate.tables import Measurement, Tables
+
+N_CURVE = 300
+THRESHOLD_TAIL = 0.02
+"""Part of the upper end's error of 0.025 that the estimated thresholds get: few controls decide them."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How sure the attacker is of each target of one part; *Sensitive*.
+
+    Attributes:
+        members: scores of training rows, ascending.
+        controls: scores of rows that were not used for training, ascending.
+    """
+
+    members: np.ndarray
+    controls: np.ndarray
+
+    @classmethod
+    def of(cls, members: np.ndarray, controls: np.ndarray) -> "Scores":
+        """Of scores in any order."""
+        return cls(np.sort(members), np.sort(controls))
+
+    def n_allowed(self, rate: float) -> int:
+        """Controls that may score above the threshold at a false positive rate."""
+        return int(np.floor(rate * len(self.controls) + 1e-9))
+
+    def n_above(self, allowed: int) -> int:
+        """How many members score above all controls but the `allowed` highest: ties never help the attacker."""
+        n = len(self.controls)
+        threshold = self.controls[n - 1 - allowed] if allowed < n else -np.inf
+        return len(self.members) - int(np.searchsorted(self.members, threshold, "right"))
+
+
+def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
+    """The area under the ROC curve, the mean over the parts by their members, with its interval (DeLong).
+
+    A perfect separation has no estimated variance: its interval is that of a rate of all of the smaller class.
+
+    Args:
+        parts: at least one, with two members and two controls each.
+        n_comparisons: from how many areas this one was picked (Bonferroni).
+    """
+    n_members, n_controls = n_targets(parts)
+    value = variance = 0.0
+    for part in parts:
+        wins, losses = placements(part.members, part.controls)
+        share = len(part.members) / n_members
+        value += share * float(wins.mean())
+        variance += share**2 * float(wins.var(ddof=1) / len(wins) + losses.var(ddof=1) / len(losses))
+    tail = (1 - LEVEL) / 2 / n_comparisons
+    if variance == 0.0 and value in (0.0, 1.0):
+        n = min(n_members, n_controls)
+        return value, *clopper_pearson(n * value, n, level=1 - 2 * tail)
+    half = float(-special.ndtri(tail)) * variance**0.5
+    return value, max(value - half, 0.0), min(value + half, 1.0)
+
+
+def n_targets(parts: Sequence[Scores]) -> tuple[int, int]:
+    """Members and controls of all parts."""
+    return sum(len(part.members) for part in parts), sum(len(part.controls) for part in parts)
+
+
+def true_positive_rate(parts: Sequence[Scores], rate: float) -> Rate:
+    """The true positive rate at a false positive rate, with its 95% interval.
+
+    A part's threshold is a control's score, and only scores above it count, so ties never help the attacker. The
+    interval allows for thresholds being estimated. Upper end: most of the error pays for thresholds whose true false
+    positive rate is at least `rate` (order statistics), the rest for the members (Clopper-Pearson). Lower end: given
+    the controls above the thresholds, the members above them are negative binomial, which bounds the ratio of the two
+    rates from below; exact where the attack is no better than chance, safe for every concave ROC curve.
+
+    Args:
+        parts: at least one.
+        rate: the false positive rate.
+    """
+    m, n = n_targets(parts)
+    allowed = [part.n_allowed(rate) for part in parts]
+    above = sum(part.n_above(k) for part, k in zip(parts, allowed, strict=True))
+    odds = float(stats.beta.ppf((1 - LEVEL) / 2, above, sum(allowed) + len(parts))) if above > 0 else 0.0
+    low = rate * odds / (1 - odds) * n / m
+    tail = (1 - LEVEL) / 2 - THRESHOLD_TAIL
+    each = 1 - THRESHOLD_TAIL / len(parts)
+    possible = sum(part.n_above(int(stats.binom.ppf(each, len(part.controls), rate))) for part in parts)
+    high = float(stats.beta.ppf(1 - tail, possible + 1, m - possible)) if possible < m else 1.0
+    return above / m, min(low, above / m), max(high, above / m)
+
+
+def curve(parts: Sequence[Scores]) -> dict[str, object]:
+    """The ROC curve, dense where the false positive rate is small, as plain data."""
+    m, n = n_targets(parts)
+    rates = np.unique(np.geomspace(1 / (n + 1), 1.0, N_CURVE))
+    false, true = [], []
+    for rate in rates:
+        allowed = [part.n_allowed(float(rate)) for part in parts]
+        false.append(sum(allowed) / n)
+        reached = zip(parts, allowed, strict=True)
+        true.append(sum(p.n_above(k) if k < len(p.controls) else len(p.members) for p, k in reached) / m)
+    kept = np.unique(false, return_index=True)[1]
+    return {
+        "fpr": [round(false[i], 6) for i in kept],
+        "tpr": [round(true[i], 6) for i in kept],
+        "auc": area(parts)[0],
+        "n_members": m,
+        "n_controls": n,
+        "floor_fpr": 1.0 / n,
+    }
+
+
+AREA = 0.0
+"""Stands for the area under the curve among false positive rates."""
+AROUND = (1.0, 2.0, 4.0)
+"""Multiples of a false positive rate whose true positive rates choose its attack: the rate alone rests on few rows."""
+
+CLEARLY = 2.0
+"""Standard errors by which an attack has to do better than the first one to be chosen instead of it.
+
+Halves that choose for each other are not independent: by luck that both share, both choose the same. Of several useless
+attacks the variance of the mean of both is a third larger than if they were. With a threshold, luck chooses little.
+"""
+
+Both = tuple[np.ndarray, np.ndarray]
+"""Something of members and of controls, in that order."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One half of the targets.
+
+    Attributes:
+        attack: name of the attack that scores it, chosen on the other half.
+        inside: which targets belong to it, among members and among controls; boolean.
+    """
+
+    attack: str
+    inside: Both
+
+    def scores(self, of: Mapping[str, Both], among: Both | None = None) -> Scores:
+        """The scores of its targets.
+
+        Args:
+            of: scores of all targets by every attack.
+            among: only these targets, boolean; none: all.
+        """
+        kept = self.inside if among is None else tuple(a & b for a, b in zip(self.inside, among, strict=True))
+        members, controls = (scores[which] for scores, which in zip(of[self.attack], kept, strict=True))
+        return Scores.of(members, controls)
+
+
+def parts_for(rate: float, of: Mapping[str, Both]) -> tuple[Part, Part]:
+    """The halves of the targets, each with the attack that is best at a number on the other half.
+
+    Args:
+        rate: the false positive rate at which the true one counts; `AREA` for the area under the curve.
+        of: scores of all targets by every attack, in an order that tells nothing.
+    """
+    first = tuple(np.arange(len(scores)) % 2 == 0 for scores in next(iter(of.values())))
+    one, other = (first[0], first[1]), (~first[0], ~first[1])
+    return Part(_best(rate, of, other), one), Part(_best(rate, of, one), other)
+
+
+def _best(rate: float, of: Mapping[str, Both], inside: Both) -> str:
+    """Name of the attack with the highest merit on some targets; the first one, where none is clearly better."""
+    first, found = next(iter(of)), {name: Part(name, inside).scores(of) for name in of}
+    merit: Callable[[Scores], float] = _area if rate == AREA else lambda scores: _caught(scores, rate)
+    merits = {name: merit(scores) for name, scores in found.items()}
+    best = max(merits, key=lambda name: merits[name])
+    return best if merits[best] - merits[first] > CLEARLY * _spread(rate, found[first], merits[first]) else first
+
+
+def _spread(rate: float, scores: Scores, merit: float) -> float:
+    """About one standard error of a merit, where the attack tells nothing or little."""
+    m, n = len(scores.members), len(scores.controls)
+    if rate == AREA:
+        return float(np.sqrt((m + n + 1) / (12 * m * n)))
+    # Members above the thresholds are Poisson counts, each including the one before; controls decide the thresholds.
+    weights = np.cumsum([1 / times for times in reversed(AROUND)])[::-1]
+    by_chance = rate * m * float((weights**2 * np.diff([0.0, *AROUND])).sum()) * (1 + m / n)
+    return float(np.sqrt(by_chance * max(1.0, merit / (rate * m * len(AROUND)))))
+
+
+def _area(scores: Scores) -> float:
+    return round(area([scores])[0], 12)
+
+
+def _caught(scores: Scores, rate: float) -> float:
+    return sum(scores.n_above(scores.n_allowed(rate * times)) / times for times in AROUND)
+
+
+MIN_TARGETS = 10
+BACKWARD = 0.4
+"""An area under the curve below this, with its interval, says that the holdout was used and train was not."""
+RATES = (0.001, 0.01)
+NOTHING = "no column is learned, so that there is nothing to tell anybody by"
+NAMES = ("privacy.membership.auc", *(f"privacy.membership.tpr_at_{rate:g}" for rate in RATES))
+
+
+def measure(tables: Tables) -> Measurement:
+    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to.
+
+    Estimates: `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
+    """
+    if not tables.schema.learned:
+        return Measurement(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
+    of = scored(tables)
+    members, controls = next(iter(of.values()))
+    if min(len(members), len(controls)) < MIN_TARGETS:
+        message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
+        return Measurement(failures=tuple(Failure(name, "skipped", message) for name in NAMES))
+    halves = parts_for(AREA, of)
+    auc = area_estimate("privacy.membership.auc", parts := _scores(halves, of), note=_named(AUC_NOTE, halves))
+    if auc.high is not None and auc.high < BACKWARD:
+        message = (
+            "the attack finds rows of the holdout in the synthetic table, not of train: "
+            "are the two swapped, or was the table made from the holdout?"
+        )
+        return Measurement(failures=tuple(Failure(name, "failed", message) for name in NAMES))
+    rates = [rate_estimate(f"privacy.membership.tpr_at_{rate:g}", rate, of) for rate in RATES]
+    figure = {**curve(parts), "attacks": _each(of), "chosen": [part.attack for part in halves]}
+    return Measurement(
+        estimates=(auc, *(rate for rate in rates if isinstance(rate, Estimate))),
+        failures=tuple(rate for rate in rates if isinstance(rate, Failure)),
+        figures={"membership": figure},
+    )
+
+
+AUC_NOTE = "how often a training row looks more like one than a row that was not used does; 0.5 tells nothing"
+RATE_NOTE = "share of attacked training rows that are recognized while {:.1%} of the other rows are taken for one"
+
+
+def area_estimate(
+    name: str, parts: Sequence[Scores], *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
+) -> Estimate:
+    """The area under the curve as a number of an evaluation.
+
+    Args:
+        name: in the catalog.
+        parts: of the targets.
+        note: one sentence about it.
+        subject: columns that it is about.
+        n_comparisons: from how many areas this one was picked (Bonferroni).
+    """
+    value, low, high = area(parts, n_comparisons)
+    n_members, n_controls = n_targets(parts)
+    return Estimate(
+        name, value, n_members + n_controls, "lower", subject=subject, low=low, high=high, reference=0.5, note=note,
+        detectable=detectable_auc(n_members, n_controls, n_comparisons),
+    )  # fmt: skip
+
+
+def rate_estimate(name: str, rate: float, of: Mapping[str, Both], among: Both | None = None) -> Estimate | Failure:
+    """The true positive rate at a false positive rate, of the strongest attack; a failure with too few controls.
+
+    Args:
+        name: in the catalog.
+        rate: the false positive rate.
+        of: scores of all targets by every attack.
+        among: only these targets, boolean; none: all.
+    """
+    halves = parts_for(rate, of)
+    parts = _scores(halves, of, among)
+    n_members, n_controls = n_targets(parts)
+    needed = round(1 / rate)
+    if n_controls < needed:
+        message = f"not measurable: a false positive rate of {rate:.1%} needs {needed} control rows or entities"
+        return Failure(name, "skipped", message)
+    value, low, high = true_positive_rate(parts, rate)
+    allowed = sum(part.n_allowed(rate) for part in parts) + len(parts) - 1
+    return Estimate(
+        name, value, n_members, "lower", low=low, high=high, reference=rate,
+        note=_named(RATE_NOTE.format(rate), halves), detectable=detectable_rate(rate, allowed, n_members, n_controls),
+    )  # fmt: skip
+
+
+def _scores(halves: Sequence[Part], of: Mapping[str, Both], among: Both | None = None) -> list[Scores]:
+    return [half.scores(of, among) for half in halves]
+
+
+def _named(note: str, halves: Sequence[Part]) -> str:
+    """The note with the attacks that the number is from."""
+    names = " and ".join(dict.fromkeys(half.attack for half in halves))
+    return f"{note}; strongest attack: {names}"
+
+
+def _each(of: Mapping[str, Both]) -> list[dict[str, object]]:
+    """What each attack alone came to, on all targets, as plain data."""
+    found: list[dict[str, object]] = []
+    for name, (members, controls) in of.items():
+        alone = [Scores.of(members, controls)]
+        rates = {f"tpr_at_{r:g}": list(true_positive_rate(alone, r)) if len(controls) * r >= 1 else None for r in RATES}
+        found.append({"name": name, "auc": list(area(alone)), **rates})
+    return found

@@ -1,0 +1,388 @@
+"""Membership attacks: each gives every target a score, higher for "was in the training table".
+
+The attacker is that of `evaluate.privacy.membership`. Each score compares what the synthetic table says of a record
+with what the attacker's own sample says, so that a record which is near to everything does not look like a member:
+members and non-members are scored alike, and by nothing that the training table alone would know.
+
+Targets (`Targets`): members are a seeded sample of the training rows, non-members of the control rows, and their
+nearest rows are searched once for all attacks. Where rows have an entity, a target is an entity with all its rows. Its
+score is that of the row that the attack is surest of: one row that was copied gives the whole entity away. Targets are
+independent, so that intervals are right. Of an entity with many rows `ROWS_EACH` are looked at, and on neither side
+more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that. Twins in
+training and control rows make both look alike.
+
+Fragments (`fragments`): where a generator repeats a few cells of a record and draws the others anew, the synthetic row
+lies far from the record, so that attacks on the nearest rows look at the wrong ones. This one looks a target up by each
+of its telling values instead, and wins where a row that shares one shares others.
+
+Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Yao et
+al. 2025, arXiv:2505.01524 (why distances need it); Fellegi & Sunter 1969, "A Theory for Record Linkage".
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from evaluate.neighbors import Neighbors, Rows, kept_search, search, share_of, space_of
+from evaluate.privacy.exact import exact_of
+from evaluate.sampling import drawn_order, entity_codes, learned_keys
+from evaluate.tables import Tables
+from synth.schema import Schema
+
+N_SYNTHETIC, N_FRESH = 16, 8
+"""Neighbors of a target that are looked for among the synthetic rows and in the attacker's own sample."""
+MANY_PAIRS = 6e9
+"""Of targets and synthetic rows: beyond so many, fewer targets are attacked."""
+LEAST_TARGETS = 2_000
+ROWS_EACH = 4
+"""Rows of one entity that are looked at, at most."""
+MOST_ROWS = 2
+"""Rows of all targets at most, as a multiple of how many targets are attacked."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Rows of the targets of one side, and what lies around them. *Sensitive*.
+
+    Attributes:
+        positions: in the table, shape (n,), in seeded random order of the targets, rows of one target side by side.
+        rows: in the space.
+        exact: codes that are equal for equal values, shape (d, n), as `evaluate.privacy.exact` gives them.
+        synthetic: their nearest synthetic rows.
+        fresh: their nearest rows of the attacker's own sample.
+        first: where the rows of each target begin, ascending, shape (n_targets,).
+    """
+
+    positions: np.ndarray
+    rows: Rows
+    exact: np.ndarray
+    synthetic: Neighbors
+    fresh: Neighbors
+    first: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def surest(self, scores: np.ndarray) -> np.ndarray:
+        """Of each target the highest score of its rows; shape (n_targets,).
+
+        Args:
+            scores: of all rows, shape (n,).
+        """
+        return np.maximum.reduceat(scores, self.first) if len(self.first) else scores
+
+    def joined(self, other: "Targets") -> "Targets":
+        """These targets and then the other ones; positions are then those of two tables."""
+        synthetic, fresh = self.synthetic.joined(other.synthetic), self.fresh.joined(other.fresh)
+        exact, first = np.hstack([self.exact, other.exact]), np.r_[self.first, other.first + len(self.positions)]
+        return Targets(
+            np.r_[self.positions, other.positions], self.rows.joined(other.rows), exact, synthetic, fresh, first
+        )  # fmt: skip
+
+
+def targets_of(tables: Tables) -> tuple[Targets, Targets]:
+    """Members and controls, with their neighbors.
+
+    Args:
+        tables: *Sensitive*. As `Tables.prepare` gives them.
+    """
+    if "targets" not in tables.kept:
+        space, exact = space_of(tables), exact_of(tables)
+        each = min(ROWS_EACH, *(_most_rows(frame, tables.schema) for frame in (tables.train, tables.control)))
+        tables.kept["targets"] = (
+            _side("train", tables.train, space.train, exact.train, each, tables),
+            _side("control", tables.control, space.control, exact.control, each, tables),
+        )
+    found: tuple[Targets, Targets] = tables.kept["targets"]
+    return found
+
+
+def n_targets_of(tables: Tables) -> int:
+    """How many targets of a side are attacked at most: all that were asked for, fewer beside millions of rows."""
+    if tables.n_targets is None:
+        return max(len(tables.train), len(tables.control))
+    return affordable_targets(tables.n_targets, len(tables.synthetic))
+
+
+def affordable_targets(n_targets: int, n_synthetic: int) -> int:
+    """Targets of a side that are attacked beside so many synthetic rows, of those that were asked for.
+
+    >>> affordable_targets(8_000, 50_000), affordable_targets(8_000, 500_000), affordable_targets(8_000, 10**7)
+    (8000, 6000, 2000)
+    """
+    return min(n_targets, max(int(MANY_PAIRS / (2 * n_synthetic)), LEAST_TARGETS))
+
+
+def _side(name: str, frame: pd.DataFrame, rows: Rows, exact: np.ndarray, each: int, tables: Tables) -> Targets:
+    space, n = space_of(tables), n_targets_of(tables)
+    order = drawn_order(learned_keys(frame, tables.schema), tables.seed)
+    positions, first = _of_entities(order, frame, tables.schema, n, each)
+    chosen = rows.take(positions)
+    k_synthetic, k_fresh = min(N_SYNTHETIC, len(space.synthetic)), min(N_FRESH, len(space.fresh))
+    synthetic = search(chosen, space.synthetic, k_synthetic)
+    fresh = kept_search(tables, (name, "fresh", n), lambda: search(chosen, space.fresh, k_fresh))
+    return Targets(positions, chosen, exact[:, positions], synthetic, fresh, first)
+
+
+def _of_entities(
+    order: np.ndarray, frame: pd.DataFrame, schema: Schema, n: int, each: int
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Rows of the first targets of an order, side by side, and where those of each begin.
+
+    Args:
+        order: positions of all rows.
+        frame: *Sensitive*. The table.
+        schema: names the entity.
+        n: targets at most.
+        each: rows of one target at most.
+    """
+    if schema.entity is None:
+        return order[:n], np.arange(min(n, len(order)))
+    targets = pd.factorize(entity_codes(frame, schema)[order])[0]  # numbered as they come
+    rows = np.argsort(targets, kind="stable")
+    starts = np.searchsorted(targets[rows], np.arange(targets.max(initial=-1) + 1))
+    sizes = np.minimum(np.diff(np.r_[starts, len(rows)]), each)
+    sizes = sizes[: max(1, min(n, int(np.searchsorted(np.cumsum(sizes), MOST_ROWS * n, "right"))))]
+    first = np.cumsum(sizes) - sizes
+    of_target = np.arange(sizes.sum()) - np.repeat(first, sizes)
+    return order[rows[np.repeat(starts[: len(sizes)], sizes) + of_target]], first
+
+
+def _most_rows(frame: pd.DataFrame, schema: Schema) -> int:
+    """The most rows that one entity has; 1 where rows have none."""
+    return 1 if schema.entity is None else int(np.bincount(entity_codes(frame, schema)).max(initial=1))
+
+
+MAX_KEYS = 12
+"""Columns that rows are looked up by at most: those of most different values, which tell rows apart best."""
+N_EACH = 2
+"""Rows that are looked up by one value at most."""
+OWN = 0.5
+"""How much of what the attacker's own rows share with a target counts against it: all of it would, where few values
+coincide, add more noise than it takes away."""
+
+
+def fragments(targets: Targets, tables: Tables) -> np.ndarray:
+    """How telling the values are that one synthetic row shares with a target, beside one of the attacker's own rows."""
+    space = space_of(tables)
+    # In a seeded random order: of many rows that share a value, chance says which are looked at.
+    synthetic = space.synthetic.take(tables.order("synthetic"))
+    fresh = space.fresh.take(drawn_order(learned_keys(tables.fresh, tables.schema), tables.seed))
+    keys = _keys(fresh)
+    shared, own = (_most_shared(targets.rows, pool, fresh, keys) for pool in (synthetic, fresh))
+    return np.asarray(shared - OWN * own)
+
+
+def _keys(known: Rows) -> list[str]:
+    return sorted(known.columns, key=lambda name: (-len(np.unique(known.columns[name])), name))[:MAX_KEYS]
+
+
+def _most_shared(targets: Rows, pool: Rows, known: Rows, keys: list[str]) -> np.ndarray:
+    """The most that a row of the pool shares with each target, in nats; shape (len(targets),).
+
+    A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
+
+    Args:
+        targets: shape (n,) rows.
+        pool: rows.
+        known: rows that frequencies are taken from.
+        keys: columns to look rows of the pool up by.
+    """
+    found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
+    total = np.zeros(found.shape)
+    for name, values in sorted(targets.columns.items()):
+        telling = -np.log(share_of(values, known.columns[name]))
+        total += np.where(values[:, None] == pool.columns[name][found], telling[:, None], 0.0)
+    return np.asarray(total.max(axis=1))
+
+
+def _looked_up(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
+    """Positions of a few rows of the pool that hold each value, or else of one close by; shape (n, N_EACH)."""
+    order = np.argsort(pool, kind="stable")
+    ranked = pool[order]
+    first, after = (np.searchsorted(ranked, values, side)[:, None] for side in ("left", "right"))
+    places = np.minimum(first + np.arange(N_EACH), np.maximum(after - 1, first))
+    return np.asarray(order[np.minimum(places, len(pool) - 1)])
+
+
+Attack = Callable[[Targets, Tables], np.ndarray]
+"""Scores of the rows of some targets, shape (n,)."""
+
+SOFTENED = 0.02
+"""Added to distances before logarithms: a fiftieth of what one category makes, below which all are the same."""
+DISAGREES = 1.0
+"""What a category that differs takes from the evidence of a link, in nats."""
+N_AROUND = 5
+"""Neighbors that stand for how dense a table is around a target."""
+MAX_LEARNED = 20_000
+"""Synthetic rows that the classifier learns from at most."""
+N_BINS = 255
+"""Bins of a feature that the classifier learns from, at most."""
+N_RARITIES = 9
+"""Classes of how many others have a value."""
+
+
+def nearest(targets: Targets, tables: Tables) -> np.ndarray:
+    """How much nearer the synthetic rows are than the attacker's own, in [-1, 2].
+
+    A target that stands in the synthetic table verbatim, and not in the attacker's sample, comes before all others,
+    the most isolated one first.
+    """
+    return contrasts(targets.synthetic.distances[:, 0], targets.fresh.distances[:, 0])
+
+
+def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    """How much nearer a table is to each target than the attacker's own rows are, in [-1, 2]; verbatim is above 1.
+
+    Args:
+        synthetic: distances to the nearest row of the table, shape (n,).
+        fresh: distances to the nearest of the attacker's rows, shape (n,).
+    """
+    both = synthetic + fresh
+    contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
+    return np.where((synthetic == 0) & (fresh > 0), 1.0 + fresh / (1.0 + fresh), contrast)
+
+
+def margin(targets: Targets, tables: Tables) -> np.ndarray:
+    """How far the nearest synthetic row stands out among the next ones, and beside the attacker's nearest row.
+
+    A row that was copied with a few changes is much nearer than any other; honest rows come at about equal distances.
+    """
+    logs = np.log(targets.synthetic.distances + SOFTENED)
+    others = logs[:, 1 : 1 + N_AROUND].mean(axis=1) if logs.shape[1] > 1 else logs[:, 0]
+    return np.asarray((others + np.log(targets.fresh.distances[:, 0] + SOFTENED)) / 2 - logs[:, 0])
+
+
+def density(targets: Targets, tables: Tables) -> np.ndarray:
+    """The logarithm of the synthetic rows' density at a target beside that of the attacker's sample (DOMIAS).
+
+    DEVIATES: densities by distances to neighbors, not by a normalizing flow: no training, and mixed types.
+    """
+    n_synthetic, n_fresh = len(tables.synthetic), len(tables.fresh)
+    k_fresh = min(max(round(N_AROUND * n_fresh / n_synthetic), 1), N_AROUND)
+    k_synthetic = min(max(round(N_AROUND * n_synthetic / n_fresh), 1), N_AROUND)
+    synthetic = np.log(targets.synthetic.distances[:, :k_synthetic] + SOFTENED).mean(axis=1)
+    return np.asarray(np.log(targets.fresh.distances[:, :k_fresh] + SOFTENED).mean(axis=1) - synthetic)
+
+
+def linkage(targets: Targets, tables: Tables) -> np.ndarray:
+    """How strongly the best of the near synthetic rows agrees with a target, beside the attacker's best row.
+
+    Agreement counts by how rare it is: in a category by its frequency, in a number by how many lie as near. Single
+    columns that were changed cost little, so that a copy with noise in it is still linked.
+    """
+    space = space_of(tables)
+    linked = _evidence(targets.rows, space.synthetic, targets.synthetic.positions, space.fresh)
+    return np.asarray(linked - _evidence(targets.rows, space.fresh, targets.fresh.positions, space.fresh))
+
+
+def classifier(targets: Targets, tables: Tables) -> np.ndarray:
+    """The log-odds that a classifier gives a target of being synthetic, not one of the attacker's own rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
+
+    space = space_of(tables)
+    synthetic = space.synthetic.take(tables.order("synthetic")[:MAX_LEARNED])
+    order = drawn_order(learned_keys(tables.fresh, tables.schema), tables.seed)
+    fresh = space.fresh.take(order[:MAX_LEARNED])
+    rows = np.concatenate([_features(synthetic), _features(fresh)])
+    # Binned before the model does so: its weighted quantiles of many values take seconds.
+    edges = [_edges(column) for column in rows.T]
+    is_synthetic = np.repeat([1, 0], [len(synthetic), len(fresh)])
+    weights = np.repeat([0.5 / len(synthetic), 0.5 / len(fresh)], [len(synthetic), len(fresh)]) * len(rows)
+    model = HistGradientBoostingClassifier(
+        max_iter=60, learning_rate=0.1, max_leaf_nodes=31, min_samples_leaf=5, early_stopping=False,
+        random_state=tables.seed % 2**32,
+    )  # fmt: skip
+    with threadpool_limits(1):  # many threads on few cores wait for each other most of the time
+        learned = model.fit(_binned(rows, edges), is_synthetic, weights)
+        return np.asarray(learned.decision_function(_binned(_features(targets.rows), edges)))
+
+
+def values(targets: Targets, tables: Tables) -> np.ndarray:
+    """Negative log-likelihood, by chance, of a target's exact values in the synthetic table, in whichever rows.
+
+    A value that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their
+    own sample: column by column, how often values as rare as it stand in the synthetic table. The logarithms add up.
+    """
+    exact, total = exact_of(tables), np.zeros(targets.exact.shape[1])
+    for codes, known, synthetic in zip(targets.exact, exact.fresh, exact.synthetic, strict=True):
+        n = int(max(part.max(initial=-1) for part in (codes, known, synthetic))) + 2  # a missing value is one, too
+        in_table, times = np.bincount(synthetic + 1, minlength=n) > 0, np.bincount(known + 1, minlength=n)
+        own = _rarity(times[known + 1] - 1)
+        met = np.bincount(own, weights=in_table[known + 1], minlength=N_RARITIES)
+        by_chance = (met + 0.5) / (np.bincount(own, minlength=N_RARITIES) + 1)
+        total -= np.where(in_table[codes + 1], np.log(by_chance[_rarity(times[codes + 1])]), 0.0)
+    return total
+
+
+def _rarity(others: np.ndarray) -> np.ndarray:
+    """Classes of a value's frequency: 0, 1 to 2, 3 to 6, and so on."""
+    return np.asarray(np.minimum(np.log2(others + 1).astype(np.int64), N_RARITIES - 1))
+
+
+ATTACKS: Mapping[str, Attack] = {
+    "nearest": nearest, "margin": margin, "linkage": linkage, "fragments": fragments, "density": density,
+    "classifier": classifier, "values": values,
+}  # fmt: skip
+"""Every attack of the ensemble by name; where none is clearly better, the first is chosen."""
+
+
+def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    """Scores of members and of controls by every attack, made once for the same tables; one score for each target.
+
+    Args:
+        tables: *Sensitive*. As `Tables.prepare` gives them.
+    """
+    if "membership scores" not in tables.kept:
+        members, controls = targets_of(tables)
+        both, n = members.joined(controls), len(members)
+        scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
+        tables.kept["membership scores"] = {name: (found[:n], found[n:]) for name, found in scores.items()}
+    kept: Mapping[str, tuple[np.ndarray, np.ndarray]] = tables.kept["membership scores"]
+    return kept
+
+
+def _features(rows: Rows) -> np.ndarray:
+    return np.column_stack([values.astype(np.float32) for values in rows.columns.values()])
+
+
+def _edges(column: np.ndarray) -> np.ndarray:
+    """Edges of the bins of a feature, shape (n_bins - 1,): between all values where these are few, else quantiles.
+
+    Up to `N_BINS` values have a bin each, as in scikit-learn: quantiles would merge rare ones, those of vulnerable
+    people. Of more values they are the quantiles of all rows alike; scikit-learn's count rows by their weights.
+
+    Args:
+        column: without missing values, shape (n,).
+    """
+    values = np.unique(column).astype(np.float64)  # so that no midpoint of float32 is one of its two values
+    if len(values) <= N_BINS:
+        return np.asarray((values[:-1] + values[1:]) / 2)
+    return np.unique(np.quantile(column, np.linspace(0, 1, N_BINS + 1)[1:-1]))
+
+
+def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
+    """The bin of each number, counted from 0; shape (n, d)."""
+    return np.column_stack([np.searchsorted(of, column) for of, column in zip(edges, features.T, strict=True)])
+
+
+def _evidence(targets: Rows, pool: Rows, candidates: np.ndarray, known: Rows) -> np.ndarray:
+    """The strongest evidence that one of some rows of the pool is the target, in nats; shape (len(targets),).
+
+    Args:
+        targets: shape (n,) rows.
+        pool: rows.
+        candidates: positions in the pool, shape (n, k).
+        known: rows that frequencies are taken from.
+    """
+    total = np.zeros(candidates.shape)
+    for name, values in targets.columns.items():
+        other, share = pool.columns[name][candidates], share_of(values, known.columns[name])[:, None]
+        if values.dtype.kind == "i":
+            total += np.where(values[:, None] == other, -np.log(share), -DISAGREES)
+        else:
+            total -= np.log(np.minimum(2 * np.abs(values[:, None] - other) + share, 1.0))
+    return np.asarray(total.max(axis=1))

@@ -1,0 +1,267 @@
+"""The shadow-model attack: who was in the training table, by an attacker who can fit the generator at will.
+
+The attacker knows the synthetic table, the generator and its parameters, a sample of the same population that was not
+used for training (the fresh half of the holdout), and the complete record of every target. They want to say of a target
+whether it was in the training table. They win where they name members more often than non-members. So they fit shadow
+models on their own rows and half of the targets at a time, sample a table of each, and learn for every single target
+how the table's score differs with it in and with it out. A target's likelihood ratio on the real synthetic table is how
+sure they are of it. A table that tells nothing has an AUC of 1/2.
+
+Two scores are made of each table and target: how near its nearest row is, and how likely the target is by each column
+alone. The first sees rows that are repeated, the second sees a rare value that moves a marginal.
+
+Shadow models (`Refits`) are fitted on real rows, a private generator's with noise from the operating system, as an
+attacker would fit them, so that their noise has no seed. They are evaluation, and outside any guarantee as all
+evaluation is: they are made to be thrown away, none of them is saved or released, and no ledger hears of them.
+
+Source: Carlini et al. 2022 (2112.03570), algorithm 1 (likelihood ratios); Stadler, Oprisanu, Troncoso 2022 (2011.07018)
+and Meeus et al. 2023 (2306.10308) (shadow models of generators of tables).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from evaluate.neighbors import Rows, embed, nearest
+from evaluate.privacy.experiment import detectable_rate
+from evaluate.privacy.match_scores import Cells
+from evaluate.privacy.membership import Scores, area_estimate, n_targets, true_positive_rate
+from evaluate.privacy.membership_attacks import contrasts
+from evaluate.result import Estimate, Failure
+from evaluate.sampling import drawn_order, learned_keys, one_per_entity
+from evaluate.tables import Measurement, Tables
+from synth.dp.budget import Budget
+from synth.dp.schedule import Schedule
+from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+
+Budgets = Callable[[int], Budget]
+"""The budget of a fit, by its number; whoever pays for it learns that it is about to begin."""
+
+
+@dataclass(frozen=True)
+class Refits:
+    """Fits of one generator under one schema. Their models are never saved, and no statement of theirs is given on.
+
+    Attributes:
+        generator: with an epsilon or without.
+        schema: of the tables.
+        schedule: of a private fit, calibrated once for all; none: without epsilon.
+        budgets: of private fits; none: without epsilon.
+    """
+
+    generator: Generator
+    schema: Schema
+    schedule: Schedule | None
+    budgets: Budgets | None
+
+    @classmethod
+    def of(cls, generator: Generator, schema: Schema, budgets: Budgets | None = None) -> "Refits":
+        """Fits under a schema, each private one with a budget of its own outside any ledger unless budgets are given.
+
+        Args:
+            generator: with an epsilon or without.
+            schema: of the tables.
+            budgets: on the generator's schedule.
+
+        Raises:
+            BudgetError: the schema is not declared, or the budget cannot be met; nothing was fitted.
+            SchemaError: the generator cannot be fitted under this schema; nothing was fitted.
+        """
+        schedule = generator.schedule(schema) if isinstance(generator, PrivateGenerator) else None
+        if schedule is None:
+            generator.check(schema)
+            return cls(generator, schema, None, None)
+        return cls(generator, schema, schedule, budgets or (lambda index: Budget(schedule)))
+
+    def model(self, table: pd.DataFrame, *, index: int, seed: int) -> Model:
+        """One fit.
+
+        Args:
+            table: *Sensitive* where it is real.
+            index: of the fit, from 0.
+            seed: of all draws but the noise and the sampling of a private fit.
+        """
+        if isinstance(self.generator, PrivateGenerator) and self.budgets is not None:
+            return self.generator.fit(table, self.schema, seed=seed, budget=self.budgets(index))
+        return self.generator.fit(table, self.schema, seed=seed)
+
+
+AUC, TPR = "privacy.shadow.auc", "privacy.shadow.tpr_at_0.01"
+RATE = 0.01
+N_TARGETS = 500
+"""Members, and as many non-members at most."""
+MIN_TARGETS = 10
+MANY_MODELS = 64
+"""From so many on, a target's own spread is estimated; below, all targets share one."""
+MOST_ROWS = 10_000
+"""Synthetic rows that a table is scored by."""
+LEAST_SPREAD = 1e-3
+"""Of a score: where all shadow tables agree, a table that does not is no proof."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Whom the attacker asks about; *Sensitive*.
+
+    Attributes:
+        records: one row each, members first.
+        units: for each record the rows that stand in a training table with it: all of its entity, or itself.
+        n_members: how many were in.
+    """
+
+    records: pd.DataFrame
+    units: tuple[pd.DataFrame, ...]
+    n_members: int
+
+    @classmethod
+    def of(cls, tables: Tables) -> "Targets":
+        """A seeded sample of training rows and of control rows, one row of each entity."""
+        records, units, counts = [], list[pd.DataFrame](), []
+        for frame in (tables.train, tables.control):
+            order = one_per_entity(drawn_order(learned_keys(frame, tables.schema), tables.seed), frame, tables.schema)
+            records.append(frame.iloc[order[:N_TARGETS]])
+            units += _units(frame, records[-1], tables.schema.entity)
+            counts.append(len(records[-1]))
+        return cls(pd.concat(records, ignore_index=True), tuple(units), counts[0])
+
+    @property
+    def n_controls(self) -> int:
+        """How many were not in."""
+        return len(self.records) - self.n_members
+
+
+def measure(
+    tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet
+) -> Measurement:  # fmt: skip
+    """AUC and true positive rate of the shadow-model attack.
+
+    Estimates: `privacy.shadow.auc`, `privacy.shadow.tpr_at_0.01`.
+
+    Args:
+        tables: *Sensitive*. The real rows and the synthetic table that the generator made.
+        generator: which made it, with its parameters.
+        n_models: shadow models, at least 4.
+        progress: told the share done.
+
+    Raises:
+        UnderstudyError: the generator cannot be fitted on the attacker's rows; nothing was measured.
+    """
+    targets = Targets.of(tables)
+    if min(targets.n_members, targets.n_controls) < MIN_TARGETS:
+        message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
+        return Measurement(failures=tuple(Failure(name, "skipped", message) for name in (AUC, TPR)))
+    scores = attack(tables, targets, generator, n_models, progress)
+    found = (_area(scores, n_models), _rate(scores, n_models))
+    return Measurement(
+        estimates=tuple(one for one in found if isinstance(one, Estimate)),
+        failures=tuple(one for one in found if isinstance(one, Failure)),
+    )
+
+
+def attack(
+    tables: Tables, targets: Targets, generator: Generator, n_models: int, progress: Progress = quiet
+) -> Scores:  # fmt: skip
+    """The log-likelihood ratio of each target.
+
+    Args:
+        tables: *Sensitive*. As in `measure`, like the others.
+        targets: *Sensitive*. Whom to ask about.
+        generator: as there.
+        n_models: as there.
+        progress: as there.
+    """
+    rng = np.random.default_rng([tables.seed, n_models])
+    # DEVIATES: each target is in half of the shadow tables exactly, not with probability 1/2: none is in all of them.
+    inside = rng.permuted(np.tile(np.arange(n_models) % 2 == 0, (len(targets.records), 1)), axis=1)
+    judged = tables.synthetic.iloc[tables.order("synthetic")[:MOST_ROWS]]
+    scorer = _Scorer(tables, targets.records)
+    refits, shadows = Refits.of(generator, tables.declared), []
+    for index in range(n_models):
+        progress(f"shadow models of {generator.name}", index / n_models)
+        joined = [unit for unit, there in zip(targets.units, inside[:, index], strict=True) if there]
+        train = pd.concat([tables.fresh, *joined], ignore_index=True)
+        fit_seed, sample_seed = (int(number) for number in rng.integers(0, 2**31, 2))
+        table = refits.model(train, index=index, seed=fit_seed).sample(len(judged), seed=sample_seed)
+        shadows.append(scorer.scores(table))
+    ratios = likelihood_ratios(np.stack(shadows, axis=1), inside, scorer.scores(judged))
+    return Scores.of(ratios[: targets.n_members], ratios[targets.n_members :])
+
+
+def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """How much likelier each target's scores are with it in than with it out, as a logarithm; shape (n_targets,).
+
+    Args:
+        shadows: scores on the shadow tables, shape (n_targets, n_models, n_scores).
+        inside: which targets each was fitted with, shape (n_targets, n_models).
+        observed: scores on the table that is attacked, shape (n_targets, n_scores).
+    """
+    # DEVIATES: the scores are taken as independent given the target; Carlini et al. join theirs in one Gaussian.
+    logs = []
+    for side in (inside, ~inside):
+        weight = side[:, :, None] / side.sum(axis=1)[:, None, None]
+        means = (shadows * weight).sum(axis=1)
+        own = ((shadows - means[:, None, :]) ** 2 * weight).sum(axis=1)
+        few = inside.shape[1] < MANY_MODELS
+        spread = np.maximum(own.mean(axis=0, keepdims=True) if few else own, LEAST_SPREAD**2)
+        logs.append(-0.5 * (np.log(spread) + (observed - means) ** 2 / spread).sum(axis=1))
+    return np.asarray(logs[0] - logs[1])
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """What makes two scores of a table and each target: how near a row is, and how likely columns make the target."""
+
+    tables: Tables
+    records: pd.DataFrame
+
+    def scores(self, table: pd.DataFrame) -> np.ndarray:
+        """Scores of one table, shape (n_targets, 2)."""
+        fresh, targets, pool = self._points(table)
+        contrast = contrasts(nearest(targets, pool)[:, 0], nearest(targets, fresh)[:, 0])
+        counts = self._cells.counts(table, self.records)
+        return np.column_stack([contrast, np.log((counts + 0.5) / (len(table) + 1)).sum(axis=1)])
+
+    @cached_property
+    def _cells(self) -> Cells:
+        return Cells.of(self.tables.fresh, self.tables.schema)
+
+    def _points(self, table: pd.DataFrame) -> list[Rows]:
+        frames, schema = [self.tables.fresh, self.records, table], self.tables.schema
+        points = zip(frames, embed(frames, schema), strict=True)
+        return [Rows(learned_keys(frame, schema), place, {}) for frame, place in points]
+
+
+def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:
+    if entity is None:
+        return [frame.loc[[label]] for label in records.index]
+    rows = frame.groupby(entity, sort=False).indices
+    return [frame.iloc[rows[who]] for who in records[entity]]
+
+
+def _area(scores: Scores, n_models: int) -> Estimate:
+    note = (
+        f"how often a training row looks more like one than a row that was not used does, by {n_models} shadow models; "
+        "0.5 tells nothing"
+    )
+    return area_estimate(AUC, [scores], note=note)
+
+
+def _rate(scores: Scores, n_models: int) -> Estimate | Failure:
+    needed, (n_members, n_controls) = round(1 / RATE), n_targets([scores])
+    if n_controls < needed:
+        message = f"not measurable: a false positive rate of {RATE:.1%} needs {needed} control rows or entities"
+        return Failure(TPR, "skipped", message)
+    value, low, high = true_positive_rate([scores], RATE)
+    note = (
+        f"share of attacked training rows that {n_models} shadow models recognize while {RATE:.1%} of the other rows "
+        "are taken for one"
+    )
+    return Estimate(
+        TPR, value, n_members, "lower", low=low, high=high, reference=RATE, note=note,
+        detectable=detectable_rate(RATE, scores.n_allowed(RATE), n_members, n_controls),
+    )  # fmt: skip

@@ -1,0 +1,413 @@
+"""Singling out: is there a description in the synthetic table that fits exactly one person of the real one?
+
+The attacker sees the synthetic table only. They want a predicate on its columns, such as "over 80 and in the north",
+that is true of exactly one person, which is what the European guidelines on anonymization call singling out. They win
+with a predicate where it holds of exactly one of n people. Some win by chance: a rare combination of values is rare
+among people who were never seen by a generator. So the same predicates are tried on as many people of the control rows,
+and only what training rows give beyond these is a leak.
+
+A predicate is a range of codes for each column: a column that it says nothing of has the range of everything. Codes
+come from the synthetic table alone, which is all that the attacker knows: a number equal to its i-th value is 2i + 1,
+one between two of them the even code between, so that every real number has its place among the synthetic ones.
+
+Success depends on n, so that the training rows are cut into blocks of as many rows as there are control rows, and every
+predicate is tried on every block. What it gains over control rows is added up over the blocks: one that was made from a
+training row fits in the block of that row only, and a copy comes near 1 however many rows train has for each control
+row. Attempts are not independent: several predicates may hold of one outlying person. The interval counts how many
+attempts single out the same person, and takes so many for one.
+
+Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459,
+section 5.1; Cohen & Nissim 2020, "Towards formalizing the GDPR's notion of singling out".
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from evaluate.privacy.experiment import Experiment
+from evaluate.result import Estimate, Failure
+from evaluate.sampling import Side, drawn_order, learned_keys, one_per_entity
+from evaluate.tables import Measurement, Tables
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import numeric_scale
+from synth.schema import Schema
+
+MISSING, LEAST, MOST = -1, -9, 2**30
+"""The code of a missing value, and codes below and above all others."""
+UNKNOWN = -2
+"""The code of a category that no synthetic row has."""
+NARROW = 0.01
+"""Part of the synthetic rows on either side of a number that a narrow range takes in."""
+
+
+@dataclass(frozen=True)
+class Predicates:
+    """Conjunctions of ranges, ends included.
+
+    Attributes:
+        low: codes from which each column may go, shape (n_predicates, d); `LEAST` where anything goes.
+        high: codes to which it may go, shape (n_predicates, d); `MOST` where anything goes.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def none(cls, d: int) -> "Predicates":
+        """No predicate on d columns."""
+        return cls(np.zeros((0, d), dtype=np.int32), np.zeros((0, d), dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def take(self, positions: np.ndarray) -> "Predicates":
+        """The predicates at some positions."""
+        return Predicates(self.low[positions], self.high[positions])
+
+    def joined(self, other: "Predicates") -> "Predicates":
+        """These predicates and those of the other ones that are none of these, each once, in this order."""
+        low, high = np.concatenate([self.low, other.low]), np.concatenate([self.high, other.high])
+        _, first = np.unique(np.hstack([low, high]), axis=0, return_index=True)
+        first.sort()
+        return Predicates(low[first], high[first])
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Rows of one table as codes, and for each column the rows in the order of their codes. *Sensitive* where real.
+
+    Attributes:
+        codes: shape (d, n), int32.
+        order: positions of the rows by code, shape (d, n).
+        ranked: codes in that order, shape (d, n).
+    """
+
+    codes: np.ndarray
+    order: np.ndarray
+    ranked: np.ndarray
+
+    def matching(self, predicates: Predicates) -> list[np.ndarray]:
+        """Positions of the rows that each predicate holds of."""
+        columns = range(len(self.codes))
+        starts = np.column_stack([self.ranked[i].searchsorted(predicates.low[:, i], "left") for i in columns])
+        ends = np.column_stack([self.ranked[i].searchsorted(predicates.high[:, i], "right") for i in columns])
+        return [
+            self._where(start, end, low, high)
+            for start, end, low, high in zip(starts, ends, predicates.low, predicates.high, strict=True)
+        ]
+
+    def _where(self, starts: np.ndarray, ends: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        widths = ends - starts
+        first, *others = np.argsort(widths, kind="stable")
+        rows = self.order[first, starts[first] : ends[first]]
+        for i in others:
+            if not len(rows) or widths[i] == self.codes.shape[1]:
+                break
+            codes = self.codes[i, rows]
+            rows = rows[(codes >= low[i]) & (codes <= high[i])]
+        return rows
+
+
+def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> Coded:
+    """The rows of a table by the codes of the synthetic one.
+
+    Args:
+        frame: *Sensitive* where it is real; conforming to the schema.
+        synthetic: conforming to the schema.
+        schema: names the learned columns.
+    """
+    names = sorted(schema.learned)
+    codes = np.stack([_codes(frame[name], synthetic[name], schema.columns[name]) for name in names])
+    order = np.argsort(codes, axis=1, kind="stable")
+    return Coded(codes, order, np.take_along_axis(codes, order, axis=1))
+
+
+def are_numbers(schema: Schema) -> np.ndarray:
+    """Which of the columns, as `coded` has them, are numbers or times; shape (d,), boolean."""
+    kinds = [schema.columns[name] for name in sorted(schema.learned)]
+    return np.array([not isinstance(kind, CategoricalColumn | BooleanColumn) for kind in kinds], dtype=bool)
+
+
+def _codes(series: pd.Series, synthetic: pd.Series, column: object) -> np.ndarray:
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        levels = pd.Index(synthetic.dropna().unique()).sort_values()
+        found = levels.get_indexer(pd.Index(series.array))
+        codes = np.where(found < 0, UNKNOWN, 2 * found + 1)
+        return np.where(series.isna().to_numpy(), MISSING, codes).astype(np.int32)
+    values, known = (numeric_scale.positions(part, column) for part in (series, synthetic))  # type: ignore[arg-type]
+    known = np.unique(known[~np.isnan(known)])
+    codes = known.searchsorted(values, "left") + known.searchsorted(values, "right")
+    return np.where(np.isnan(values), MISSING, codes).astype(np.int32)
+
+
+def univariate(table: Coded, numbers: np.ndarray, rng: np.random.Generator, most: int) -> Predicates:
+    """Predicates on one column that hold of exactly one synthetic row, all columns alike as far as they have any.
+
+    They are values that occur once, the least and the largest number, and a missing value where there is just one.
+
+    Args:
+        table: the synthetic rows.
+        numbers: which columns are numbers.
+        rng: takes some where there are more.
+        most: how many at most.
+
+    Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
+    """
+    ranges: list[np.ndarray] = []
+    for i, ranked in enumerate(table.ranked):
+        values, counts = np.unique(ranked, return_counts=True)
+        alone = values[counts == 1]
+        found = np.column_stack([np.full(len(alone), i), alone, alone])
+        if numbers[i]:
+            known = alone[alone != MISSING]
+            least, largest = known[known == values[values != MISSING][:1]], known[known == values[-1:]]
+            ends = [[i, 0, code] for code in least] + [[i, code, MOST] for code in largest]
+            found = np.concatenate([found, np.array(ends, dtype=found.dtype).reshape(-1, 3)])
+        # DEVIATES: the paper shuffles all of them, so that one column of many distinct numbers leaves no room.
+        ranges.append(np.column_stack([rng.permutation(len(found)), found]))
+    every = np.concatenate(ranges)
+    taken = every[np.lexsort((every[:, 1], every[:, 0]))[:most], 1:]
+    low = np.full((len(taken), len(table.codes)), LEAST, dtype=np.int32)
+    high = np.full_like(low, MOST)
+    rows = np.arange(len(taken))
+    low[rows, taken[:, 0]], high[rows, taken[:, 0]] = taken[:, 1], taken[:, 2]
+    return Predicates(low, high)
+
+
+def multivariate(
+    table: Coded, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator
+) -> Predicates:  # fmt: skip
+    """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
+
+    Args:
+        table: the synthetic rows.
+        records: their positions, shape (n_predicates,).
+        numbers: which columns are numbers.
+        rng: draws columns and kinds.
+
+    Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
+    """
+    codes = table.codes[:, records].T
+    low, high = codes.copy(), codes.copy()
+    # DEVIATES: half of the predicates take narrow ranges of numbers, not half-lines: a half-line that holds of one row
+    # of a large table holds of one among a few real rows nearly as often by chance as by a leak.
+    narrow = rng.random(len(records)) < 0.5
+    for i in np.flatnonzero(numbers):
+        for way, rows in ((_narrow, narrow), (_half_line, ~narrow)):
+            low[rows, i], high[rows, i] = way(codes[rows, i], table.ranked[i])
+    # DEVIATES: the paper leaves the number of columns to the user, and which of them works depends on the table.
+    return _limited(low, high, _some_columns(len(records), len(numbers), 2, len(numbers), rng))
+
+
+def _limited(low: np.ndarray, high: np.ndarray, columns: np.ndarray) -> Predicates:
+    return Predicates(np.where(columns, low, LEAST), np.where(columns, high, MOST))
+
+
+def _some_columns(n: int, d: int, least: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """For each of n predicates some of the d columns, as many as chance has it; shape (n, d), boolean."""
+    wanted = rng.integers(least, most + 1, n)
+    return np.asarray(rng.random((n, d)).argsort(axis=1).argsort(axis=1) < wanted[:, None])
+
+
+def _half_line(codes: np.ndarray, ranked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """From the value away from the median."""
+    known = ranked[ranked != MISSING]
+    above = codes > (known[len(known) // 2] if len(known) else 0)
+    missing = codes == MISSING
+    return np.where(above | missing, codes, 0), np.where(above & ~missing, MOST, codes)
+
+
+def _narrow(codes: np.ndarray, ranked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Around the value, as far as some of the rows on either side go."""
+    width, first = max(1, round(NARROW * len(ranked))), int((ranked == MISSING).sum())
+    before = np.maximum(ranked.searchsorted(codes, "left") - width, first)
+    after = np.minimum(ranked.searchsorted(codes, "right") - 1 + width, len(ranked) - 1)
+    missing = codes == MISSING
+    low, high = ranked[np.minimum(before, len(ranked) - 1)], ranked[after]
+    return np.where(missing, codes, low), np.where(missing, codes, high)
+
+
+def guesses(table: Coded, numbers: np.ndarray, n_columns: int, n: int, rng: np.random.Generator) -> Predicates:
+    """Predicates of somebody who knows which categories there are, and where numbers lie, but no value of anybody.
+
+    Args:
+        table: the synthetic rows, of which only each column by itself is used.
+        numbers: which columns are numbers.
+        n_columns: how many a predicate is about at most; at least half as many.
+        n: how many predicates.
+        rng: draws them.
+
+    Source: Giomi et al. 2023, section 4.1 (the naive attack).
+    """
+    low = np.empty((n, len(numbers)), dtype=np.int32)
+    high = np.empty_like(low)
+    for i, ranked in enumerate(table.ranked):
+        low[:, i] = high[:, i] = rng.choice(np.unique(ranked), n)
+        if numbers[i]:
+            # DEVIATES: between two values and not at one, which may be somebody's.
+            between, above = 2 * rng.integers(0, max(ranked[-1] + 1, 0) // 2 + 1, n), rng.random(n) < 0.5
+            low[:, i], high[:, i] = np.where(above, between, 0), np.where(above, MOST, between)
+    return _limited(low, high, _some_columns(n, len(numbers), -(-n_columns // 2), n_columns, rng))
+
+
+UNIVARIATE, MULTIVARIATE = "privacy.singling_out.univariate", "privacy.singling_out.multivariate"
+N_PREDICATES = 2_000
+MIN_PREDICATES = 10
+MAX_BATCHES = 5
+"""Batches of `N_PREDICATES` that are drawn until as many have been found."""
+N_GUESSES = 500
+_STREAM = 0x51
+"""Tells this module's random numbers from those of others with the same seed."""
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What came of some predicates on one table.
+
+    Attributes:
+        hits: which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean.
+        singled_out: *Sensitive*. That row's position, for each hit.
+    """
+
+    hits: np.ndarray
+    singled_out: np.ndarray
+
+
+def measure(tables: Tables) -> Measurement:
+    """Advantages of predicates on one column and on several, on training rows over control rows.
+
+    Estimates: `privacy.singling_out.univariate`, `privacy.singling_out.multivariate`.
+    """
+    if not tables.schema.learned:
+        message = "no column is learned, so that there is nothing to describe anybody by"
+        return Measurement(failures=tuple(Failure(name, "skipped", message) for name in (UNIVARIATE, MULTIVARIATE)))
+    attack = _Attack.on(tables)
+    rng = np.random.default_rng([tables.seed, _STREAM])
+    found = {
+        UNIVARIATE: univariate(attack.synthetic, attack.numbers, rng, N_PREDICATES),
+        MULTIVARIATE: attack.several_columns(rng),
+    }
+    estimates, failures, figures = [], [], {}
+    for name, predicates in found.items():
+        if len(predicates) < MIN_PREDICATES:
+            failures.append(Failure(name, "skipped", _too_few(name, attack)))
+            continue
+        experiment = attack.experiment(predicates, 1 if name == UNIVARIATE else len(attack.numbers), rng)
+        estimates.append(_added_up(experiment.estimate(name, note=_NOTES[name]), attack.n_blocks))
+        figures[name.rpartition(".")[2]] = experiment.figure()
+    return Measurement(tuple(estimates), tuple(failures), {"singling_out": figures} if figures else {})
+
+
+_NOTES = {
+    UNIVARIATE: "how much more often a value that is alone in the synthetic table is true of exactly one training row "
+    "than of exactly one of as many other rows, added up over all training rows",
+    MULTIVARIATE: "how much more often a combination of values that one synthetic row has is true of exactly one "
+    "training row than of exactly one of as many other rows, added up over all training rows",
+}
+
+
+def _added_up(mean: Estimate, n_blocks: int) -> Estimate:
+    """The advantage over all blocks of training rows; at most one person in every attempt."""
+    assert mean.low is not None
+    assert mean.high is not None
+    assert mean.detectable is not None
+    value, low, high, detectable = (
+        float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, mean.low, mean.high, mean.detectable)
+    )
+    return replace(mean, value=value, low=low, high=high, detectable=detectable)
+
+
+def _too_few(name: str, attack: "_Attack") -> str:
+    if name == MULTIVARIATE and len(attack.numbers) < 2:
+        return "a combination of values takes two columns, and only one is learned"
+    what = "value" if name == UNIVARIATE else "combination of values"
+    return f"hardly any {what} is alone in the synthetic table, so that there is nothing to single anybody out by"
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """The synthetic rows and the people of either side, in seeded order; *Sensitive*.
+
+    Attributes:
+        synthetic: one row of each entity, like all others.
+        train: members.
+        control: people who were not used for training.
+        numbers: which columns are numbers.
+    """
+
+    synthetic: Coded
+    train: Coded
+    control: Coded
+    numbers: np.ndarray
+
+    @classmethod
+    def on(cls, tables: Tables) -> "_Attack":
+        schema = tables.schema
+        synthetic = _people(tables, "synthetic")
+        order = drawn_order(learned_keys(tables.control, schema), tables.seed)
+        control = tables.control.iloc[one_per_entity(order, tables.control, schema)]
+        frames = (synthetic, _people(tables, "train"), control)
+        made, train, others = (coded(frame, synthetic, schema) for frame in frames)
+        return cls(made, train, others, are_numbers(schema))
+
+    @property
+    def n_blocks(self) -> int:
+        """How many times as many members as controls there are, as whole blocks of rows."""
+        return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
+
+    def several_columns(self, rng: np.random.Generator) -> Predicates:
+        """Predicates on several columns that hold of exactly one synthetic row, each once."""
+        n = self.synthetic.codes.shape[1]
+        found = Predicates.none(len(self.numbers))
+        for batch in range(MAX_BATCHES if len(self.numbers) > 1 else 0):
+            records = (np.arange(N_PREDICATES) + batch * N_PREDICATES) % n
+            tried = multivariate(self.synthetic, records, self.numbers, rng)
+            alone = [len(rows) == 1 for rows in self.synthetic.matching(tried)]
+            found = found.joined(tried.take(np.flatnonzero(alone)))
+            if len(found) >= N_PREDICATES:
+                break
+        return found.take(np.arange(min(N_PREDICATES, len(found))))
+
+    def experiment(self, predicates: Predicates, n_columns: int, rng: np.random.Generator) -> Experiment:
+        """What came of the predicates, beside guesses on as many columns."""
+        n = min(self.train.codes.shape[1], self.control.codes.shape[1])
+        train, control = (attempts(rows, predicates, n) for rows in (self.train, self.control))
+        guessed = attempts(self.train, guesses(self.synthetic, self.numbers, n_columns, N_GUESSES, rng), n)
+        return Experiment(
+            train.hits.ravel(), control.hits.ravel(), float(guessed.hits.mean()), dependence(train, control)
+        )
+
+
+def _people(tables: Tables, side: Side) -> pd.DataFrame:
+    """One row of each entity of a table, in seeded order."""
+    frame: pd.DataFrame = getattr(tables, side)
+    return frame.iloc[one_per_entity(tables.order(side), frame, tables.schema)]
+
+
+def attempts(rows: Coded, predicates: Predicates, n: int) -> Attempts:
+    """What comes of some predicates on each block of n rows; what is left over after the last block is not used.
+
+    Args:
+        rows: *Sensitive*. In seeded order.
+        predicates: to try.
+        n: rows of a block.
+    """
+    n_blocks = rows.codes.shape[1] // n
+    hits = np.zeros((len(predicates), n_blocks), dtype=bool)
+    singled_out = [np.zeros(0, dtype=np.int64)]
+    for i, matching in enumerate(rows.matching(predicates)):
+        used = matching[matching < n * n_blocks]
+        hits[i] = np.bincount(used // n, minlength=n_blocks) == 1
+        singled_out.append(used[hits[i, used // n]])
+    return Attempts(hits, np.concatenate(singled_out))
+
+
+def dependence(*sides: Attempts) -> float:
+    """How many attempts tell as much as one independent one, since several may single out the same person.
+
+    Successes come in bundles, one for each person: the variance of their sum is that of a compound Poisson count, the
+    sum of squares of the bundles' sizes.
+    """
+    sizes = np.concatenate([np.unique(side.singled_out, return_counts=True)[1] for side in sides])
+    return float((sizes**2).sum() / sizes.sum()) if len(sizes) else 1.0

@@ -1,0 +1,208 @@
+"""The ranking of several synthetic tables of one real table: comparisons, the overall order, and the Pareto frontier.
+
+Everything rests on pairs: each figure of two tables is compared beside the same real rows. All comparisons together are
+allowed for as one family (Holm), groups are shown by letters (Piepho 2004), and the overall order says no more than the
+comparisons do.
+
+A table is ahead of another where it is told better by some figure and worse by none. No figure is weighed against
+another: how much utility a point of fidelity is worth is for the reader to say. Two tables of which each is better at
+something are not ordered, and neither are two that nothing tells apart. A table's place is one more than the number of
+tables ahead of it. On the frontier are tables that no other beats in both utility and privacy.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evaluate.intervals import LEVEL
+from evaluate.multiple_testing import holm, letters
+from evaluate.ranking.figures import FIGURES, Difference, Figures
+
+ALPHA = 1 - LEVEL
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """Two tables by one figure.
+
+    Attributes:
+        figure: its name.
+        first: a table.
+        second: another one.
+        difference: the figure of the first less that of the second; none where it was measured of one of them only.
+        p_adjusted: after Holm, over all comparisons of all figures; none where there is no difference to test.
+        better: the one that is told to be better; none where they cannot be told apart.
+        reason: why there is no difference; empty where there is one.
+    """
+
+    figure: str
+    first: str
+    second: str
+    difference: Difference | None
+    p_adjusted: float | None
+    better: str | None
+    reason: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """The comparison as plain data."""
+        low, high = (None, None) if self.difference is None else self.difference.interval
+        bounded = low is not None and math.isfinite(low)
+        return {
+            "figure": self.figure, "first": self.first, "second": self.second,
+            "difference": None if self.difference is None else self.difference.value,
+            "low": low if bounded else None, "high": high if bounded else None,
+            "p": None if self.difference is None else self.difference.p, "p_adjusted": self.p_adjusted,
+            "better": self.better, "reason": self.reason,
+        }  # fmt: skip
+
+
+def compared(tables: Mapping[str, Figures]) -> list[PairComparison]:
+    """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05.
+
+    A figure that could not be measured of a table, though it was of the other, is worse than any number: a table that
+    gives no answer is not ahead of one that does. Where time ran out, nothing is said.
+
+    Args:
+        tables: figures by name of the table, all measured beside the same real rows.
+    """
+    pairs = list(itertools.combinations(tables, 2))
+    found = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
+    tested = [one for one in found if one.difference is not None]
+    adjusted = iter(holm([one.difference.p for one in tested if one.difference is not None]))
+    return [one if one.difference is None else _decided(one, next(adjusted)) for one in found]
+
+
+def _known(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> bool:
+    return any(name in tables[one].found for one in pair)
+
+
+def _compare(name: str, pair: Sequence[str], tables: Mapping[str, Figures]) -> PairComparison:
+    first, second = pair
+    sides = [tables[one].found.get(name) for one in pair]
+    if sides[0] is not None and sides[1] is not None:
+        return PairComparison(name, first, second, sides[0].less(sides[1]), None, None)
+    lacks = first if sides[0] is None else second
+    failure = tables[lacks].absent[name]
+    late = failure.reason == "timed out"
+    better = None if late else (second if lacks == first else first)
+    return PairComparison(name, first, second, None, None, better, f"not measured of {lacks!r}: {failure.message}")
+
+
+def _decided(one: PairComparison, p_adjusted: float) -> PairComparison:
+    assert one.difference is not None
+    if p_adjusted > ALPHA:
+        return replace(one, p_adjusted=p_adjusted)
+    ahead = (one.difference.value > 0) == (FIGURES[one.figure] == "higher")
+    return replace(one, p_adjusted=p_adjusted, better=one.first if ahead else one.second)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a table stands among those that were compared.
+
+    Attributes:
+        name: the table.
+        place: from 1; tables may share one.
+        behind: those that are ahead of it.
+        letters: tables that share one are not ordered.
+    """
+
+    name: str
+    place: int
+    behind: tuple[str, ...]
+    letters: str
+
+
+def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[Place]:
+    """The order of tables, the best first; those that share a place stay in the order given."""
+    better: dict[frozenset[str], set[str]] = {}
+    for one in comparisons:
+        if one.better is not None:
+            better.setdefault(frozenset((one.first, one.second)), set()).add(one.better)
+    # Of a pair in which each is better at something, neither is ahead.
+    ahead = {pair: next(iter(who)) for pair, who in better.items() if len(who) == 1}
+    behind = {
+        name: tuple(other for other in names if ahead.get(frozenset((name, other))) == other and other != name)
+        for name in names
+    }
+    order = sorted(names, key=lambda name: len(behind[name]))
+    shown = letters(order, [tuple(sorted(pair)) for pair in ahead])  # type: ignore[misc]
+    return [Place(name, len(behind[name]) + 1, behind[name], shown[name]) for name in order]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One table.
+
+    Attributes:
+        name: of the table.
+        utility: higher is better.
+        exposure: the unfavorable end of a privacy figure's interval; lower is better.
+    """
+
+    name: str
+    utility: float
+    exposure: float
+
+    def beats(self, other: "Point") -> bool:
+        """Whether it is at least as good in both and better in one."""
+        no_worse = self.utility >= other.utility and self.exposure <= other.exposure
+        return no_worse and (self.utility, self.exposure) != (other.utility, other.exposure)
+
+
+def frontier(points: Sequence[Point]) -> tuple[str, ...]:
+    """The names of the points that no other beats, in the order given.
+
+    >>> frontier([Point("x", 0.9, 0.6), Point("y", 0.8, 0.5), Point("z", 0.7, 0.6)])
+    ('x', 'y')
+    """
+    return tuple(one.name for one in points if not any(other.beats(one) for other in points))
+
+
+RULE = (
+    "A table is ahead of another where at least one figure tells it to be better and none tells it to be worse; "
+    "its place is one more than the number of tables ahead of it. Figures are not weighed against each other."
+)
+
+
+def ranked(tables: Mapping[str, Figures]) -> dict[str, Any]:
+    """The order of tables and what it rests on, as plain data: what `Evaluation.ranking` holds of them.
+
+    Args:
+        tables: figures by name of the table, each measured beside the same real rows on as many rows.
+
+    Returns:
+        "rule", "alpha", "n_comparisons"; "order": name, place, who is ahead, letters; "figures": for each its values,
+        landmarks and letters by table, and why it is absent; "comparisons": each pair by each figure.
+    """
+    found = compared(tables)
+    order = places(list(tables), found)
+    return {
+        "rule": RULE,
+        "alpha": round(ALPHA, 6),
+        "n_comparisons": sum(one.difference is not None for one in found),
+        "order": [
+            {"name": one.name, "place": one.place, "behind": list(one.behind), "letters": one.letters} for one in order
+        ],
+        "figures": [_figure(name, tables, found) for name in FIGURES],
+        "comparisons": [one.content() for one in found],
+    }
+
+
+def _figure(name: str, tables: Mapping[str, Figures], found: Sequence[PairComparison]) -> dict[str, Any]:
+    sign = 1.0 if FIGURES[name] == "lower" else -1.0
+    measured = {table: figures.found[name] for table, figures in tables.items() if name in figures.found}
+    order = sorted(measured, key=lambda table: sign * measured[table].value)
+    apart = [(one.first, one.second) for one in found if one.figure == name and one.better is not None]
+    landmarks = [evidence.landmarks for evidence in measured.values()]
+    return {
+        "figure": name,
+        "direction": FIGURES[name],
+        "values": {table: measured[table].value for table in order},
+        "reference": landmarks[0][0] if landmarks else None,
+        "floor": landmarks[0][1] if landmarks else None,
+        "letters": letters(order, [pair for pair in apart if set(pair) <= set(order)]),
+        "absent": {table: of.absent[name].message for table, of in tables.items() if name in of.absent},
+    }

@@ -1,0 +1,212 @@
+"""The file form of an evaluation, `evaluation.json`: its strict reader and its JSON Schema.
+
+A gate judges from this file alone, so that whatever no evaluation writes is damage, and never a verdict. Types and keys
+are those of the dataclasses in `evaluate.result`, without any conversion. Beyond them a file says everything once, and
+nothing that its other parts contradict.
+
+The schema is read off the same dataclasses: every key is there, explained by its docstring, and no other is allowed.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from evaluate import result
+from evaluate.figures import check_facts, check_figures
+from evaluate.metrics import CATALOG
+from evaluate.result import NOTICE, SCHEMA_VERSION, Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
+from synth.dp import statement
+from synth.dp.statement import PrivacyStatement
+from synth.parsing import NotPlain, plain_json
+
+LATER = ("audit", "expected", "n_rejected_rows")
+"""Keys of a candidate that older files of this version lack."""
+ROUNDING = 1e-9
+"""By how much a number may lie beyond its own interval."""
+
+
+def evaluation_from(text: str) -> Evaluation:
+    """An evaluation from JSON text.
+
+    Raises:
+        EvaluationError: the text is not an evaluation, a damaged one, or another version's.
+    """
+    try:
+        content = plain_json(text)
+        version = content.pop("schema_version")
+    except NotPlain as damage:
+        raise _damaged(str(damage)) from None
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise EvaluationError("this is not an evaluation; pass a file that `understudy evaluate` wrote") from None
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise EvaluationError(
+            f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {str(version)[:20]!r}; "
+            f"{'evaluate again' if _is_older(version) else 'upgrade understudy'}"
+        )
+    content.pop("notice", None)
+    try:
+        return _consistent(_typed(content))
+    except _DamagedError as damage:
+        raise _damaged(str(damage)) from None
+    except ValidationError as error:
+        raise _damaged(".".join(map(str, error.errors(include_input=False)[0]["loc"]))) from None
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise _damaged(type(error).__name__) from None
+
+
+class _DamagedError(ValueError):
+    """What no evaluation writes, in a few words; becomes an `EvaluationError`."""
+
+
+def _damaged(why: str) -> EvaluationError:
+    return EvaluationError(f"the evaluation is damaged ({why}); evaluate again")
+
+
+def _is_older(version: object) -> bool:
+    return type(version) is int and version < SCHEMA_VERSION
+
+
+@cache
+def _reader() -> TypeAdapter[Evaluation]:
+    return TypeAdapter(Evaluation)
+
+
+def _typed(content: dict[str, Any]) -> Evaluation:
+    """The content as dataclasses, every key there and every value of its type."""
+    _whole(content, Evaluation)
+    tested = [test["candidate"] for test in content["self_tests"] if _whole(test, SelfTest)["candidate"] is not None]
+    for candidate in (*content["candidates"], *tested):
+        _whole({**dict.fromkeys(LATER), **candidate}, Candidate)
+        for part, of in (("estimates", Estimate), ("failures", Failure)):
+            for one in candidate[part]:
+                _whole(one, of)
+    return _reader().validate_json(json.dumps(content))
+
+
+def _whole(content: dict[str, Any], of: type) -> dict[str, Any]:
+    if content.keys() != _keys(of):
+        raise _DamagedError("a key is missing, or there is an unknown one")
+    return content
+
+
+@cache
+def _keys(of: Any) -> frozenset[str]:
+    return frozenset(one.name for one in fields(of))
+
+
+def _consistent(evaluation: Evaluation) -> Evaluation:
+    """The evaluation, once it says nothing twice and contradicts itself nowhere."""
+    _unique("a candidate", (one.name for one in evaluation.candidates))
+    _unique("a self-test", (one.case for one in evaluation.self_tests))
+    for candidate in (*evaluation.candidates, *_tested(evaluation)):
+        _check(candidate)
+    versions = evaluation.provenance.get("versions", {})
+    if not isinstance(versions, Mapping) or not all(isinstance(one, str) for one in versions.values()):
+        raise _DamagedError("its versions are no texts by name")
+    check_facts(evaluation.real, evaluation.schema)
+    return evaluation
+
+
+def _tested(evaluation: Evaluation) -> Iterator[Candidate]:
+    return (test.candidate for test in evaluation.self_tests if test.candidate is not None)
+
+
+def _unique(what: str, keys: Iterable[Hashable]) -> None:
+    seen = set()
+    for key in keys:
+        if key in seen:
+            raise _DamagedError(f"{what} stands there twice")
+        seen.add(key)
+
+
+def _check(candidate: Candidate) -> None:
+    check_figures(candidate.figures)
+    _unique("an estimate", ((one.measure, one.subject) for one in candidate.estimates))
+    failed = {(one.measure, one.subject) for one in candidate.failures}
+    for one in candidate.estimates:
+        known = CATALOG.get(one.measure)
+        family = () if known is None else ((known.by, ()),)
+        if failed & {(one.measure, one.subject), *family}:
+            raise _DamagedError("a number is there that could not be measured")
+        if known is not None and one.direction != known.direction:
+            raise _DamagedError("a number is better the other way")
+        slack = ROUNDING * (1 + abs(one.value))
+        if one.low is not None and one.high is not None and not one.low - slack <= one.value <= one.high + slack:
+            raise _DamagedError("a number lies outside its interval")
+    if candidate.statement is not None:
+        _check_statement(candidate.statement)
+
+
+def _check_statement(content: Mapping[str, Any]) -> None:
+    try:
+        PrivacyStatement.from_dict(content)
+    except (KeyError, TypeError, ValueError):
+        raise _DamagedError("a privacy statement is none that a fit makes") from None
+
+
+_ENTRY = re.compile(r"^    (\w+): (.+(?:\n      .+)*)", re.MULTILINE)
+"""A line of the section "Attributes" of a docstring, with the lines that go on from it."""
+
+
+_ONCE = ("candidates", "estimates", "self_tests")
+"""Lists that hold nothing twice."""
+_EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "SelfTest": (
+        {"candidate": {"type": "null"}, "absent": {"minLength": 1}},
+        {"candidate": {"type": "object"}, "absent": {"const": ""}},
+    ),
+    "Estimate": (
+        {"low": {"type": "null"}, "high": {"type": "null"}},
+        {"low": {"type": "number"}, "high": {"type": "number"}},
+    ),
+}
+"""What goes together: a table that was measured or why not, both ends of an interval or none."""
+
+
+def evaluation_json() -> dict[str, Any]:
+    """The JSON Schema of what `Evaluation.to_json` writes: every key is there, and no other."""
+    made = TypeAdapter(Evaluation).json_schema()
+    stated = TypeAdapter(PrivacyStatement).json_schema(ref_template="#/$defs/{model}")
+    for name in ("epsilon", "epsilon_rdp"):
+        stated["properties"][name]["exclusiveMinimum"] = 0
+    stated["properties"]["delta"].update(minimum=0, exclusiveMaximum=1)
+    definitions = {**made.pop("$defs"), **stated.pop("$defs"), "PrivacyStatement": stated}
+    for name, definition in definitions.items():
+        _close(definition, getattr(result, name, None) or getattr(statement, name))
+        if name in _EITHER:
+            definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
+    promised = definitions["Candidate"]["properties"]["statement"]
+    promised["anyOf"] = [{"$ref": "#/$defs/PrivacyStatement"}, {"type": "null"}]
+    _close(made, Evaluation)
+    head = {
+        "schema_version": {
+            "const": SCHEMA_VERSION,
+            "description": "Version of this file's form; a newer one is refused.",
+        },
+        "notice": {"const": NOTICE, "description": "Whom the file is for."},
+    }
+    made["properties"] = {**head, **made["properties"]}
+    made["required"] = list(made["properties"])
+    return {**made, "$defs": definitions}
+
+
+def _close(definition: dict[str, Any], of: Any) -> None:
+    """Every field of a dataclass required, explained by its docstring, and no other key allowed."""
+    assert is_dataclass(of)
+    text = inspect.getdoc(of) or ""
+    explained = {name: " ".join(said.split()) for name, said in _ENTRY.findall(text.partition("Attributes:")[2])}
+    definition["description"] = " ".join(text.partition("\n\n")[0].split())
+    definition["required"] = [one.name for one in fields(of)]
+    definition["additionalProperties"] = False
+    for name, found in definition["properties"].items():
+        found.pop("default", None)
+        if name in _ONCE:
+            found["uniqueItems"] = True
+        if name in explained:
+            found["description"] = explained[name]

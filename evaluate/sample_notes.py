@@ -1,0 +1,120 @@
+"""Notes on numbers that were measured on samples of stored tables, and upper ends raised by what was not searched.
+
+An interval covers which rows were drawn as targets. It does not cover where an attack did not search: whoever holds the
+whole synthetic table finds what a sample of it lacks. If each leak rests on one synthetic row, a sample of a share s of
+the table shows a share s of the leak, so the upper end is raised to chance + (end - chance) / s. A leak that rests on
+several rows together shows even less of itself; nothing that was not searched is ever taken for safe.
+
+Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
+
+* one real person's data may stand in most synthetic rows, and that person not be in the sample (`privacy.personal`);
+* a description that is alone in a sample of the synthetic table need not be alone in the table, so that those which
+  single somebody out may be few among those that were tried (`privacy.singling_out`).
+"""
+
+from dataclasses import replace
+
+from evaluate.gate.finding import SAMPLED, UNSEARCHED
+from evaluate.intervals import clopper_pearson
+from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
+from evaluate.result import Estimate
+from evaluate.stored.tables import StoredTables
+from evaluate.tables import Measurement
+from synth.columns import IdentifierColumn, PersonalColumn
+
+ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
+"""Measures that count where the tables are stored, and say of themselves on how many rows."""
+_SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
+_CHANCE = {".auc": 0.5, ".tpr_at_0.01": 0.01, ".tpr_at_0.001": 0.001}
+"""What an attack without any success scores, by the end of its name; 0 for all others."""
+_AMONG = {
+    _SINGLED_OUT: "whoever is singled out is so among the people of the sample",
+    "privacy.distance": "the nearest row is the nearest one of the sample",
+}
+"""What else is of the sample, by measure."""
+
+
+def on_samples(measure: str, found: Measurement, stored: StoredTables) -> Measurement:
+    """What a measure found, with a note on the samples it rests on; where they are all rows, nothing changes.
+
+    Args:
+        measure: its name in the engine.
+        found: on the samples.
+        stored: the tables that they are samples of.
+    """
+    # All training and synthetic people are counted; those who are set against them are a sample of people.
+    said = sampled_rows(stored, ("holdout",) if measure == _CROWDS else ("train", "holdout", "synthetic"))
+    if measure in ON_ALL_ROWS or not said or (measure == _PERSONAL and not _keeps_personal(stored)):
+        return found
+    noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
+    estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
+    if measure.startswith("privacy.") and measure != _CROWDS:
+        share = _share(measure, stored)
+        estimates = tuple(_allowed(one, share, stored) for one in estimates)
+    return replace(found, estimates=estimates)
+
+
+def _keeps_personal(stored: StoredTables) -> bool:
+    """Whether there is a column that a real person's value could stand in unlearned; else nothing was looked for."""
+    schema = stored.real.sides.schema
+    return any(isinstance(schema.columns[name], IdentifierColumn | PersonalColumn) for name in schema.kept)
+
+
+def sampled_rows(stored: StoredTables, sides: tuple[str, ...] = ("train", "holdout", "synthetic")) -> str:
+    """Of which tables only a sample was looked at, as a sentence; empty where of none.
+
+    Args:
+        stored: the tables.
+        sides: those that matter.
+    """
+    rows = {
+        "train": (stored.real.n_sampled["train"], stored.real.n_rows["train"], "training"),
+        "holdout": (stored.real.n_sampled["holdout"], stored.real.n_rows["holdout"], "held-out"),
+        "synthetic": (stored.n_sampled, stored.n_offered, "synthetic"),
+    }
+    cut = [f"{n:,} of {all_rows:,} {name}" for n, all_rows, name in map(rows.__getitem__, sides) if n < all_rows]
+    return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""
+
+
+def _share(measure: str, stored: StoredTables) -> float:
+    """The share of a leak that a sample shows; 0 where it may show nothing."""
+    real = _real_share(stored)
+    if measure == _PERSONAL:
+        return 1.0 if real == 1.0 else 0.0  # a share of the synthetic rows is that of a sample of them
+    if measure == _SINGLED_OUT:
+        return real if stored.searched == 1.0 else 0.0
+    return stored.searched
+
+
+def _real_share(stored: StoredTables) -> float:
+    """The share of the rows of train or of the holdout that is in the samples, whichever is less."""
+    return min(stored.real.n_sampled[side] / n for side, n in stored.real.n_rows.items())
+
+
+def _allowed(one: Estimate, share: float, stored: StoredTables) -> Estimate:
+    """The number with an upper end that allows for what was not searched."""
+    if one.direction != "lower" or one.low is None or one.high is None:
+        return one
+    if one.measure == _PERSONAL and stored.searched < 1.0:
+        # As a sample, it has a sampling error; the rows that were found are in the table all the same.
+        one = replace(one, low=one.value * stored.searched, high=_beyond(one))
+    if one.measure in (VALUES, PARTS, NEAR) and min(stored.searched, _real_share(stored)) < 1.0:
+        one = replace(one, high=max(one.high or 0.0, clopper_pearson((one.high or 0.0) * one.n, one.n)[1]))
+    if share == 1.0:
+        return one
+    chance = next((value for end, value in _CHANCE.items() if one.measure.endswith(end)), 0.0)
+    high, detectable = (_of_all(end, chance, share) for end in (one.high, one.detectable))
+    unseen = f"{1.0 - share:.1%} of the rows" if share else "of which it may hold anything"
+    return replace(one, high=high, detectable=detectable, note=f"{one.note}; {UNSEARCHED} ({unseen})")
+
+
+def _of_all(end: float | None, chance: float, share: float) -> float | None:
+    """What a table may show as a whole, of which a share shows this."""
+    if end is None or not share:
+        return None if end is None else 1.0
+    return min(1.0, max(end, chance + (end - chance) / share))
+
+
+def _beyond(one: Estimate) -> float:
+    """The upper end of a share of rows of which a sample was looked at."""
+    return max(one.value, clopper_pearson(round(one.value * one.n), one.n)[1])

@@ -1,0 +1,153 @@
+"""Masked shapes of rows that break a constraint: how the values stand to each other, and never a value.
+
+A synthetic row may be a copy of a real one. Categories are told by their number in the schema, texts, numbers and times
+by their form (``Aaa``, ``99``), differences by their first digit.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, DatetimeColumn
+from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
+from synth.constraints.expression import evaluate
+from synth.domain import numeric_scale
+from synth.domain.constraint_checks import compares_days, on_one_line
+from synth.schema import Schema
+
+MOST = 3
+"""Shapes of one constraint at most."""
+_LONGEST = 24
+_UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "seconds"))
+
+
+def shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> list[tuple[str, int]]:
+    """The most frequent shapes of rows that break a constraint, each with its number of rows; frequent ones first.
+
+    Args:
+        broken: synthetic rows that break it, in canonical form.
+        constraint: what they break.
+        schema: names the columns.
+    """
+    of_kind = {Inequality: _orders, FixedCombinations: _combinations, Formula: _results, Unique: _repeats}
+    counted: Counter[str] = Counter()
+    for shape, n in of_kind[type(constraint)](broken, constraint, schema) if len(broken) else ():
+        counted[shape] += n
+    return sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:MOST]
+
+
+def form(text: str) -> str:
+    """The form of a text: letters as a or A, digits as 9, signs beyond ASCII as ?.
+
+    >>> form("Bach 7, b-moll")
+    'Aaaa 9, a-aaaa'
+    >>> form("😀")
+    '?'
+    """
+    masked = "".join(map(_masked, text[:_LONGEST]))
+    return masked if len(text) <= _LONGEST else f"{masked}..."
+
+
+def _masked(character: str) -> str:
+    if character.isnumeric():
+        return "9"
+    if character.isalnum():
+        return "A" if character.isupper() else "a"
+    return character if character.isascii() else "?"
+
+
+def _first_digit(number: float) -> str:
+    """A positive number to its first digit, in plain notation."""
+    return f"{float(f'{number:.0e}'):,.10g}"
+
+
+def _coarse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The values to three digits, each once, and how many there are of it: one sentence each would take long."""
+    size = 10.0 ** (np.floor(np.log10(np.where(values == 0, 1.0, np.abs(values)))) - 2)
+    return np.unique(np.round(values / size) * size, return_counts=True)
+
+
+def _shape(value: Any, name: str, column: Column, levels: Mapping[Any, int]) -> str:
+    """One value of a column without the value."""
+    if isinstance(column, BooleanColumn):
+        return f"{name!r} true or false"
+    if value in levels:
+        return f"level {levels[value]} of {name!r}"
+    if isinstance(column, DateColumn | DatetimeColumn):
+        return f"a time of {name!r}"
+    return f"{form(str(value))} of {name!r}"
+
+
+def _levels(column: Column) -> dict[Any, int]:
+    """The number of each category in the schema, from 1."""
+    return {value: i for i, value in enumerate(column.categories, 1)} if isinstance(column, CategoricalColumn) else {}
+
+
+def _distinct(broken: pd.DataFrame, names: Sequence[str], schema: Schema) -> Iterator[tuple[str, int]]:
+    """The shape of each distinct tuple of values, and how many rows hold it."""
+    columns = [(name, schema.columns[name], _levels(schema.columns[name])) for name in names]
+    for values, n in Counter(zip(*(broken[name].tolist() for name in names), strict=True)).items():
+        parts = [_shape(value, *column) for value, column in zip(values, columns, strict=True)]
+        yield ", ".join(parts), n
+
+
+def _combinations(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
+    for shape, n in _distinct(broken, constraint.columns, schema):
+        yield f"the combination ({shape}) is not listed", n
+
+
+def _repeats(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
+    for shape, n in _distinct(broken, constraint.columns, schema):
+        yield f"{n:,} rows hold the same values ({shape})", n
+
+
+def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
+    columns: list[Any] = [schema.columns[name] for name in constraint.columns]
+    by_day = compares_days(constraint, schema.columns)
+    low, high = (
+        on_one_line(numeric_scale.positions(broken[name], column), column, by_day=by_day)
+        for name, column in zip(constraint.columns, columns, strict=True)
+    )
+    excesses, counts = _coarse(low - high)
+    if isinstance(columns[0], DateColumn | DatetimeColumn):
+        said = [_lasting(excess) for excess in excesses]
+    else:
+        ends = [end for column in columns for end in numeric_scale.bounds(column)]
+        said = [_relative(excess, max(ends) - min(ends), "the range of both") for excess in excesses]
+    for words, n in zip(said, counts.tolist(), strict=True):
+        text = "equals" if words is None else "is above"
+        yield f"{constraint.low!r} {text} {constraint.high!r}{'' if words is None else f' by about {words}'}", n
+
+
+def _lasting(micros: float) -> str | None:
+    """A stretch of time to its first digit; none for no time at all."""
+    if micros == 0:
+        return None
+    size, unit = next(((size, unit) for size, unit in _UNITS if micros >= size), (1, "microseconds"))
+    return f"{_first_digit(micros / size)} {unit}"
+
+
+def _relative(excess: float, extent: float, of: str) -> str | None:
+    if excess == 0:
+        return None
+    return f"{_first_digit(100 * excess / extent)}% of {of}" if extent > 0 else f"less than the precision of {of}"
+
+
+def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
+    columns: dict[str, Any] = {name: schema.columns[name] for name in constraint.columns}
+    positions = {name: numeric_scale.positions(broken[name], column) for name, column in columns.items()}
+    exact, given = evaluate(constraint.parsed, positions), positions[constraint.column]
+    low, high = numeric_scale.bounds(columns[constraint.column])
+    for is_there, gives, words in ((False, True, "is missing where its formula gives a value"),
+                                   (True, False, "is there where its formula gives no value")):  # fmt: skip
+        n = int(((np.isnan(given) != is_there) & (np.isnan(exact) != gives)).sum())
+        if n:
+            yield f"{constraint.column!r} {words}", n
+    differences, counts = _coarse((given - exact)[~np.isnan(given - exact)])
+    for difference, n in zip(differences, counts.tolist(), strict=True):
+        where = "above" if difference > 0 else "below"
+        size = _relative(abs(difference), high - low, "its range")
+        yield f"{constraint.column!r} is {where} what its formula gives by about {size}", n

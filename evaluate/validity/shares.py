@@ -1,0 +1,189 @@
+"""Shares of valid rows from counts: estimates with their landmarks, and the figure that a report lists.
+
+Counts come from memory (`evaluate.validity.validity`) or from where a table is stored (`evaluate.validity.stored`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from evaluate.intervals import clopper_pearson, design_effect
+from evaluate.result import Estimate
+from evaluate.tables import Measurement, Tables
+from synth.columns import Column, PersonalColumn
+from synth.constraints import Constraint, Unique
+from synth.domain.constraint_checks import broken
+from synth.personal.formats import form_of
+from synth.schema import Schema
+
+Marks = tuple[float, float]
+"""The share of rows without a violation among fresh real rows, and among rows with shuffled columns."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many rows break a rule.
+
+    Attributes:
+        n: rows.
+        n_broken: those that break it.
+        effect: how many rows are worth one independent row.
+    """
+
+    n: int
+    n_broken: int
+    effect: float
+
+    @classmethod
+    def of(cls, flags: np.ndarray, units: np.ndarray) -> Self:
+        """Of flagged rows, shape (n,), and the unit of each, a code from 0."""
+        return cls(len(flags), int(flags.sum()), design_effect(flags, units))
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Of all constraints together, and of each: real values are all valid, and shuffling them changes none."""
+
+    rows: Marks
+    each: tuple[Marks, ...]
+
+    @classmethod
+    def of(cls, tables: Tables) -> Self:
+        """Those of the real rows that are at hand."""
+        constraints, columns = tables.declared.constraints, tables.schema.columns
+        if not constraints:
+            return cls((1.0, 1.0), ())
+        flags = [
+            [broken(frame, constraint, columns) for constraint in constraints]
+            for frame in (tables.holdout, tables.shuffled)
+        ]
+        real, shuffled = (float(1 - np.logical_or.reduce(side).mean()) for side in flags)
+        each = zip(*([float(1 - broken.mean()) for broken in side] for side in flags), strict=True)
+        return cls((real, shuffled), tuple(each))
+
+
+@dataclass(frozen=True)
+class Law:
+    """One constraint and the rows that do not keep it.
+
+    Attributes:
+        constraint: what it is.
+        tally: of rows that break it, or hold a value in its columns that no column allows.
+        n_faulty: how many of them hold such a value.
+        shapes: what rows look like that break it, and how many do.
+    """
+
+    constraint: Constraint
+    tally: Tally
+    n_faulty: int
+    shapes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was counted of one synthetic table.
+
+    Attributes:
+        rows: rows with any violation.
+        columns: rows that break a rule of each column.
+        rules: the rules that a column breaks, in words, of the columns that break any.
+        laws: the constraints.
+        names: of all columns that the table has.
+    """
+
+    rows: Tally
+    columns: Mapping[str, Tally]
+    rules: Mapping[str, Sequence[str]]
+    laws: Sequence[Law]
+    names: Sequence[str]
+
+    def measurement(self, schema: Schema, lawful: Landmarks) -> Measurement:
+        """The estimates, and what the report lists."""
+        columns = [self._column(name, tally) for name, tally in self.columns.items()]
+        constraints = [_constraint(law, marks) for law, marks in zip(self.laws, lawful.each, strict=True)]
+        whole = share("validity.rows", self.rows, (), self._rows_note(schema), marks=lawful.rows)
+        return Measurement(estimates=(whole, *columns, *constraints), figures=self._figure(lawful, columns))
+
+    def _column(self, name: str, tally: Tally) -> Estimate:
+        note = ""
+        if tally.n_broken:
+            rules = ", and ".join(self.rules[name])
+            note = f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}."
+        return share("validity.column", tally, (name,), note)
+
+    def _rows_note(self, schema: Schema) -> str:
+        notes = []
+        if self.rules:
+            notes.append(f"Columns that break a rule: {', '.join(map(repr, self.rules))}.")
+        extra = [name for name in self.names if name not in schema.columns]
+        if extra:
+            notes.append(f"Columns that the schema does not know: {', '.join(map(repr, extra))}.")
+        return " ".join(notes)
+
+    def _figure(self, lawful: Landmarks, columns: Sequence[Estimate]) -> dict[str, Any]:
+        """What the report lists: every constraint, every column that breaks a rule; empty where there is neither."""
+        constraints = [
+            {
+                "rule": str(law.constraint), "n": law.tally.n, "n_broken": law.tally.n_broken,
+                "n_unreadable": law.n_faulty, "reference": marks[0], "floor": marks[1],
+                "shapes": [{"shape": shape, "n": n} for shape, n in law.shapes],
+            }
+            for law, marks in zip(self.laws, lawful.each, strict=True)
+        ]  # fmt: skip
+        wrong = [
+            {"column": name, "n": tally.n, "n_broken": tally.n_broken, "note": column.note}
+            for (name, tally), column in zip(self.columns.items(), columns, strict=True)
+            if tally.n_broken
+        ]
+        return {"validity": {"constraints": constraints, "columns": wrong}} if constraints or wrong else {}
+
+
+def share(
+    measure: str, tally: Tally, subject: tuple[str, ...], note: str, *, marks: Marks = (1.0, 1.0), least: float = 1.0
+) -> Estimate:
+    """The share of rows without a violation.
+
+    Args:
+        measure: its name.
+        tally: of rows with one.
+        subject: of the estimate.
+        note: on it.
+        marks: its reference and floor.
+        least: rows that are worth one independent row at least.
+    """
+    found = float(1 - tally.n_broken / tally.n)
+    worth = tally.n / max(least, tally.effect)
+    low, high = clopper_pearson(found * worth, worth)
+    return Estimate(
+        measure, found, tally.n, "higher", subject=subject, low=low, high=high, reference=marks[0], floor=marks[1],
+        note=note,
+    )  # fmt: skip
+
+
+def only(schema: Schema, name: str) -> Schema:
+    """The schema of one column alone; its entity stays named, so that a key is still told from the entity."""
+    return schema.model_copy(update={"columns": {name: schema.columns[name]}})
+
+
+def rules_of_personal(column: Column) -> list[str]:
+    """The rule of a column of personal data that holds values without its form; none for any other column."""
+    if not isinstance(column, PersonalColumn):
+        return []
+    once = ", or repeats them" if column.unique else ""
+    return [f"holds values that have not the form of its kind ({form_of(column)}){once}"]
+
+
+def _constraint(law: Law, marks: Marks) -> Estimate:
+    n_broken, notes = law.tally.n_broken, []
+    if n_broken:
+        notes.append(
+            f"{n_broken:,} of {law.tally.n:,} rows break the constraint that {law.constraint}, or hold a value in its "
+            "columns that the schema does not allow."
+        )
+    if marks[0] < 1:
+        notes.append("Fresh real rows break it, too: the constraint is wrong.")
+    # Rows that repeat each other come in pairs at least.
+    least = 2.0 if isinstance(law.constraint, Unique) else 1.0
+    return share("validity.constraint", law.tally, law.constraint.columns, " ".join(notes), marks=marks, least=least)
