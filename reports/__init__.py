@@ -19,7 +19,7 @@ True
 """
 
 from reports.document import Document, compose
+from reports.exports.sweep import write_sweep
 from reports.html import render_html, write_html
-from reports.sweep_files import write_sweep
 
 __all__ = ["Document", "compose", "render_html", "write_html", "write_sweep"]

@@ -1,4 +1,7 @@
-"""The report as data, before any rendering: what is said, in which order, about which synthetic table."""
+"""The report as data, before any rendering: every section, in order, of each synthetic table.
+
+Candidates are also compared side by side on a few key figures, which the glossary names.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,34 +11,59 @@ from evaluate.gate.claim import Claims, Composition, made_here
 from evaluate.gate.protection import Protection, standing_protection
 from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict
-from evaluate.result import Candidate, Estimate, Evaluation
-from reports.attacks import AttackNote, attack_note
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
-from reports.books import Books, books_of
-from reports.criteria import Row, criteria_rows
-from reports.evidence import (
+from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, Entry, entry
+from reports.interpretation import better
+from reports.sections.attacks import AttackNote, attack_note
+from reports.sections.fidelity import (
     AssociationSet,
     ColumnRow,
+    Expectation,
     WorstClique,
     associations,
     column_rows,
     difference_top,
+    expectations,
     score_extent,
     worst_cliques,
 )
-from reports.expectations import Expectation, expectations
-from reports.glossary import GLOSSARY, Entry
-from reports.key_figures import Comparison, comparisons
-from reports.limits import Limits, Power, attempts_on, limits_of, powers, twins, warnings_of
-from reports.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
-from reports.ranked_intervals import intervals_of
-from reports.ranking import ranking_of
-from reports.ranking_shape import Ranking, VendorRow
-from reports.rulings import WORDS, Ruling, SelfCheck, ruling_of, self_checks
-from reports.sweep import Sweep, shown_in_full, sweep_of
-from reports.weakest import Weakest, weakest_of
+from reports.sections.guidelines import Row, criteria_rows
+from reports.sections.limitations import Limits, Power, attempts_on, limits_of, powers, twins, warnings_of
+from reports.sections.privacy_budget import Books, books_of
+from reports.sections.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
+from reports.sections.ranking import Ranking, VendorRow, intervals_of, ranking_of
+from reports.sections.sweep import Sweep, shown_in_full, sweep_of
+from reports.sections.verdicts import WORDS, Ruling, SelfCheck, ruling_of, self_checks
+from reports.sections.weakest import Weakest, weakest_of
 
 __all__ = ["TITLE", "WORDS", "Comparison", "Document", "Section", "compose"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One key figure of every candidate, in the order of candidates."""
+
+    measure: str
+    entry: Entry
+    better: str
+    note: str
+    cells: tuple[Estimate | Failure | None, ...]
+
+
+def comparisons(candidates: Sequence[Candidate]) -> tuple[Comparison, ...]:
+    """Every key figure that was tried on any candidate."""
+    tried = [measure for measure in KEY_FIGURES if any(c.find(measure) is not None for c in candidates)]
+    return tuple(_compare(measure, candidates) for measure in tried)
+
+
+def _compare(measure: str, candidates: Sequence[Candidate]) -> Comparison:
+    cells = tuple(c.find(measure) for c in candidates)
+    directions = [cell.direction for cell in cells if isinstance(cell, Estimate)]
+    notes = {cell.note for cell in cells if isinstance(cell, Estimate)}
+    note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else NOTES.get(measure, "")
+    return Comparison(measure, entry(measure), better(measure, directions[0] if directions else ""), note, cells)
+
 
 TITLE = "Evaluation of synthetic tables"
 NOTICE = "Internal: this report reads real data and is outside the privacy guarantee. Do not pass it on."

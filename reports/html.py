@@ -1,16 +1,116 @@
-"""The internal report as one self-contained HTML page: no network, inline SVG, everything escaped.
+"""Self-contained HTML pages: no network, inline SVG, everything escaped, styles and scripts allowed by hash.
 
-Its small script is allowed by hash and only helps: with scripts off the whole page reads and prints.
+The environment of the templates serves the internal report here and the public report's page. The small script of the
+internal report only helps: with scripts off the whole page reads and prints.
 """
 
+import base64
+import hashlib
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
+from evaluate import text
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.gate.finding import bounded
+from evaluate.gate.sample_size import deciding
 from evaluate.gate.verdict import Verdict
-from evaluate.result import Evaluation
+from evaluate.result import Estimate, Evaluation, Failure
+from reports import charts
 from reports.document import TITLE, Document, compose
-from reports.pages import environment, inlined
+from reports.glossary import METRICS, TERMS, entry, evidence
+from reports.interpretation import reading, shown
+from reports.sections.attacks import MOST_COLUMNS, crowds, exposed, reached, splits, ways
+from reports.sections.guidelines import NOT_COVERED
+from reports.sections.limitations import NOT_RUN, audit_failed
+from reports.sections.privacy_budget import OUTSIDE, exact
+from reports.sections.provenance import UNVERIFIED
+from reports.sections.utility import subgroups, utility_absent, utility_rows
+from reports.sections.verdicts import WORDS, bound_of
+from synth.dp.statement import RELATIONS
 from synth.output import whole_file
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SYMBOLS = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """A style or a script as it stands in a page, and the source that the page's policy allows for it."""
+
+    content: Markup
+    source: str
+
+
+def inlined(*names: str) -> Inlined:
+    """Files of the templates' folder one after the other, exactly as they are; no template is rendered in them."""
+    found = environment()
+    assert found.loader is not None
+    content = "\n".join(found.loader.get_source(found, name)[0] for name in names)
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    return Inlined(Markup(content), f"sha256-{digest}")  # noqa: S704 - files of this package, without any data
+
+
+def breakable(name: object) -> Markup:
+    """The dotted name of a measure, which may go on in a new line after the dot before a word, and nowhere else.
+
+    >>> breakable("privacy.membership.tpr_at_0.01")
+    Markup('privacy.<wbr>membership.<wbr>tpr_at_0.01')
+    """
+    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=\.)(?=[^\W\d])", text.plain(name)))
+
+
+def together(number: Any) -> tuple[str, ...]:
+    """Value, low and high of an estimate or what looks like one, with one number of decimals."""
+    return text.alike(number.value, number.low, number.high)
+
+
+@cache
+def environment() -> "Environment":
+    """The templates of this package with their filters; every name is escaped, and none may be undefined."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (
+        text.plain,
+        text.sentence,
+        text.short,
+        text.number,
+        text.compact,
+        text.loss,
+        text.room,
+        text.one_in,
+        text.count,
+        text.percent,
+        text.at_most,
+    ):
+        made.filters[function.__name__] = function
+    made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of)
+    made.filters.update(breakable=breakable, together=together, deciding=deciding)
+    made.globals.update(alike=text.alike, charts=charts, entry=entry, evidence=evidence, symbols=SYMBOLS)
+    made.globals.update(WORDS=WORDS, TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE)
+    made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
+    made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
+    made.globals.update(
+        ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS
+    )
+    made.globals.update(RELATIONS=RELATIONS, bounded=bounded)
+    made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
+    made.tests["failure"] = lambda cell: isinstance(cell, Failure)
+    return made
 
 
 def write_html(

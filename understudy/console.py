@@ -1,7 +1,8 @@
-"""The one place that prints: results on standard output, everything else on standard error.
+"""The console, the one place that prints: results on standard output, everything else on standard error.
 
 Nothing below this module prints, and nothing here is given a cell value of a real table. What cannot be written, on a
 full disk or a closed descriptor, ends no work: it is remembered, and the command then ends in 2, whatever its verdict.
+The exit codes of all commands stand here, too.
 """
 
 import io
@@ -14,11 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from understudy.exit_codes import BAD_INPUT, DONE, FAILED, INCONCLUSIVE
-
 if TYPE_CHECKING:
     import rich.console
     import rich.progress
+
+DONE, FAILED, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = range(5)
+INTERRUPTED, CLOSED_PIPE, TERMINATED = 130, 141, 143
+
+VERDICTS = {"PASS": DONE, "FAIL": FAILED, "INCONCLUSIVE": INCONCLUSIVE}
+"""The exit code of each verdict."""
+
 
 Tell = Callable[[str, float | None], None]
 """A `synth.generators.base.Progress`; spelled here so that help needs no libraries."""

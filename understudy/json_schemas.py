@@ -56,7 +56,7 @@ def _waivers() -> dict[str, Any]:
 
 
 def _job() -> dict[str, Any]:
-    from understudy.job import job_json
+    from understudy.job.spec import job_json
 
     return job_json()
 
@@ -74,7 +74,7 @@ def _evaluation() -> dict[str, Any]:
 
 
 def _model_card() -> dict[str, Any]:
-    from reports.model_card.shape import card_json
+    from reports.model_card.schema import card_json
 
     return card_json()
 
@@ -86,13 +86,13 @@ def _manifest() -> dict[str, Any]:
 
 
 def _sign_off() -> dict[str, Any]:
-    from understudy.bundle.sign_off import SignOff
+    from understudy.bundle.records import SignOff
 
     return _one_form(SignOff)
 
 
 def _withdrawal() -> dict[str, Any]:
-    from understudy.bundle.withdrawal import Withdrawal
+    from understudy.bundle.records import Withdrawal
 
     return _one_form(Withdrawal)
 

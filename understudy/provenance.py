@@ -57,7 +57,7 @@ def sha256(path: Path) -> str:
         TableError: a folder holds no parts of one table.
     """
     if path.is_dir():
-        from understudy.parts import parts_of
+        from understudy.data.parts import parts_of
 
         parts = sorted((part.relative_to(path).as_posix(), part) for part in parts_of(path))
         lines = "".join(f"{sha256(one)}  {name}\n" for name, one in parts)  # as `sha256sum` writes them
@@ -179,7 +179,7 @@ class Said:
         ledger: what was reserved and what is left.
         sweep: the points of a sweep, what they come to together, and whether they may be released.
         composed: what all private fits, and the numbers published beside them, come to; none where there are not two.
-        attempts: how often this real table was measured against on this machine; see `understudy.attempts`.
+        attempts: how often this real table was measured against on this machine; see `understudy.evaluation_log`.
         run_id: what tells this run from others; none: a new one.
         evaluated_at: when it was measured, in UTC as ISO 8601 has it; none: now.
     """

@@ -1,13 +1,10 @@
 """Charts as inline SVG: drawn with ElementTree, which escapes every text, and colored by the report's stylesheet."""
 
-from reports.charts.curves import distance_curve, roc_curve
-from reports.charts.dumbbell import dumbbell
-from reports.charts.heatmap import association_legend, association_map
-from reports.charts.inferred import inferred
-from reports.charts.limit import limit_curve
-from reports.charts.overlay import overlay
+from reports.charts.associations import association_legend, association_map
+from reports.charts.columns import overlay
+from reports.charts.curves import distance_curve, limit_curve, roc_curve
+from reports.charts.dumbbells import Extent, dumbbell, extent_of, inferred, strip
 from reports.charts.pareto import pareto
-from reports.charts.strip import Extent, extent_of, strip
 from reports.charts.tradeoff import tradeoff
 
 __all__ = [

@@ -10,41 +10,12 @@ from markupsafe import Markup
 
 from evaluate.text import compact, number, short
 from reports.charts import svg
+from reports.sections.ranking import Mark
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE = 560.0, 330.0, 54.0, 470.0, 16.0, 274.0
 LINE = 14.0
 CLOSE = 64.0
 """Names of marks that are closer than this, side by side, are pushed apart."""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One table in the picture.
-
-    Attributes:
-        name: of the table.
-        utility: higher is better.
-        low: lower end of its interval; the number itself where there is none.
-        high: upper end.
-        exposure: the unfavorable end of the privacy figure; lower is better.
-        best: no other table in the ranking beats it in both.
-        barred: it is disqualified.
-    """
-
-    name: str
-    utility: float
-    low: float
-    high: float
-    exposure: float
-    best: bool
-    barred: bool
-
-    @property
-    def standing(self) -> str:
-        """What its shape says, in words."""
-        if self.barred:
-            return "disqualified"
-        return "beaten by none" if self.best else "not on the frontier"
 
 
 @dataclass(frozen=True)

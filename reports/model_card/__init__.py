@@ -1,10 +1,8 @@
 """The model card of a synthetic table: data first, then YAML and Markdown with a dataset card's front matter."""
 
 from reports.model_card.card import CardError, CardFacts, internal_card, public_card
-from reports.model_card.files import card_content, write_card
-from reports.model_card.markdown import to_markdown
-from reports.model_card.shape import InternalCard, ModelCard, PublicCard, card_json
-from reports.model_card.yaml import to_yaml
+from reports.model_card.render import card_content, to_markdown, to_yaml, write_card
+from reports.model_card.schema import InternalCard, ModelCard, PublicCard, card_json
 
 __all__ = [
     "CardError",

@@ -1,33 +1,160 @@
-"""One synthetic table's model card, composed of what its evaluation, its job and its file say."""
+"""One synthetic table's model card, composed of what its evaluation, its job and its file say.
 
-from collections.abc import Iterable
+Every card says where the table came from and how it was made. Only the internal one holds what was computed from real
+rows.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict
-from evaluate.result import Candidate, Evaluation
+from evaluate.plain_data import mapping, whole
+from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.text import amount
-from reports.attempts import evaluations_of
 from reports.document import TITLE
-from reports.model_card import words
-from reports.model_card.measured import measured_of
-from reports.model_card.origin import made_of, task_of, trained_of
+from reports.glossary import KEY_FIGURES, entry
+from reports.model_card import wording
 from reports.model_card.privacy import privacy_of
-from reports.model_card.shape import (
+from reports.model_card.schema import (
     CARD_VERSION,
     Expected,
+    Figure,
     Form,
     InternalCard,
+    Made,
+    Measured,
     NoPromise,
     Promise,
     PublicCard,
+    Ruled,
     Table,
+    Trained,
     Use,
 )
-from reports.sweep import is_releasable
+from reports.sections.limitations import evaluations_of, limits_of, warnings_of
+from reports.sections.sweep import is_releasable
+from reports.sections.verdicts import ruling_of
 from synth.errors import BadInput, nearest
 from synth.usage_terms import Terms
+
+_CLASSES = ("boolean", "categorical")
+_NUMBERS = ("integer", "real", "weight", "date", "datetime")
+
+
+def task_of(schema: Mapping[str, Any], form: Form) -> str | None:
+    """What the target is for; an inferred schema has kinds that were read off the real table."""
+    if form == "public" and schema.get("status") != "declared":
+        return None
+    column = mapping(mapping(schema.get("columns")).get(str(schema.get("target"))))
+    kind = column.get("kind")
+    return "tabular-classification" if kind in _CLASSES else "tabular-regression" if kind in _NUMBERS else None
+
+
+def trained_of(
+    evaluation: Evaluation, privacy: Promise | NoPromise, holdout_share: float | None, form: Form
+) -> Trained:  # fmt: skip
+    """What a table was fitted to, without a count of real rows in public."""
+    schema = evaluation.schema
+    dataset = schema.get("dataset") if schema.get("status") == "declared" else None
+    n, counted_in = whole(schema.get("n_units")), "declared units, those held out included"
+    if isinstance(privacy, Promise):
+        n = privacy.n_units
+    elif form == "internal":
+        n, counted_in = _two_digits(evaluation.real.get("train_rows")), "training rows, rounded to two digits"
+    elif schema.get("status") != "declared":
+        n = None
+    return Trained(
+        dataset=None if dataset is None else str(dataset),
+        n=n,
+        counted_in="not stated" if n is None else counted_in,
+        holdout_share=holdout_share,
+    )
+
+
+def made_of(candidate: Candidate, known: Mapping[str, Any], privacy: Promise | NoPromise, form: Form) -> Made:
+    """By which generator it was made; in public without the seed, and without the machine."""
+    specified = dict(candidate.generator)
+    secure = isinstance(privacy, Promise) and privacy.status != "void"
+    seed, said = whole(known.get("seed")), wording.SEED_OF_SAMPLING if secure else wording.SEED_OF_ALL
+    if form == "public":
+        seed, said = None, wording.SEED_KEPT_BACK
+    elif seed is None:
+        said = wording.SEED_UNKNOWN
+    installed = {str(name): str(version) for name, version in mapping(known.get("versions")).items()}
+    if form == "public":
+        installed.pop("platform", None)
+    return Made(
+        generator=str(specified.pop("generator", "unknown")),
+        parameters={str(key): _plain(value) for key, value in specified.items()},
+        seed=seed,
+        seed_in_words=said,
+        run_id=None if known.get("run_id") is None else str(known["run_id"]),
+        versions=installed,
+    )
+
+
+def _two_digits(n: object) -> int | None:
+    """A count that names no single row.
+
+    >>> _two_digits(39074), _two_digits(7), _two_digits(None)
+    (39000, 7, None)
+    """
+    known = amount(n)
+    if known is None:
+        return None
+    step = 10 ** max(0, math.floor(math.log10(max(known, 1.0))) - 1)
+    return int(round(known / step) * step)
+
+
+def _plain(value: object) -> Any:
+    """A parameter as plain data, whatever it was."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value if isinstance(value, float) and math.isfinite(value) else str(value)
+
+
+def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
+    """What an internal card shows of an evaluation, and nothing of which is in a public one.
+
+    Args:
+        evaluation: *Sensitive*: it was measured on real rows.
+        candidate: one of its tables.
+        verdicts: of any policies on any candidates.
+    """
+    found = [candidate.find(measure) for measure in KEY_FIGURES]
+    return Measured(
+        figures=tuple(_figure(one) for one in found if isinstance(one, Estimate)),
+        not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
+        limits=limits_of(candidate, Shift.of(evaluation.real).notes).power,
+        warnings=warnings_of(evaluation),
+        verdicts=tuple(
+            Ruled(
+                policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict,
+                words=ruling_of(v, evaluation.ranking).words,
+            )
+            for v in verdicts
+            if v.candidate == candidate.name
+        ),
+    )  # fmt: skip
+
+
+def _figure(found: Estimate) -> Figure:
+    return Figure(
+        measure=found.measure,
+        title=entry(found.measure).title,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        fresh_sample=found.reference,
+    )
 
 
 class CardError(BadInput):
@@ -74,7 +201,7 @@ def internal_card(
     return InternalCard(
         **_shared(evaluation, candidate, facts, "internal"),
         form="internal",
-        notice=words.INTERNAL,
+        notice=wording.INTERNAL,
         measured=measured_of(evaluation, candidate, verdicts),
     )
 
@@ -88,7 +215,7 @@ def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> PublicCa
     """
     candidate = _found(evaluation, name)
     known = _shared(evaluation, candidate, facts, "public")
-    notice = words.PUBLIC if known["privacy"].status == "formal" else words.PUBLIC_UNBOUND
+    notice = wording.PUBLIC if known["privacy"].status == "formal" else wording.PUBLIC_UNBOUND
     return PublicCard(**known, form="public", notice=notice)
 
 
@@ -123,7 +250,7 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
         "use": _use(facts.terms, privacy),
         "expected": _expected(candidate),
         "evaluations": n,
-        "evaluations_in_words": words.evaluations_in_words(n, form),
+        "evaluations_in_words": wording.evaluations_in_words(n, form),
     }
 
 
@@ -131,10 +258,10 @@ def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
     formal = isinstance(privacy, Promise) and privacy.status == "formal"
     tags = ("synthetic", "tabular", "differential-privacy" if formal else "no-formal-guarantee", *terms.tags)
     return Use(
-        intended=terms.intended_use or words.INTENDED,
-        prohibited=(*terms.prohibited_use, *words.PROHIBITED, *(() if formal else words.NO_ANONYMITY)),
+        intended=terms.intended_use or wording.INTENDED,
+        prohibited=(*terms.prohibited_use, *wording.PROHIBITED, *(() if formal else wording.NO_ANONYMITY)),
         license=terms.license or "unknown",
-        license_in_words=terms.license or words.NO_LICENSE,
+        license_in_words=terms.license or wording.NO_LICENSE,
         contact=terms.contact,
         citation=terms.citation,
         language=terms.language,

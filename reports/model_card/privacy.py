@@ -1,39 +1,163 @@
-"""The privacy statement of a card: what is promised of all that leaves together, and what an audit made of it.
+"""The privacy statement of a card: the promise of all that leaves together, its mechanisms, and its audit.
 
 The number that leads is the one that is true of what leaves the building: where numbers are published about the table,
 or it is one of several, its fit alone claims less than whoever receives it may learn. See `evaluate.gate.claim`.
+Mechanisms are those by which a fit read the real table, with their noise and their cost.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evaluate.audit_result import EXCEEDS
-from evaluate.gate.claim import Claims, Composition, made_here
+from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError
+from evaluate.gate.claim import Claims, Composition, made_here, on_stand_in
 from evaluate.gate.protection import Protection, protection_of
-from evaluate.plain_data import mapping, texts
+from evaluate.plain_data import mapping, mappings, texts
 from evaluate.result import Candidate, Evaluation
-from evaluate.text import amount
-from reports.books import Books, books_of
-from reports.model_card import words
-from reports.model_card.audit import audit_of
-from reports.model_card.mechanisms import dp_sgd_of, mechanisms_of, spending_of
-from reports.model_card.shape import (
+from evaluate.text import amount, plain
+from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note
+from reports.model_card import wording
+from reports.model_card.schema import (
+    AuditOutcome,
     AuditSummary,
     Composed,
+    DpSgd,
     Form,
     Grouped,
     LedgerPosition,
     NoPromise,
     Promise,
+    Spending,
     Standing,
     Tested,
 )
-from reports.provenance import UNVERIFIED
+from reports.sections.limitations import AUDIT_FAILED, NOT_AUDITED, audit_failed
+from reports.sections.privacy_budget import BookLine, Books, books_of
+from reports.sections.provenance import UNVERIFIED
 from synth.dp.statement import RELATIONS
 
+STEPS = "Poisson-subsampled Gaussian"
+MECHANISMS = {
+    "Gaussian": "Gaussian mechanism",
+    "Laplace": "Laplace mechanism",
+    "exponential": "exponential mechanism",
+    STEPS: "DP-SGD (Poisson-subsampled Gaussian mechanism)",
+}
+
+
+def events_of(stated: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The books of a statement, as far as they are any."""
+    return mappings(stated.get("events"))
+
+
+def mechanisms_of(*statements: Mapping[str, Any]) -> tuple[str, ...]:
+    """The mechanisms of some statements, each once."""
+    named = (str(event.get("mechanism")) for stated in statements for event in events_of(stated))
+    return tuple(dict.fromkeys(MECHANISMS.get(one, one) for one in named))
+
+
+def noise_multiplier(stated: Mapping[str, Any]) -> float | None:
+    """Noise in units of what one unit can move: of DP-SGD's steps, else the least of all Gaussian releases.
+
+    >>> noise_multiplier({"events": [{"mechanism": "Gaussian", "noise": {"sigma": 30.0, "sensitivity": 3}}]})
+    10.0
+    """
+    found: dict[str, list[float]] = {STEPS: [], "Gaussian": []}
+    for event in events_of(stated):
+        noise, kind = event.get("noise"), str(event.get("mechanism"))
+        if not isinstance(noise, Mapping) or kind not in found:
+            continue
+        if kind == STEPS:
+            multiplier = amount(noise.get("noise_multiplier"))
+        else:
+            sigma, moved = amount(noise.get("sigma")), amount(noise.get("sensitivity", 1))
+            multiplier = sigma / moved if sigma is not None and moved else None
+        found[kind] += [] if multiplier is None else [multiplier]
+    return min(found[STEPS] or found["Gaussian"], default=None)
+
+
+def dp_sgd_of(stated: Mapping[str, Any], generator: Mapping[str, Any]) -> DpSgd | None:
+    """What has to be known of training by DP-SGD; none where there was none."""
+    for event in events_of(stated):
+        noise = event.get("noise")
+        if event.get("mechanism") != STEPS or not isinstance(noise, Mapping):
+            continue
+        multiplier, rate, steps = (
+            amount(value) for value in (noise.get("noise_multiplier"), noise.get("sampling_rate"), event.get("count"))
+        )
+        if multiplier is not None and rate is not None and steps is not None:
+            clipped = amount(generator.get("max_grad_norm"))
+            return DpSgd(noise_multiplier=multiplier, sampling_rate=rate, steps=int(steps), clipping_norm=clipped)
+    return None
+
+
+def spending_of(books: Books, stated: Mapping[str, Any]) -> tuple[Spending, ...]:
+    """Every line of the books of a statement."""
+    return tuple(_spending(line, event) for line, event in zip(books.lines, events_of(stated), strict=True))
+
+
+def _spending(line: BookLine, event: Mapping[str, Any]) -> Spending:
+    times = amount(event.get("count"))
+    return Spending(
+        what=line.what,
+        mechanism=line.mechanism,
+        noise=line.noise,
+        times=None if times is None else int(times),
+        rho=line.rho,
+        share=line.share,
+        delta=line.delta,
+    )
+
+
+def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
+    """What an audit found of the mechanism that a table was made by.
+
+    Args:
+        candidate: its audit may come from anyone and hold anything.
+        form: a public card holds no audit that ran on anything but a public stand-in.
+    """
+    note = audit_note(candidate)
+    if candidate.audit is None or note is None:
+        failed = audit_failed(candidate)
+        return _no_audit("no result" if failed else "not audited", AUDIT_FAILED if failed else NOT_AUDITED)
+    try:
+        found = Audit.from_dict(candidate.audit)
+    except AuditError:
+        return _no_audit("no result", note.sentence)
+    if form == "public" and not on_stand_in(found):
+        return _no_audit("not audited", "No audit ran on a public stand-in.")
+    return AuditSummary(
+        outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(found.verdict, NO_FAULT),
+        lower_bound=math.floor(10**DECIMALS * found.bound) / 10**DECIMALS,
+        strongest=found.strongest,
+        confidence=found.confidence,
+        n_trials=found.n_trials,
+        half_noise=found.weakest.half if found.weakest else None,
+        noise_shown=found.weakest.share if found.weakest else None,
+        covered=_named(found.covered),
+        not_covered=_named(found.not_covered),
+        in_words=tuple(
+            said for said in (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope) if said
+        ),
+        cannot_see=wording.NOT_SEEN,
+    )
+
+
+def _named(events: Sequence[str]) -> tuple[str, ...]:
+    """Names that may come from anyone, as a card shows them."""
+    return tuple(plain(event, LONGEST) for event in events[:MOST_EVENTS])
+
+
+def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:
+    return AuditSummary(
+        outcome=outcome, lower_bound=None, strongest=None, confidence=None, n_trials=None,
+        half_noise=None, noise_shown=None, covered=(), not_covered=(), in_words=(sentence,),
+        cannot_see=wording.NOT_SEEN,
+    )  # fmt: skip
+
+
 RDP = "RDP (dp-accounting)"
-DOUBTS = {"disputed": words.DISPUTED, "unverified": UNVERIFIED}
+DOUBTS = {"disputed": wording.DISPUTED, "unverified": UNVERIFIED}
 """What is said before the claim of a statement that is not void."""
 
 
@@ -51,10 +175,10 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
     """
     claims, stated = Composition.of(evaluation).claims(candidate), candidate.statement
     if not stated:
-        return _no_promise(words.NOTHING_BOUNDS)
+        return _no_promise(wording.NOTHING_BOUNDS)
     n_units = amount(stated.get("n_units"))
     if claims is None or n_units is None:
-        return _no_promise(words.UNREADABLE, words.NOTHING_BOUNDS)
+        return _no_promise(wording.UNREADABLE, wording.NOTHING_BOUNDS)
     audit, counted = audit_of(candidate, form), claims.counted
     unit, k = str(stated.get("unit", "row")), max(1, int(amount(stated.get("max_rows_per_unit")) or 1))
     status = _standing(void=not counted.private, disputed=_disputed(audit, claims), verified=made_here(evaluation))
@@ -63,7 +187,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
     return Promise(
         status=status,
         in_words=_in_words(status, claims, protection, unit),
-        not_covered=words.not_covered(unit, k),
+        not_covered=wording.not_covered(unit, k),
         mechanisms=mechanisms_of(stated, _published(evaluation, candidate)),
         epsilon=counted.epsilon,
         delta=counted.delta,
@@ -84,14 +208,14 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         dp_sgd=dp_sgd_of(stated, candidate.generator),
         spending=spending_of(books, stated),
         ledger=_ledger(books, form),
-        ledger_in_words=words.OUTSIDE_LEDGER if books.ledger is None else words.IN_LEDGER,
+        ledger_in_words=wording.OUTSIDE_LEDGER if books.ledger is None else wording.IN_LEDGER,
         caveats=(*texts(stated.get("caveats")), *_remarks(evaluation)),
         audit=audit,
     )
 
 
 def _no_promise(*in_words: str) -> NoPromise:
-    return NoPromise(status="none", in_words=in_words, not_covered=words.NOT_COVERED_BY_NONE)
+    return NoPromise(status="none", in_words=in_words, not_covered=wording.NOT_COVERED_BY_NONE)
 
 
 def _disputed(audit: AuditSummary, claims: Claims) -> bool:
@@ -107,9 +231,9 @@ def _standing(*, void: bool, disputed: bool, verified: bool) -> Standing:
 def _in_words(status: Standing, claims: Claims, protection: Protection, unit: str) -> tuple[str, ...]:
     """What is promised, with what it is made of; of a void statement nothing is."""
     if status == "void":
-        return (words.VOID,)
+        return (wording.VOID,)
     counted = claims.counted
-    said = words.promised(protection, unit, words.SEEN[counted.of])
+    said = wording.promised(protection, unit, wording.SEEN[counted.of])
     made_of = tuple(one for one in (claims.reading, claims.price_of_choice) if one)
     if status in DOUBTS:
         of_others = status == "disputed" and counted != claims.alone and not claims.alone.disputed
@@ -161,5 +285,5 @@ def _ledger(books: Books, form: Form) -> LedgerPosition | None:
 def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
     """What its statement cannot say of a table: what else was fitted, and that nobody saw where it came from."""
     n_private = sum(bool(one.statement) for one in evaluation.candidates)
-    several = (words.of_several(n_private),) if n_private > 1 else ()
+    several = (wording.of_several(n_private),) if n_private > 1 else ()
     return several if made_here(evaluation) else (*several, UNVERIFIED)

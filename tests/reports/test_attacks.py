@@ -8,10 +8,9 @@ import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports import render_html
-from reports.attack_figures import crowds, exposed, splits, ways
-from reports.attacks import ATTACKS, AttackNote, attack_note
 from reports.charts import inferred
 from reports.glossary import GLOSSARY
+from reports.sections.attacks import ATTACKS, AttackNote, attack_note, crowds, exposed, splits, ways
 
 AUC, LINKED, INFERRED = "privacy.membership.auc", "privacy.linkability", "privacy.inference"
 

@@ -13,8 +13,8 @@ from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
-from reports.limits import AUDIT_FAILED, LEFT_OUT, NOT_AUDITED, limits_of
-from reports.readings import reading
+from reports.interpretation import reading
+from reports.sections.limitations import AUDIT_FAILED, LEFT_OUT, NOT_AUDITED, limits_of
 
 WITHIN = conclude((1.0, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
 BEYOND = conclude((1.0, 1e-6), (100, 110), 960, 0.99, ran_on="a public stand-in")

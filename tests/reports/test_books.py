@@ -11,7 +11,7 @@ import pytest
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Evaluation
 from reports import render_html
-from reports.books import AFTER_RELEASE, AFTER_RUN, OUTSIDE, Books, books_of, position_of
+from reports.sections.privacy_budget import AFTER_RELEASE, AFTER_RUN, OUTSIDE, Books, books_of, position_of
 
 LEDGER = {
     "dataset": "adult", "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.29934,

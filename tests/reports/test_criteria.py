@@ -6,9 +6,8 @@ from dataclasses import replace
 from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Evaluation
 from reports import render_html
-from reports.answers import Answer
-from reports.attacks import ATTACKS
-from reports.criteria import CRITERIA, NOT_COVERED, criteria_rows
+from reports.sections.attacks import ATTACKS
+from reports.sections.guidelines import CRITERIA, NOT_COVERED, Answer, criteria_rows
 
 
 def answers(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, Answer]:

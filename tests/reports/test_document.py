@@ -8,9 +8,9 @@ from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports import compose, render_html
-from reports.evidence import MOST_COLUMNS, associations, column_rows
 from reports.glossary import GLOSSARY
-from reports.limits import limits_of, twins
+from reports.sections.fidelity import MOST_COLUMNS, associations, column_rows
+from reports.sections.limitations import limits_of, twins
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
 

@@ -9,8 +9,8 @@ import pytest
 
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
 from evaluate.result_io import evaluation_from
-from reports.expectations import expectations
 from reports.html import render_html
+from reports.sections.fidelity import expectations
 
 EXPECTED = {"column": 0.02, "tree": 0.03, "pair": 0.2, "seconds": 4.0, "n_rows": 800}
 HEADING = "Expected from public facts, beside what was measured"

@@ -17,7 +17,7 @@ from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from reports import render_html, write_html
-from reports.summary import to_summary
+from reports.exports.summary import to_summary
 from synth.dp.budget import CAVEATS
 from synth.errors import OutputError
 from tests.reports.test_ranking import ranking

@@ -22,7 +22,6 @@ from evaluate.gate.verdict import Verdict
 from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.text import loss
-from reports.books import exact
 from reports.model_card import (
     CardError,
     CardFacts,
@@ -35,7 +34,8 @@ from reports.model_card import (
     to_yaml,
     write_card,
 )
-from reports.model_card.hugging_face import LICENSES, front_matter
+from reports.model_card.render import LICENSES, front_matter
+from reports.sections.privacy_budget import exact
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, generator_class, names

@@ -4,8 +4,8 @@ import pytest
 
 from evaluate.result import Evaluation
 from reports import render_html
-from reports.limits import NOT_COUNTED, attempts_on
-from reports.provenance import Fact, fact_groups, schema_rows, versions_of
+from reports.sections.limitations import NOT_COUNTED, attempts_on
+from reports.sections.provenance import Fact, fact_groups, schema_rows, versions_of
 from synth.schema import build_schema
 
 

@@ -29,17 +29,16 @@ from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_io import evaluation_from
 from evaluate.text import alike, at_most, compact, count, loss, number, percent
-from reports import public_page
 from reports.audits import audit_note
-from reports.books import books_of
-from reports.books import exact as digits
 from reports.charts import limit_curve
-from reports.criteria import CRITERIA, NOT_COVERED
 from reports.glossary import GLOSSARY, entry
-from reports.public import render_public, write_public_html
-from reports.public_facts import PublicFacts, public_facts
-from reports.public_pictures import column_chart, released_strip
-from reports.public_verdict import PublicVerdict, public_verdict
+from reports.public import page as public_page
+from reports.public.facts import PublicFacts, public_facts
+from reports.public.page import column_chart, released_strip, render_public, write_public_html
+from reports.public.verdict import PublicVerdict, public_verdict
+from reports.sections.guidelines import CRITERIA, NOT_COVERED
+from reports.sections.privacy_budget import books_of
+from reports.sections.privacy_budget import exact as digits
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
@@ -298,7 +297,7 @@ def of(content: Any) -> set[str]:
 
 def public_list(facts: PublicFacts) -> set[str]:
     """Every number that may be on the page: released, stated, written in policy or schema, or shown by the table."""
-    templates = Path(public_page.__file__).parent / "templates"
+    templates = Path(public_page.__file__).parents[1] / "templates"
     static = " ".join((templates / name).read_text() for name in ("public.html.j2", "macros.html.j2"))
     words = [*public_page.STANDING, *public_page.OF_NUMBERS, *public_page.ANSWERS.values(), *NOT_COVERED]
     words += [word for c in CRITERIA for word in (c.source, c.title, c.asks)]
@@ -430,7 +429,7 @@ def test_a_template_that_shows_training_rows_would_be_found(
 
 
 def test_no_hash_is_on_the_page_or_beside_it(page: str, known: PublicFacts, tmp_path: Path) -> None:
-    from understudy.publishing import released_json
+    from understudy.run.public_report import released_json
 
     for text in (page.partition("</style>")[2], released_json(known)):
         assert re.findall(r"(?<![\d.])[0-9a-fA-F]{16,}", text) == []
@@ -746,7 +745,7 @@ def test_a_hostile_table_is_shown_as_text(evaluation: Evaluation, synthetic: pd.
 
 
 def test_a_table_that_cannot_be_read_has_no_pictures(evaluation: Evaluation) -> None:
-    from reports.public_table import columns_of
+    from reports.public.facts import columns_of
 
     assert columns_of(pd.DataFrame({"a": []}), None) == columns_of(pd.DataFrame({"b": [1]}), SCHEMA) == ()
 

@@ -11,9 +11,9 @@ import pytest
 from evaluate.result import Estimate, Evaluation
 from evaluate.text import alike
 from reports import render_html
-from reports.charts.pareto import Mark, pareto, round_values
-from reports.ranking import ranking_of
-from reports.summary import to_summary
+from reports.charts.pareto import pareto, round_values
+from reports.exports.summary import to_summary
+from reports.sections.ranking import Mark, ranking_of
 from tests.reports.browsing import visiting
 from tests.reports.conftest import sample_evaluation
 

@@ -13,7 +13,7 @@ from evaluate.gate.policy import Policy, Rule, Waiver
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
 from reports import render_html
-from reports.rulings import CASES, bound_of, ruling_of, self_checks
+from reports.sections.verdicts import CASES, bound_of, ruling_of, self_checks
 
 LOWER = Rule(measure="privacy.membership.auc", limit=0.6, why="because")
 HIGHER = Rule(measure="validity.rows", limit=0.6, why="because")

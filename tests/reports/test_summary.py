@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from evaluate.gate.policy import Waiver
 from evaluate.gate.verdict import Check, Verdict
 from evaluate.result import Evaluation
+from reports.exports.summary import INTERNAL, to_summary
 from reports.markdown import bullets, name, table, text
-from reports.summary import INTERNAL, to_summary
 from tests.reports.test_model_card import HOSTILE
 
 Verdicts = Callable[..., tuple[Verdict, ...]]

@@ -11,7 +11,7 @@ import pytest
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports import render_html, write_sweep
 from reports.charts.tradeoff import Axis, tradeoff
-from reports.sweep import mean_of, shown_in_full, sweep_of
+from reports.sections.sweep import mean_of, shown_in_full, sweep_of
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0, None)
 

@@ -19,7 +19,7 @@ import reports
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation
-from reports.telemetry import (
+from reports.exports.prometheus import (
     INTERNAL,
     INTERNAL_FILE,
     PUBLIC,

@@ -4,7 +4,7 @@ from typing import Any
 
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.html import render_html
-from reports.utilities import subgroups, utility_absent, utility_rows
+from reports.sections.utility import subgroups, utility_absent, utility_rows
 
 ESTIMATES = (
     Estimate("utility.tstr.linear", 0.8, 100, "higher", low=0.7, high=0.9, reference=0.85, floor=0.5),

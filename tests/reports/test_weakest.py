@@ -3,7 +3,7 @@
 from typing import Any
 
 from evaluate.result import Candidate, Estimate, Evaluation
-from reports.weakest import MOST, weakest_of
+from reports.sections.weakest import MOST, weakest_of
 
 
 def grouped(**figures: Any) -> Candidate:

@@ -122,7 +122,7 @@ def serve() -> None:
 
 
 def warm_up(folder: Path) -> None:
-    from understudy.plan import make_plan
+    from understudy.run.plan import make_plan
 
     with suppress(BadInput):  # whatever the job is, its schedules are remembered by then
         make_plan(folder / "job.toml", folder / "not there")

@@ -16,8 +16,7 @@ from synth.generators.forecast import outlook
 from synth.schema import Schema, build_schema
 from synth.table import read_table
 from synth.table.reading import check_header, read_header
-from understudy.advice import MOST_SECONDS, Advice, advise
-from understudy.advice_reasons import DROWNED
+from understudy.advice import DROWNED, MOST_SECONDS, Advice, advise
 
 if TYPE_CHECKING:
     from tests.understudy.conftest import Ran, Workspace

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from synth.schema import Schema, build_schema
-from understudy.attempts import FILE_VARIABLE, attempts_path
-from understudy.attempts import count_attempt as count
+from understudy.evaluation_log import FILE_VARIABLE, attempts_path
+from understudy.evaluation_log import count_attempt as count
 
 
 def named(dataset: str | None) -> Schema:
@@ -129,7 +129,7 @@ def test_processes_that_count_at_once_lose_none(place: Path) -> None:
 
 
 def test_work_that_is_taken_up_again_is_the_same_attempt(tmp_path: Path) -> None:
-    from understudy.work import Work
+    from understudy.run.workspace import Work
 
     folder, out = tmp_path / "work", tmp_path / "out"
     folder.mkdir()

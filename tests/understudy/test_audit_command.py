@@ -12,7 +12,7 @@ from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
 from evaluate.privacy.audit.black_box import BlackBox
 from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
-from understudy.claim_audit import Answer
+from understudy.audit import Answer
 
 if TYPE_CHECKING:
     from pathlib import Path

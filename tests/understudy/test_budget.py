@@ -11,8 +11,7 @@ import pytest
 
 from synth.dp.ledger import Ledger, open_ledger
 from synth.generators.registry import load_model
-from understudy.unfinished import unfinished
-from understudy.work import work_folder
+from understudy.run.workspace import unfinished, work_folder
 
 FAST = {"measures": ["validity"]}
 COLUMNS = {
@@ -112,8 +111,8 @@ def test_reserving_decides_where_others_spent_in_between(
     """The plan finds room, and another job takes it while the table is read."""
     from synth.generators.registry import generator
     from synth.schema_file import read_schema
-    from understudy import stages
-    from understudy.reservations import make_request
+    from understudy.run import stages
+    from understudy.run.reservation import make_request
 
     schema, original = read_schema(workspace.folder / "schema.toml"), stages.split
 
@@ -348,7 +347,7 @@ def test_two_runs_of_one_output_do_not_meet(workspace: Any) -> None:
 def test_an_error_after_a_finished_fit_keeps_the_work_and_says_how_to_go_on(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy import run as running
+    from understudy.run import run as running
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -369,7 +368,7 @@ def test_an_error_after_a_finished_fit_keeps_the_work_and_says_how_to_go_on(
 def test_a_run_that_is_interrupted_after_a_draw_says_what_is_kept(
     workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, how: BaseException, code: int
 ) -> None:
-    from understudy import stages
+    from understudy.run import stages
 
     def interrupted(*_: object, **__: object) -> None:
         raise how
@@ -388,7 +387,7 @@ def test_a_run_that_is_interrupted_after_a_draw_says_what_is_kept(
 def test_a_run_that_is_interrupted_before_a_draw_leaves_nothing_and_says_so(
     workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy import stages
+    from understudy.run import stages
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

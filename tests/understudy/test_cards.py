@@ -14,11 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from evaluate.metrics import CLIPPED
 from synth.errors import JobError, TableError
 from tests.understudy.conftest import Workspace, small_table
-from understudy.candidates import Made
-from understudy.cards import Handing, file_name, size_of, write_public_card
-from understudy.job import Job, build_job
-from understudy.offered import read_evaluation
-from understudy.work import Work
+from understudy.artifacts.cards import Handing, file_name, size_of, write_public_card
+from understudy.evaluate_external import read_evaluation
+from understudy.job.spec import Job, build_job
+from understudy.run.candidates import Made
+from understudy.run.workspace import Work
 
 TERMS = {"license": "cc-by-4.0", "contact": "dpo@example.org", "prohibited_use": ["Pricing."], "language": "de"}
 MEASURES = ["validity", "fidelity.columns"]

@@ -74,7 +74,7 @@ def test_an_internal_error_is_4_and_tells_no_value(workspace: Any, monkeypatch: 
     def broken(*_: object, **__: object) -> None:
         raise KeyError("zebrafish")
 
-    monkeypatch.setattr("understudy.stages.split_table", broken)
+    monkeypatch.setattr("understudy.run.stages.split_table", broken)
     before = workspace.listing()
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", "-q")
     assert ran.exit_code == 4

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import understudy.digested as digested
-import understudy.offered as offering
+import understudy.evaluate_external as offering
+import understudy.hashed_table as digested
 from synth.errors import TableError
 from synth.progress import quiet
-from understudy.digested import read_digested
+from understudy.hashed_table import read_digested
 from understudy.provenance import sha256
 
 SCHEMA = """

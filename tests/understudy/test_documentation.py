@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from understudy.cli import app
-from understudy.job import read_job
+from understudy.job.spec import read_job
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

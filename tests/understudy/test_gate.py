@@ -23,7 +23,7 @@ from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, Self
 from evaluate.result_io import evaluation_from
 from synth.errors import JobError
 from understudy.cli import hold_descriptors
-from understudy.offered import read_policy
+from understudy.evaluate_external import read_policy
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
 ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))

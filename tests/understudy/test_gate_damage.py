@@ -20,11 +20,11 @@ from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.result import Candidate, Case, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_io import evaluation_from
-from reports.junit import render_junit
+from reports.exports.junit import render_junit
 from synth.dp.statement import EventRecord, PrivacyStatement
 from synth.errors import JobError
 from synth.schema import build_schema
-from understudy.offered import read_policy
+from understudy.evaluate_external import read_policy
 
 STATEMENT = PrivacyStatement(
     epsilon=1.0, delta=1e-6, unit="row", n_units=900, accountant="PLD", epsilon_rdp=1.1,

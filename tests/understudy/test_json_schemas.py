@@ -24,13 +24,12 @@ from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.understudy.bundle.small_bundle import fill, seal_both
 from understudy.bundle.documents import canonical, parsed
-from understudy.bundle.errors import BundleError
+from understudy.bundle.files import BundleError
 from understudy.bundle.keys import load_signer, make_keys
-from understudy.bundle.sign_off import SignOff
-from understudy.bundle.withdrawal import Withdrawal
-from understudy.job import EvaluationSpec, Job, build_job
+from understudy.bundle.records import SignOff, Withdrawal
+from understudy.job.spec import EvaluationSpec, Job, build_job
+from understudy.job.sweep import SweepSpec
 from understudy.json_schemas import KINDS, json_schema
-from understudy.sweep import SweepSpec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULE = {"measure": "privacy.copies", "limit": 0.1, "why": "because"}

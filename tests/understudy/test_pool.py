@@ -14,10 +14,9 @@ import pytest
 
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger
-from understudy import pool as pools
-from understudy.making import Tally
-from understudy.pool import Pool, cores
-from understudy.worker import Told
+from understudy.run import pool as pools
+from understudy.run.pool import Pool, Tally, cores
+from understudy.run.worker import Told
 
 PLAIN = {"independent": {"n_bins": 8}, "coarse": {"generator": "independent", "n_bins": 4}}
 SWEPT = {"independent": {"epsilon": [0.5, 2], "n_bins": 8}}
@@ -140,7 +139,7 @@ def test_a_death_is_told_in_words() -> None:
 
 def test_the_time_left_is_told_after_each_candidate() -> None:
     from understudy.console import Console
-    from understudy.work import Work
+    from understudy.run.workspace import Work
 
     tally = Tally(Work(Path("nowhere"), Path("out")), Console(), n_left=4, is_brief=False)
     tally.n_ended, tally._began = 1, time.monotonic() - 60

@@ -15,7 +15,7 @@ from evaluate.gate import verdict as verdicts
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from evaluate.text import loss, room
-from reports.books import AFTER_RUN
+from reports.sections.privacy_budget import AFTER_RUN
 from synth.dp.accounting import rdp_curve
 from synth.dp.events import event_of
 from synth.dp.ledger import open_ledger
@@ -25,10 +25,12 @@ from synth.progress import quiet
 from synth.schema_file import read_schema
 from tests.understudy.driving import Driver
 from tests.understudy.test_resume import assert_paid, charged, draws, driver, moments, prepared
-from understudy import publishing, reservations, stages
-from understudy.job import JobError, build_job
-from understudy.plan import PUBLICATION, make_plan
-from understudy.unfinished import unfinished
+from understudy.job.spec import JobError, build_job
+from understudy.run import public_report as publishing
+from understudy.run import reservation as reservations
+from understudy.run import stages
+from understudy.run.plan import PUBLICATION, make_plan
+from understudy.run.workspace import unfinished
 
 __all__ = ["driver"]
 
@@ -278,8 +280,8 @@ def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
 
 
 def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, tmp_path: Path) -> None:
-    from understudy.bundle.public_folder import write_public_folder
-    from understudy.delivery import Delivery
+    from understudy.artifacts.delivery import Delivery
+    from understudy.bundle.evidence import write_public_folder
 
     content = json.loads((done / "out" / "evaluation.json").read_text())
     version, plan = content.pop("schema_version"), make_plan(done / "job.toml", tmp_path / "none")

@@ -16,19 +16,19 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Evaluation
 from evaluate.text import loss, typed_loss
 from reports import render_html
-from reports.junit import render_junit
+from reports.exports.junit import render_junit
+from reports.exports.summary import to_summary
 from reports.model_card import CardFacts, internal_card, public_card
-from reports.model_card.markdown import to_markdown
-from reports.public import render_public
-from reports.public_facts import public_facts
-from reports.summary import to_summary
+from reports.model_card.render import to_markdown
+from reports.public.facts import public_facts
+from reports.public.page import render_public
 from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.reports.conftest import sample_evaluation
-from understudy.batch.outcome import Outcome
+from understudy.batch.result import Outcome
 from understudy.batch.summary import account_line, rows_of
-from understudy.cautions import of_publication
-from understudy.funds import release_line
+from understudy.budget.account import release_line
+from understudy.run.preflight import of_publication
 
 EXACT, ALONE, SHOWN = 0.8083544281560413, 0.799580464471311, "0.809"
 NEAREST = re.compile(r"0\.808(?!354)|0\.8084|0\.80835\b")

@@ -20,11 +20,10 @@ from synth.dp.renyi_curve import ORDERS, RdpCurve
 from synth.errors import OutputError
 from synth.generators.registry import load_model
 from tests.understudy.driving import RUN, SCRIPT, Driver, serving
-from understudy import stages
 from understudy.bundle.verification import Demand, verify
-from understudy.plan import make_plan
-from understudy.unfinished import check_free
-from understudy.work import Work, work_folder
+from understudy.run import stages
+from understudy.run.plan import make_plan
+from understudy.run.workspace import Work, check_free, work_folder
 
 PRIVATE = {"independent": {"epsilon": 0.5}, "mst": {"epsilon": 1.0}}
 GENERATORS = {**PRIVATE, "plain": {"generator": "independent"}}

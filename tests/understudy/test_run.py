@@ -247,7 +247,7 @@ def test_an_interrupted_run_leaves_nothing(workspace: Any, table: Any, signal_nu
 
 
 def test_the_example_of_the_documentation_is_a_job() -> None:
-    from understudy.job import build_job
+    from understudy.job.spec import build_job
 
     page = (Path(__file__).parents[2] / "docs" / "job.md").read_text(encoding="utf-8")
     example = page.split("```toml\n", 1)[1].split("```", 1)[0]
@@ -257,8 +257,8 @@ def test_the_example_of_the_documentation_is_a_job() -> None:
 def test_the_demo_fits_its_schema() -> None:
     from synth.schema_file import read_schema
     from synth.table import read_table
-    from understudy.job import read_job
-    from understudy.sources import embedded_table
+    from understudy.data.source import embedded_table
+    from understudy.job.spec import read_job
 
     examples = Path(__file__).parents[2] / "examples"
     job = read_job(examples / "fair.toml")
@@ -272,7 +272,7 @@ def test_the_demo_fits_its_schema() -> None:
 def test_the_json_schema_of_a_job_accepts_the_demo_and_refuses_an_unknown_key() -> None:
     import jsonschema
 
-    from understudy.job import job_json
+    from understudy.job.spec import job_json
 
     content = tomllib.loads((Path(__file__).parents[2] / "examples" / "fair.toml").read_text())
     jsonschema.validate(content, job_json())
@@ -284,7 +284,7 @@ def test_the_json_schema_of_a_job_accepts_the_demo_and_refuses_an_unknown_key() 
 def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
     workspace: Any, table: Any, monkeypatch: pytest.MonkeyPatch, generators: dict[str, Any], keyed: bool
 ) -> None:
-    from understudy import stages
+    from understudy.run import stages
 
     sides, original = [], stages.split
     monkeypatch.setattr(stages, "split", lambda plan, real: sides.append(original(plan, real)) or sides[-1])

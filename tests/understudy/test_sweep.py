@@ -17,7 +17,7 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.ledger import open_ledger
 from synth.dp.renyi_curve import RdpCurve
 from understudy.bundle.verification import Demand, verify
-from understudy.plan import make_plan
+from understudy.run.plan import make_plan
 
 GENERATORS = {"independent": {"epsilon": [0.5, 2, "none"], "n_bins": 8}}
 MEASURES = ["validity", "fidelity.columns"]

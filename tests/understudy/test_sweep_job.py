@@ -8,8 +8,8 @@ import pytest
 from synth.dp.ledger import open_ledger
 from synth.errors import JobError
 from synth.schema import build_schema
-from understudy.job import Job, build_job, job_json
-from understudy.sweep import composed
+from understudy.job.spec import Job, build_job, job_json
+from understudy.job.sweep import composed
 
 SWEEP = {"mst": {"epsilon": [0.3, 1, "none"]}}
 

@@ -4,7 +4,7 @@ from typing import Any
 import pandas as pd
 
 from evaluate.result_io import evaluation_from
-from understudy.job import build_job
+from understudy.job.spec import build_job
 
 
 def test_evaluate_takes_a_target_and_refuses_one_that_is_no_column(workspace: Any) -> None:

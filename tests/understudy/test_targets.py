@@ -6,7 +6,7 @@ import pytest
 from evaluate.result import Estimate
 from evaluate.result_io import evaluation_from
 from evaluate.tables import N_TARGETS
-from understudy.job import EvaluationSpec
+from understudy.job.spec import EvaluationSpec
 
 
 def test_a_job_attacks_as_many_rows_as_an_evaluation_does_by_itself() -> None:

@@ -21,7 +21,7 @@ from synth.neural import training
 from synth.neural.tvae import TvaeTraining
 from tests.understudy.driving import SCRIPT, Driver, serving
 from tests.understudy.test_resume import charged, one_sentence, prepared
-from understudy.plan import make_plan
+from understudy.run.plan import make_plan
 
 N_EPOCHS, N_STEPS = 4, 6
 GENERATORS: dict[str, dict[str, Any]] = {

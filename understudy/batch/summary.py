@@ -1,4 +1,4 @@
-"""What a batch came to, for people, spreadsheets and programs."""
+"""The summary of a batch, for people, spreadsheets and programs."""
 
 import json
 from collections import Counter
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.text import typed_loss
-from reports.spreadsheet import write_csv
+from reports.exports.csv import write_csv
 from synth.errors import UnderstudyError
 from synth.output import whole_file
 from synth.schema_file import read_schema
-from understudy.batch.listing import SUMMARY_CSV, SUMMARY_JSON, BatchJob
-from understudy.batch.outcome import Outcome
+from understudy.batch.jobs import SUMMARY_CSV, SUMMARY_JSON, BatchJob
+from understudy.batch.result import Outcome
 from understudy.bundle.manifest import moment
 
 FIELDS = (
@@ -125,8 +125,7 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
 
 def _account(job: BatchJob) -> dict[str, Any] | None:
     """The total that pays for one job; none where nobody pays."""
-    from understudy.funds import open_fund
-    from understudy.payment import ledger_of
+    from understudy.budget.account import ledger_of, open_fund
 
     assert job.spec is not None
     try:

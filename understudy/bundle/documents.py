@@ -19,8 +19,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from synth.output import sync, whole_file
 from synth.validation import Frozen, sentence
-from understudy.bundle.errors import BundleError
-from understudy.bundle.folder import read_plain
+from understudy.bundle.files import BundleError, read_plain
 from understudy.bundle.keys import Signer, fingerprint
 from understudy.console import printable
 

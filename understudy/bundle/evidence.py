@@ -1,18 +1,118 @@
-"""The whole evidence of one job or offer as a sealed folder: renderings, what was given, the public part, the seal."""
+"""The evidence of one job or offer as a sealed folder: renderings, what was given, the public bundle, the seal.
 
+The public bundle may leave with a released table. It is whole by itself, and holds nothing that was read off real rows.
+Left out on purpose, beside everything that was measured: the verdict and the policy's findings, which rest on real
+rows; every fingerprint; seeds and the job's digest, from which a guess of a seed could be confirmed: whoever knows all
+rows but one and can fit again from the same seed can try guesses of that row; an inferred schema, whose limits are
+values of real rows; the model, of which more may be drawn than was judged.
+
+Its table is written anew from what was measured, by the schema: a column that it drops or does not know, an index, a
+file's own description of itself and what no column can hold were never measured, so they stay inside.
+"""
+
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from reports.sweep import is_releasable
+from evaluate.gate.finding import Outcome
+from evaluate.result import Evaluation
+from reports.public.facts import public_facts
+from reports.public.verdict import public_verdict
+from reports.sections.sweep import is_releasable
 from synth.output import whole_file
-from synth.schema import build_schema
+from synth.schema import Schema, build_schema
+from synth.table import read_table
+from understudy.artifacts.cards import size_of, write_public_card
+from understudy.artifacts.delivery import Delivery, deliver, write_verdict
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import About, Manifest, last_day, moment
-from understudy.bundle.public_folder import run_id_of, versions_of, write_public_folder
-from understudy.bundle.sealing import rules_of, seal
-from understudy.delivery import Delivery, deliver, write_verdict
+from understudy.bundle.manifest import PUBLIC, About, Manifest, last_day, moment, rules_of, seal
+from understudy.data.parts import parts_of, rewrite
+from understudy.run.public_report import write_public
+
+SCHEMA = "schema.toml"
+NOT_SAID = ("platform",)
+"""Of the versions; what machine it was nobody needs to know."""
+
+
+def write_public_folder(
+    delivery: Delivery, folder: Path, made_at: str, valid_until: date | None, signer: Signer | None
+) -> Outcome | None:  # fmt: skip
+    """The public bundle in an internal one, sealed; none where no table is named for release, or it may not leave.
+
+    Args:
+        delivery: what is known.
+        folder: of the internal bundle; its tables and its schema are there.
+        made_at: the moment, as manifests write it.
+        valid_until: the last day on which it may be relied on; none: there is none.
+        signer: signs it; none: nobody does.
+
+    Returns:
+        The verdict that its report shows; none where there is no public bundle, or its report shows none.
+
+    Raises:
+        BundleError: a file cannot be part of a bundle.
+        TableError: the table lacks a column of the schema.
+        OutputError: the folder cannot be written.
+    """
+    public = folder / PUBLIC
+    if public.exists():
+        shutil.rmtree(public)  # of an earlier start
+    if delivery.release is None or delivery.release not in delivery.tables:
+        return None
+    public.mkdir()
+    schema = build_schema(delivery.evaluation.schema)
+    source = folder / delivery.tables[delivery.release]
+    table = public / source.name
+    rewrite(source, table, schema)
+    if schema.status == "declared" and (folder / SCHEMA).exists():
+        _copy(folder / SCHEMA, public / SCHEMA)
+    facts = public_facts(
+        delivery.evaluation,
+        delivery.release,
+        policy=delivery.policy,
+        schema=schema,
+        synthetic=read_table(parts_of(table)[0]),  # of a table in parts, one stands for all: they are drawn alike
+        n_rows=size_of(table)[0],
+        title=delivery.title,
+    )
+    write_public(facts, public)
+    write_public_card(delivery.evaluation, delivery.release, delivery.handing, public, table.name)
+    seal(public, _about_public(delivery, schema, made_at, valid_until), signer)
+    return public_verdict(facts).outcome
+
+
+def _about_public(delivery: Delivery, schema: Schema, made_at: str, valid_until: date | None) -> About:
+    return About(
+        kind="public",
+        made_at=made_at,
+        valid_until=valid_until,
+        run_id=run_id_of(delivery.evaluation),
+        title=delivery.title,
+        dataset=schema.dataset,
+        unit=schema.unit,
+        policy=rules_of(delivery.policy),
+        release=delivery.release,
+        versions={name: v for name, v in versions_of(delivery.evaluation).items() if name not in NOT_SAID},
+    )
+
+
+def run_id_of(evaluation: Evaluation) -> str | None:
+    """What tells the run from others: drawn at random, so that it says nothing of any input."""
+    known = evaluation.provenance.get("run_id")
+    return None if known is None else str(known)
+
+
+def versions_of(evaluation: Evaluation) -> dict[str, str]:
+    """Versions of everything installed that matters, where the evaluation was made."""
+    known = evaluation.provenance.get("versions")
+    return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
+
+
+def _copy(source: Path, to: Path) -> None:
+    with whole_file(to) as beside:
+        shutil.copyfile(source, beside)
 
 
 @dataclass(frozen=True)
@@ -59,10 +159,10 @@ def write_evidence(evidence: Evidence, folder: Path, signer: Signer | None) -> M
             beside.write_bytes(content)
     deliver(delivery, folder)
     write_verdict(delivery, folder, write_public_folder(delivery, folder, made_at, valid_until, signer))
-    return seal(folder, _about(evidence, made_at, valid_until), signer)
+    return seal(folder, _about_internal(evidence, made_at, valid_until), signer)
 
 
-def _about(evidence: Evidence, made_at: str, valid_until: date | None) -> About:
+def _about_internal(evidence: Evidence, made_at: str, valid_until: date | None) -> About:
     delivery = evidence.delivery
     schema = build_schema(delivery.evaluation.schema)
     return About(

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from synth.output import check_writable
-from understudy.bundle.errors import BundleError
-from understudy.bundle.folder import read_plain
+from understudy.bundle.files import BundleError, read_plain
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -1,4 +1,7 @@
-"""The manifest: what is in a bundle, byte for byte, and in brief what it is the evidence of."""
+"""The manifest: what is in a bundle, byte for byte, and in brief what it is the evidence of.
+
+Sealing writes it, as the last thing that is done to a bundle: from then on every byte is accounted for.
+"""
 
 import re
 import unicodedata
@@ -11,8 +14,17 @@ from pydantic import Field, field_validator
 
 from evaluate.gate.policy import Policy
 from synth.validation import Frozen
-from understudy.bundle.documents import DIGEST, SIGNATURE, Document
-from understudy.bundle.errors import BundleError
+from understudy.bundle.documents import (
+    DIGEST,
+    LIMIT_BYTES,
+    SIGNATURE,
+    Document,
+    canonical,
+    remove_document,
+    write_document,
+)
+from understudy.bundle.files import BundleError, contents, digest
+from understudy.bundle.keys import Signer
 
 MANIFEST, SIGN_OFF, WITHDRAWAL = "manifest.json", "sign-off.json", "withdrawal.json"
 LATER = (SIGN_OFF, WITHDRAWAL)
@@ -208,3 +220,47 @@ def manifest_json() -> dict[str, Any]:
 def _parents(path: str) -> tuple[str, ...]:
     parts = path.split("/")[:-1]
     return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def seal(folder: Path, about: About, signer: Signer | None) -> Manifest:
+    """Write the manifest of everything in a folder, and sign it.
+
+    Empty folders are removed, since no manifest can name them; a manifest that is there already is replaced.
+
+    Args:
+        folder: complete but for its manifest.
+        about: what it is the evidence of.
+        signer: signs it; none: nobody does.
+
+    Raises:
+        BundleError: something in it cannot be part of a bundle; it has no manifest then.
+        OutputError: the folder cannot be written.
+    """
+    for name in (MANIFEST, *LATER):
+        remove_document(folder, name)
+    _remove_empty(folder)
+    found = contents(folder)
+    for path, what in sorted(found.odd.items()):
+        raise BundleError(f"a bundle holds plain files only: {path!r} is {what}; take it out")
+    check_alike(found.files)
+    files = {}
+    for path, place in sorted(found.files.items()):
+        check_path(path)
+        sha256, size = digest(place)
+        files[path] = File(sha256=sha256, size=size)
+    manifest = Manifest(about=about, files=files, signer=None if signer is None else signer.fingerprint)
+    if len(canonical(manifest)) > LIMIT_BYTES:
+        raise BundleError(f"a bundle of so many files cannot be verified: files={len(files)}; put fewer into it")
+    write_document(folder, MANIFEST, manifest, signer)
+    return manifest
+
+
+def rules_of(policy: Policy) -> Rules:
+    """Which policy it is, in brief."""
+    return Rules(name=policy.name, version=policy.version, audience=policy.audience)
+
+
+def _remove_empty(folder: Path) -> None:
+    while empty := contents(folder).empty_folders:
+        for path in empty:
+            (folder / path).rmdir()

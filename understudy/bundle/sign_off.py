@@ -1,45 +1,167 @@
-"""What a sign-off says: two people, in their roles, answer until a date for the release of one table."""
+"""The sign-off of a sealed bundle by two people, once everything in it is sound."""
 
-from datetime import date
-from typing import Literal
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
 
-from pydantic import Field
-
-from synth.validation import Frozen
-from understudy.bundle.manifest import Later, Moment, Rules
-
-
-class Person(Frozen):
-    """Somebody who answers for something."""
-
-    name: str = Field(min_length=1, max_length=200)
-    role: str = Field(min_length=1, max_length=200)
-
-
-class Accepted(Frozen):
-    """A waiver in force: a rule that the table does not keep, for which somebody answers."""
-
-    measure: str
-    subject: tuple[str, ...] = ()
-    owner: str
-    reason: str
-    until: date = Field(description="The last day on which it counts.")
+from understudy.bundle.documents import (
+    DIGEST,
+    SIGNATURE,
+    write_document,
+)
+from understudy.bundle.files import BundleError
+from understudy.bundle.keys import Signer
+from understudy.bundle.manifest import PUBLIC, SIGN_OFF, Manifest, moment
+from understudy.bundle.records import Accepted, Person, SignOff
+from understudy.bundle.verification import (
+    FAILS,
+    PUBLIC_VERDICT,
+    VERDICT,
+    Demand,
+    Verification,
+    damaged,
+    verdict_content,
+    verify,
+)
 
 
-class SignOff(Later):
-    """A sign-off of one bundle, as it was sealed."""
+@dataclass(frozen=True)
+class Release:
+    """What two people answer for.
 
-    kind: Literal["sign-off"] = "sign-off"
-    sign_off_version: Literal[1] = 1
-    signed_at: Moment
+    Attributes:
+        by: who signs off.
+        second: another person who has looked at it.
+        expires: the last day on which it counts; none: as long as the bundle and every waiver do.
+    """
+
     by: Person
     second: Person
-    expires: date | None = Field(default=None, description="The last day on which it counts.")
-    release: str = Field(description="The candidate whose table may be released.")
-    verdict: Literal["PASS"] = "PASS"
-    policy: Rules = Field(description="What it was judged by; its `audience` says for whom it is signed off.")
-    waivers: tuple[Accepted, ...] = ()
+    expires: date | None = None
 
-    def expired(self, today: date) -> bool:
-        """Whether its last day is over."""
-        return self.expires is not None and today > self.expires
+
+def sign_off(
+    folder: Path, release: Release, demand: Demand, signer: Signer | None
+) -> tuple[SignOff, tuple[str, ...]]:  # fmt: skip
+    """Sign a bundle off.
+
+    Args:
+        folder: an internal bundle.
+        release: who, and until when.
+        demand: what must hold of the bundle.
+        signer: signs the sign-off; none: nobody does.
+
+    Returns:
+        The sign-off, and what verification cannot say of the bundle, one sentence each.
+
+    Raises:
+        BundleError: the bundle does not verify, is signed off or withdrawn, its verdict is not PASS, its public verdict
+            is FAIL, the two people are one, or the last day is past or later than what it rests on; nothing was
+            written.
+    """
+    _check_people(release)
+    found = verify(folder, demand)
+    if found.sign_off is not None:
+        raise BundleError(f"it is signed off already, by {found.sign_off.by.name!r}; a new release needs a new bundle")
+    _check_sound(found)
+    assert found.manifest is not None
+    about = found.manifest.about
+    released = _released(found.manifest)
+    content = verdict_content(folder)
+    waivers = _waivers(content, released)
+    if found.manifest.holds_public:
+        _check_public(content, released)
+    document = SignOff(
+        signer=None if signer is None else signer.fingerprint,
+        manifest_sha256=found.sha256,
+        signed_at=moment(datetime.now(UTC)),
+        by=release.by,
+        second=release.second,
+        expires=_expiry(release.expires, [about.valid_until, *(waiver.until for waiver in waivers)], demand.today),
+        release=released,
+        policy=about.policy,
+        waivers=waivers,
+    )
+    write_document(folder, SIGN_OFF, document, signer)
+    return document, found.notes
+
+
+def _check_people(release: Release) -> None:
+    """Refuse one person in two roles."""
+    names = {
+        " ".join(unicodedata.normalize("NFKC", one.name).casefold().split()) for one in (release.by, release.second)
+    }
+    if len(names) == 1:
+        raise BundleError(
+            f"one person cannot check what they sign themselves: name={release.by.name!r} is named twice; "
+            "name a second person"
+        )
+
+
+def _check_sound(found: Verification) -> None:
+    """Refuse a bundle that does not verify; what a sign-off that was cut short left beside it is replaced."""
+    left = {(f"{SIGN_OFF}{suffix}",) for suffix in (DIGEST, SIGNATURE)}
+    problems = [problem for problem in found.problems if problem.kind != "added" or problem.paths not in left]
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise BundleError(
+            f"only what verifies can be signed off: {problems[0].sentence}{more}; see `understudy verify`"
+        )
+
+
+def _released(manifest: Manifest) -> str:
+    """The candidate to release, on which the verdict is PASS."""
+    about = manifest.about
+    if about.kind == "public":
+        raise BundleError("a public bundle holds no verdict to sign off; sign off the internal one that it came from")
+    if about.release is None:
+        raise BundleError("the bundle names no table to release; let the job name one under `release`, and run it")
+    if about.verdict != "PASS":
+        raise BundleError(
+            f"only a table that passes is signed off: release={about.release!r} has verdict={about.verdict!r}; "
+            "a waiver, with an owner and a reason, is the way around a rule"
+        )
+    return about.release
+
+
+def _check_public(content: dict[str, Any], release: str) -> None:
+    """Refuse a table of which the public report says that it must not be released, or that nobody can say it of."""
+    if PUBLIC_VERDICT not in content:
+        raise BundleError(
+            f"{VERDICT} does not say which verdict {PUBLIC}/ shows, as older versions did not; make the bundle again"
+        )
+    if content[PUBLIC_VERDICT] == "FAIL":
+        raise BundleError(
+            f"only what may be released is signed off: release={release!r} passes inside, but {FAILS}, by the rules "
+            f"that can be shown (no waiver counts there); see the report in {PUBLIC}/, mend what fails, make it again"
+        )
+
+
+def _waivers(content: dict[str, Any], release: str) -> tuple[Accepted, ...]:
+    """The waivers in force for a table, as the verified file of verdicts names them."""
+    try:
+        (findings,) = (one["findings"] for one in content["candidates"] if one["candidate"] == release)
+        return tuple(_accepted(finding) for finding in findings if finding["waived"])
+    except (ValueError, KeyError, TypeError):
+        raise damaged() from None
+
+
+def _accepted(finding: Any) -> Accepted:
+    waiver = finding["waiver"]
+    return Accepted(**{name: waiver[name] for name in Accepted.model_fields})
+
+
+def _expiry(asked: date | None, ends: list[date | None], today: date) -> date | None:
+    """The last day on which a sign-off counts."""
+    last = min((end for end in ends if end is not None), default=None)
+    if last is not None and last < today:
+        raise BundleError(f"a waiver that the verdict rests on counted until {last}; judge the table again")
+    if asked is None:
+        return last
+    if asked < today:
+        raise BundleError(f"expires={asked} is past; name a day to come")
+    if last is not None and asked > last:
+        raise BundleError(f"expires={asked} is later than what it rests on counts, {last}; name that day or an earlier")
+    return asked

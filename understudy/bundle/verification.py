@@ -1,28 +1,226 @@
-"""Verification: what of a bundle is not as it was sealed, who signed it, and whether it may still be relied on."""
+"""Verification: what of a bundle is not as it was sealed, who signed it, and whether it may still be relied on.
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+`Demand` says what must hold for whoever relies on a bundle. What speaks against it is told one problem at a time. The
+sealed file of verdicts is read to tell what would leave with a release.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from understudy.bundle.demand import Demand
-from understudy.bundle.documents import Opened, Problem, is_there, open_document
-from understudy.bundle.errors import BundleError
-from understudy.bundle.manifest import MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
-from understudy.bundle.problems import (
-    SUFFIXES,
-    below,
-    end_problems,
-    file_problems,
-    key_problems,
-    public_problems,
-    sign_off_problems,
-    withdrawal_problems,
-)
-from understudy.bundle.sign_off import SignOff
-from understudy.bundle.withdrawal import Withdrawal
+from synth.parsing import plain_json
+from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there, open_document
+from understudy.bundle.files import BundleError, contents, digest, read_plain
+from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
+from understudy.bundle.records import SignOff, Withdrawal
+from understudy.console import printable
 
 __all__ = ["Demand", "Verification", "check_bundle", "verify"]
+
+
+def today() -> date:
+    """The day it is, in UTC, as manifests count."""
+    return datetime.now(UTC).date()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What must hold of a bundle beyond that nothing was changed.
+
+    Attributes:
+        keys: fingerprints, of which one must sign the manifest; none: any may, and any may withdraw it.
+        sign_off_keys: fingerprints, of which one must sign the sign-off where there is one; none: one of `keys`.
+        signed_off: whether a sign-off must be there.
+        register: withdrawals by the digest of the manifest, whoever signed them; none: no register was asked.
+        today: the day on which it is to be relied on.
+    """
+
+    keys: frozenset[str] = frozenset()
+    signed_off: bool = False
+    register: Mapping[str, tuple[Withdrawal, ...]] | None = None
+    today: date = field(default_factory=today)
+    sign_off_keys: frozenset[str] = frozenset()
+
+    def believes(self, signer: str | None, sealed_by: str | None) -> bool:
+        """Whether a withdrawal counts.
+
+        Anybody can write one. Where a key is named, it has to be by the key that sealed the bundle, or by one that was
+        named. Where none is, nobody can say who anybody is, and to heed one withdrawal too many does less harm than to
+        overlook one.
+
+        Args:
+            signer: fingerprint of the key whose signature of the withdrawal is intact; none: nobody signed it.
+            sealed_by: fingerprint of the key that the manifest names; none: nobody signed it.
+        """
+        return not self.keys or (signer is not None and signer in {sealed_by, *self.keys, *self.sign_off_keys})
+
+
+VERDICT = "verdict.json"
+LIMIT_BYTES = 256 << 20
+"""Of the file of verdicts: a sweep has many."""
+PUBLIC_VERDICT = "public_verdict"
+FAILS = "its public verdict is FAIL: the public report says DO NOT RELEASE"
+
+
+def verdict_content(folder: Path) -> dict[str, Any]:
+    """The content of the file of verdicts.
+
+    Args:
+        folder: an internal bundle.
+
+    Raises:
+        BundleError: it cannot be read, or holds something else.
+    """
+    try:
+        content = plain_json(read_plain(folder / VERDICT, LIMIT_BYTES))
+    except (OSError, ValueError):
+        raise damaged() from None
+    if not isinstance(content, dict):
+        raise damaged()
+    return content
+
+
+def damaged() -> BundleError:
+    """The error about a file of verdicts that does not say what it has to."""
+    return BundleError(f"{VERDICT} does not say what the verdict rests on; make the bundle again")
+
+
+def public_fails(folder: Path) -> bool:
+    """Whether the file of verdicts says that the public report shows FAIL; an older or damaged one says nothing."""
+    try:
+        return verdict_content(folder).get(PUBLIC_VERDICT) == "FAIL"
+    except BundleError:
+        return False
+
+
+_D = TypeVar("_D", bound=Document)
+SUFFIXES = ("", DIGEST, SIGNATURE)
+
+
+def key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterator[Problem]:
+    """A signature that is asked for and is not there, or is another's; no keys: none is asked for."""
+    document = opened.document
+    if not keys or document is None:
+        return
+    if document.signer is None:
+        yield Problem("unsigned", (name,), f"{name} is not signed, and a key was named that must sign it")
+    elif opened.signer is not None and opened.signer not in keys:
+        yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {opened.signer}")
+
+
+def file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
+    """Every file and folder that is not as the manifest says, or that it does not name."""
+    found, apart = contents(folder), _apart(folder, manifest)
+    for path, file in sorted(manifest.files.items()):
+        shown = printable(path)
+        if path in found.files:
+            try:
+                if digest(found.files[path], file.size) != (file.sha256, file.size):
+                    yield Problem("changed", (shown,), f"{shown} was changed")
+            except BundleError as error:
+                yield Problem("damaged", (shown,), f"{shown} cannot be checked: {error}")
+        elif path in found.odd or path in found.folders:
+            yield Problem("changed", (shown,), f"{shown} was replaced: it is {found.odd.get(path, 'a folder')}")
+        else:
+            yield Problem("missing", (shown,), f"{shown} is missing")
+    for path in sorted(found.files.keys() - manifest.files.keys() - apart):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added")
+    for path in sorted(found.odd.keys() - manifest.files.keys() - apart):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is {found.odd[path]}")
+    for path in sorted(found.folders - manifest.folders - manifest.files.keys()):
+        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is a folder")
+
+
+def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
+    """Files that the manifest does not name and that are checked by themselves."""
+    held = [MANIFEST, *(name for name in LATER if is_there(folder / name))]
+    if manifest.about.kind == "internal" and manifest.holds_public:
+        held += [f"{PUBLIC}/{name}" for name in LATER if is_there(folder / PUBLIC / name)]
+    return frozenset(f"{name}{suffix}" for name in held for suffix in SUFFIXES)
+
+
+def sign_off_problems(
+    opened: Opened[SignOff], manifest: Manifest, sha256: str, demand: Demand
+) -> Iterator[Problem]:  # fmt: skip
+    """A sign-off that is asked for and cannot be shown, or that is of something else, by somebody else, or over.
+
+    Args:
+        opened: the sign-off as it was found.
+        manifest: of the bundle.
+        sha256: of the manifest.
+        demand: what must hold.
+    """
+    found, about = opened.document, manifest.about
+    if found is None:
+        if demand.signed_off and not opened.sha256:
+            yield _without_sign_off(about.kind == "public", sha256)
+        return
+    yield from key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
+    if (found.release, found.verdict, found.policy) != (about.release, about.verdict, about.policy):
+        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
+    if found.expired(demand.today):
+        yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {found.expires}")
+
+
+def _without_sign_off(is_public: bool, sha256: str) -> Problem:
+    """That a sign-off is asked for and is not there; a public bundle never holds that of its table."""
+    if not is_public:
+        return Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
+    return Problem(
+        "not shown",
+        (SIGN_OFF,),
+        "a public folder holds no sign-off: that is in the internal bundle that it was taken from, and cannot be shown "
+        "here; ask whoever gave it to you to run `understudy verify --require-sign-off` on that bundle, and whether "
+        f"{PUBLIC}/{MANIFEST} there has the sha256={sha256} that it has here; without --require-sign-off all else is "
+        "checked",
+    )
+
+
+def public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
+    """A sign-off of a table of which the public report says that it must not be released."""
+    if opened.document is not None and public_fails(folder):
+        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
+
+
+def withdrawal_problems(
+    opened: Opened[Withdrawal], sealed_by: str | None, demand: Demand
+) -> Iterator[Problem]:  # fmt: skip
+    """A withdrawal in the folder that does not count: it is not as it was sealed, and nobody says that it is withdrawn.
+
+    Args:
+        opened: the withdrawal as it was found.
+        sealed_by: fingerprint of the key that the manifest names.
+        demand: what must hold.
+    """
+    found = opened.document
+    if found is None or opened.problems or demand.believes(opened.signer, sealed_by):
+        return
+    yield Problem(
+        "unsigned" if found.signer is None else "another key",
+        (WITHDRAWAL,),
+        f"{WITHDRAWAL} is {found.signed_by}, which is neither the key of {MANIFEST} nor one that was named, so that it "
+        "is not believed; ask whoever sealed the bundle, and remove it where they did not withdraw it",
+    )
+
+
+def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
+    """That it was withdrawn, or that its last day is over."""
+    if withdrawal is not None:
+        yield Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}")
+    if manifest.expired(demand.today):
+        yield Problem("expired", (MANIFEST,), f"it was valid until {manifest.about.valid_until}")
+
+
+def below(inner: tuple[Problem, ...], outer: tuple[Problem, ...]) -> Iterator[Problem]:
+    """What is wrong with the public bundle beyond what the outer manifest has seen of the same files."""
+    seen = {path for problem in outer for path in problem.paths}
+    for problem in inner:
+        paths = tuple(f"{PUBLIC}/{path}" for path in problem.paths)
+        if not seen.issuperset(paths):
+            yield replace(problem, paths=paths, sentence=f"in {PUBLIC}/: {problem.sentence}")
+
 
 _L = TypeVar("_L", bound=Later)
 UNSIGNED = (

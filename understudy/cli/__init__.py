@@ -21,10 +21,8 @@ from understudy.cli import (
     bundles,
     cards,
     evidence,
-    imputation,
     jobs,
     json_schemas,
-    keys,
     ledgers,
     models,
     schemas,
@@ -55,7 +53,6 @@ schemas.add_to(app)
 json_schemas.add_to(app)
 advice.add_to(app)
 models.add_to(app)
-imputation.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 ledgers.add_to(app)
@@ -63,7 +60,7 @@ accounts.add_to(app)
 audits.add_to(app)
 bundles.add_to(app)
 cards.add_to(app)
-keys.add_to(app)
+bundles.add_keys_to(app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.options import console_of
-from understudy.exit_codes import DONE, FAILED
+from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
     from synth.dp.events import Event
     from synth.dp.schedule_file import Books
-    from understudy.console import Console
-    from understudy.pricing import Priced
+    from understudy.budget.composition import Priced
 
 ACCOUNT = "Example: understudy account out/fair/evaluation.json --candidate mst"
 
@@ -44,7 +43,7 @@ def account(
     """
     from synth.dp.schedule_file import read_books
     from synth.errors import BudgetError
-    from understudy.pricing import price
+    from understudy.budget.composition import price
 
     console = console_of(ctx)
     if total_delta is not None and total_epsilon is None:
@@ -61,7 +60,7 @@ def account(
     return code
 
 
-def _show_events(books: "Books", console: "Console") -> None:
+def _show_events(books: "Books", console: Console) -> None:
     rho = books.schedule.rho
     headings = ("rho", "share", "own delta", "times", "what was read, and how")
     rows = [
@@ -76,7 +75,7 @@ def _show_events(books: "Books", console: "Console") -> None:
     console.table(headings, [*rows, total])
 
 
-def _show_totals(books: "Books", priced: "Priced", console: "Console") -> None:
+def _show_totals(books: "Books", priced: "Priced", console: Console) -> None:
     """Every way of counting, the tightest first."""
     schedule = books.schedule
     own = sum(event.delta for event in schedule.events)
@@ -99,7 +98,7 @@ def _show_totals(books: "Books", priced: "Priced", console: "Console") -> None:
     console.table(("counted", "epsilon", "how"), rows)
 
 
-def _show_limits(books: "Books", priced: "Priced", console: "Console") -> None:
+def _show_limits(books: "Books", priced: "Priced", console: Console) -> None:
     """What protects several units, and what any test of whether a unit is in the table can find."""
     from evaluate.text import at_most
 
@@ -112,7 +111,7 @@ def _show_limits(books: "Books", priced: "Priced", console: "Console") -> None:
     console.table(("false alarms", "detections at most", "how"), limits)
 
 
-def _show_verdict(books: "Books", priced: "Priced", console: "Console") -> None:
+def _show_verdict(books: "Books", priced: "Priced", console: Console) -> None:
     name = books.name
     for sentence in priced.against:
         console.say(f"{name}: FAIL: {sentence}.")
@@ -129,7 +128,7 @@ def _show_verdict(books: "Books", priced: "Priced", console: "Console") -> None:
 
 
 def _agrees(claimed: float, cost: float) -> bool:
-    from understudy.pricing import AGREEMENT
+    from understudy.budget.composition import AGREEMENT
 
     return abs(claimed - cost) <= AGREEMENT * cost
 

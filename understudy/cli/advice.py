@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import SchemaFile, StoredTable, console_of, scalar
-from understudy.exit_codes import DONE
+from understudy.console import DONE, Console, duration
 
 if TYPE_CHECKING:
     from understudy.advice import Advice, Option
-    from understudy.console import Console
 
 ADVISE = "Example: understudy advise patients.csv --schema patients.schema.toml --epsilon 1"
 
@@ -52,9 +51,9 @@ def advise(
     from synth.schema_file import read_schema
     from understudy.advice import HOLDOUT_SHARE
     from understudy.advice import advise as ask
+    from understudy.data.load import check_names
+    from understudy.data.source import find_table
     from understudy.policies import given_policy, named_policy
-    from understudy.real_rows import check_names
-    from understudy.real_table import find_table
 
     console = console_of(ctx)
     declared = read_schema(schema)
@@ -68,7 +67,7 @@ def advise(
     return DONE
 
 
-def _show(advice: "Advice", console: "Console") -> None:
+def _show(advice: "Advice", console: Console) -> None:
     console.say("Expected total variation from noise alone; what a model leaves out comes on top of it.")
     headings = ("generator", "column", "tree", "pair", "measured", "time", "MB")
     console.table(headings, [_row(option, advice) for option in advice.options])
@@ -85,8 +84,7 @@ def _show(advice: "Advice", console: "Console") -> None:
 
 
 def _row(option: "Option", advice: "Advice") -> tuple[str, ...]:
-    from understudy.advice_reasons import settings_of
-    from understudy.console import duration
+    from understudy.advice import settings_of
 
     found = option.outlook
     named = f"{option.name} {settings_of(option)}".strip()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evaluate.privacy.audit.black_box import BlackBox
     from synth.generators.base import Generator
     from synth.schema import Schema
-    from understudy.claim_audit import Answer
+    from understudy.audit import Answer
     from understudy.console import Console
 
 AUDIT = (
@@ -90,7 +90,7 @@ def audit(  # noqa: PLR0913 - options of the command line
     shown, and what is not looked at.
     """
     from synth.output import check_writable, whole_file
-    from understudy.claim_audit import Inquiry, inquire
+    from understudy.audit import Inquiry, inquire
 
     console = console_of(ctx)
     if out is not None:
@@ -121,7 +121,7 @@ def _chosen(
     from synth.errors import JobError
     from synth.generators.registry import generator, load_model
     from synth.schema_file import read_schema
-    from understudy.claim_audit import of_model
+    from understudy.audit import of_model
 
     if model is not None:
         if name is not None or schema is not None or parameters:

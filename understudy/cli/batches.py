@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import console_of
-from understudy.cli.signing import SignKey, signer_of
+from understudy.cli.options import SignKey, console_of, signer_of
 
 if TYPE_CHECKING:
-    from understudy.batch.conduct import BatchResult
+    from understudy.batch.run import BatchResult
     from understudy.bundle.keys import Signer
     from understudy.console import Console
 
@@ -44,10 +43,9 @@ def batch(  # noqa: PLR0913 - options of the command line
     """
     from datetime import UTC, datetime
 
-    from understudy.batch.conduct import Settings, conduct
-    from understudy.batch.listing import listed
+    from understudy.batch.jobs import listed, uncounted
+    from understudy.batch.run import Settings, conduct
     from understudy.batch.summary import account_line, accounts, content_of, write_summary
-    from understudy.batch.uncounted import uncounted
 
     console, began = console_of(ctx), datetime.now(UTC)
     found = listed(jobs, out)

@@ -1,4 +1,4 @@
-"""`understudy verify`, `sign-off`, `withdraw`: what people do with an evidence bundle."""
+"""`understudy verify`, `sign-off`, `withdraw`, `keys`: an evidence bundle in people's hands, and the keys that sign."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import console_of
-from understudy.cli.signing import Key, private_ones, signer_of
-from understudy.exit_codes import DONE, FAILED
+from understudy.cli.options import Key, console_of, private_ones, signer_of
+from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
-    from understudy.bundle.sign_off import Person
+    from understudy.bundle.records import Person
     from understudy.bundle.verification import Demand, Verification
-    from understudy.console import Console
 
 VERIFY = "Example: understudy verify out/fair --public-key release.key.pub"
 SIGN_OFF = (
@@ -107,8 +105,8 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     register: Register = None,
 ) -> int:
     """Sign off the release of a table whose verdict is PASS. The bundle must verify."""
-    from understudy.bundle.acts import Release
-    from understudy.bundle.acts import sign_off as sign
+    from understudy.bundle.sign_off import Release
+    from understudy.bundle.sign_off import sign_off as sign
 
     console = console_of(ctx)
     private_ones(public_key or (), console)
@@ -141,8 +139,8 @@ def withdraw(  # noqa: PLR0913 - options of the command line
     ] = None,
 ) -> int:
     """Withdraw a bundle, and the public bundle in it, for good. A register tells those who hold a copy."""
-    from understudy.bundle.withdrawing import Recall, doubt
-    from understudy.bundle.withdrawing import withdraw as take_back
+    from understudy.bundle.revocation import Recall, doubt
+    from understudy.bundle.revocation import withdraw as take_back
 
     console = console_of(ctx)
     signer = signer_of(key, console)
@@ -161,7 +159,7 @@ def withdraw(  # noqa: PLR0913 - options of the command line
 
 def _demand(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
     """What must hold of a bundle, from options."""
-    from understudy.bundle.register import read_register
+    from understudy.bundle.records import read_register
     from understudy.bundle.verification import Demand
 
     keys = _fingerprints(public_keys) | {_hexadecimal("signer", one) for one in signers or ()}
@@ -182,7 +180,7 @@ def _hexadecimal(what: str, text: str) -> str:
     """
     import re
 
-    from understudy.bundle.errors import BundleError
+    from understudy.bundle.files import BundleError
 
     if re.fullmatch("[0-9a-fA-F]{64}", text) is None:
         see = "keys show" if what == "signer" else "sha256sum manifest.json"
@@ -191,14 +189,14 @@ def _hexadecimal(what: str, text: str) -> str:
 
 
 def _person(name: str, role: str) -> "Person":
-    from understudy.bundle.sign_off import Person
+    from understudy.bundle.records import Person
 
     return Person(name=_text("name", name, 200), role=_text("role", role, 200))
 
 
 def _text(what: str, text: str, longest: int) -> str:
     """What somebody says of themselves, as it may be shown on any terminal."""
-    from understudy.bundle.errors import BundleError
+    from understudy.bundle.files import BundleError
 
     said = text.strip()
     if not said or len(said) > longest or not said.isprintable():
@@ -212,7 +210,7 @@ def _day(text: str | None) -> date | None:
     Raises:
         BundleError: it is none.
     """
-    from understudy.bundle.errors import BundleError
+    from understudy.bundle.files import BundleError
 
     try:
         return None if text is None else datetime.strptime(text, "%Y-%m-%d").date()
@@ -220,7 +218,7 @@ def _day(text: str | None) -> date | None:
         raise BundleError(f"expires={text!r} is not a day; write one such as 2027-01-31") from None
 
 
-def _show(found: "Verification", console: "Console") -> None:
+def _show(found: "Verification", console: Console) -> None:
     """What the bundle is, who stands behind it, what speaks against it, and the conclusion last."""
     for line in _description(found):
         console.say(line[:LONGEST])
@@ -255,3 +253,48 @@ def _description(found: "Verification") -> Iterator[str]:
         yield f"{SIGNED_OFF_FOR}: {signed.policy.audience_line}"
         for waiver in signed.waivers:
             yield f"Waived until {waiver.until} by {waiver.owner!r}: {waiver.measure}: {waiver.reason!r}"
+
+
+NEW_KEY = "Example: understudy keys new release.key"
+SHOW_KEY = "Example: understudy keys show release.key.pub"
+
+
+def add_keys_to(app: typer.Typer) -> None:
+    """Register the commands about keys, as a group."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ed25519 keys that sign evidence.")
+    group.command("new", epilog=NEW_KEY)(new_key)
+    group.command("show", epilog=SHOW_KEY)(show_key)
+    app.add_typer(group, name="keys", epilog=NEW_KEY)
+
+
+def new_key(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The private key; FILE.pub is the public one.", show_default=False)],
+) -> int:
+    """Make a key pair. A passphrase in UNDERSTUDY_SIGN_KEY_PASSPHRASE locks it."""
+    from understudy.bundle.keys import PUBLIC_SUFFIX, make_keys
+
+    console, signer = console_of(ctx), make_keys(file)
+    console.say(f"Private key, for you only: {file}")
+    console.say(f"Public key, to give away: {file}{PUBLIC_SUFFIX}")
+    console.say(f"Fingerprint: {signer.fingerprint}")
+    console.result({"key": str(file), "public_key": f"{file}{PUBLIC_SUFFIX}", "fingerprint": signer.fingerprint})
+    return DONE
+
+
+def show_key(
+    ctx: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(envvar="UNDERSTUDY_SIGN_KEY", help="A private or a public key.", show_default=False),
+    ],
+) -> int:
+    """Show a key's fingerprint and its public half."""
+    from understudy.bundle.keys import fingerprint, load_public, public_pem
+
+    console, key = console_of(ctx), load_public(file)
+    console.say(f"Fingerprint: {fingerprint(key)}")
+    for line in public_pem(key).rstrip().splitlines():
+        console.say(line)
+    console.result({"key": str(file), "fingerprint": fingerprint(key), "public_key": public_pem(key)})
+    return DONE

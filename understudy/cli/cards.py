@@ -32,9 +32,9 @@ def card(  # noqa: PLR0913 - options of the command line
     from reports.model_card import ModelCard, internal_card, public_card, write_card
     from synth.errors import OutputError
     from synth.output import check_writable
-    from understudy.cards import Handing
-    from understudy.job import read_job
-    from understudy.offered import read_evaluation, read_policy
+    from understudy.artifacts.cards import Handing
+    from understudy.evaluate_external import read_evaluation, read_policy
+    from understudy.job.spec import read_job
 
     console = console_of(ctx)
     beside = out.with_suffix(".yaml")

@@ -14,12 +14,14 @@ from understudy.cli.options import (
     OutFile,
     SchemaFile,
     SeedOption,
+    SignKey,
     TaskOption,
     ThreadsOption,
+    bundle_signer,
     console_of,
+    offer_of,
     outside_of,
 )
-from understudy.cli.signing import SignKey, bundle_signer, offer_of
 
 if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, Waiver
@@ -104,9 +106,9 @@ def evaluate(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from evaluate.gate.shift import Shift
-    from reports.utilities import given_away, predicted
+    from reports.sections.utility import given_away, predicted
     from synth.output import check_new_file, whole_file
-    from understudy.offered import Offer, disputed, measure_offer, parsed_rows, unverified
+    from understudy.evaluate_external import Offer, disputed, measure_offer, parsed_rows, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -152,11 +154,11 @@ def gate(  # noqa: PLR0913 - options of the command line
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
     from evaluate.gate.shift import Shift
     from evaluate.gate.verdict import judge
-    from reports.junit import render_junit
+    from reports.exports.junit import render_junit
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
-    from understudy.exit_codes import VERDICTS
-    from understudy.offered import judging, read_evaluation
+    from understudy.console import VERDICTS
+    from understudy.evaluate_external import judging, read_evaluation
 
     console = console_of(ctx)
     if junit is not None:
@@ -188,7 +190,7 @@ def gate(  # noqa: PLR0913 - options of the command line
             path.write_text(render_junit(verdicts), encoding="utf-8")
         console.say(f"JUnit: {junit}")
     if offer is not None and bundle is not None:
-        from understudy.bundle.offered import write_offered
+        from understudy.bundle.external import write_offered
 
         write_offered(offer, judge(found, [rules], waivers=answers), rules, bundle, signer)
         console.say(f"Evidence bundle: {bundle}")
@@ -211,7 +213,7 @@ def report(
     from evaluate.gate.verdict import judge
     from reports import write_html
     from synth.output import check_writable
-    from understudy.offered import read_evaluation, read_policy
+    from understudy.evaluate_external import read_evaluation, read_policy
 
     console = console_of(ctx)
     check_writable(out)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.evidence import outcome_words
-from understudy.cli.options import OutFolder, console_of
-from understudy.cli.signing import SignKey, signer_of
+from understudy.cli.options import OutFolder, SignKey, console_of, signer_of
 
 if TYPE_CHECKING:
-    from reports.sweep import Mean
+    from reports.sections.sweep import Mean
     from understudy.console import Console
-    from understudy.run import Outcome
+    from understudy.run.run import Outcome
 
 
 IN_BRIEF = ("utility.tstr.boosting", "columns.tvd.excess", "pairs.tvd.excess", "privacy.membership.auc")
@@ -45,8 +44,8 @@ def run(
     with a list of epsilons makes the job a sweep.
     """
     from understudy.bundle.manifest import sealed_digest
-    from understudy.plan import make_plan
-    from understudy.run import run as carry_out
+    from understudy.run.plan import make_plan
+    from understudy.run.run import run as carry_out
 
     console = console_of(ctx)
     signer = signer_of(sign_key, console)
@@ -66,9 +65,9 @@ def run(
 
 def _show(outcome: "Outcome", console: "Console") -> None:
     """What was found of the candidates, then the verdict and where the report is."""
-    from reports.limits import on_samples
-    from understudy.delivery import REPORT
-    from understudy.funds import release_line
+    from reports.sections.limitations import on_samples
+    from understudy.artifacts.delivery import REPORT
+    from understudy.budget.account import release_line
 
     if outcome.unsaved:
         console.note(f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/job.md).")
@@ -107,7 +106,7 @@ def _show_shift(outcome: "Outcome", console: "Console") -> None:
 
 def _show_utility(outcome: "Outcome", console: "Console") -> None:
     """The task, its reason, and columns that give the target away."""
-    from reports.utilities import given_away, predicted
+    from reports.sections.utility import given_away, predicted
 
     for said in predicted(outcome.evaluation):
         console.say(said)
@@ -134,7 +133,7 @@ def _show_sweep(outcome: "Outcome", console: "Console") -> None:
     """A line for every generator at every epsilon: means over seeds, and how many verdicts of which kind."""
     from collections import Counter
 
-    from reports.sweep import sweep_of
+    from reports.sections.sweep import sweep_of
 
     sweep = sweep_of(outcome.evaluation)
     assert sweep is not None

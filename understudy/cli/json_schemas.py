@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import console_of
-from understudy.exit_codes import DONE
+from understudy.console import DONE
 
 JSON_SCHEMA = "Example: understudy json-schema policy > policy.schema.json"
 

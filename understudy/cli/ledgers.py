@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.options import console_of
-from understudy.exit_codes import DONE, FAILED
+from understudy.console import DONE, FAILED
 
 if TYPE_CHECKING:
     from synth.dp.ledger import Entry, Holding, Ledger

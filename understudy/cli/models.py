@@ -1,4 +1,4 @@
-"""`understudy split`, `fit`, `sample`, `generators`: the steps of a job, one at a time."""
+"""`understudy split`, `fit`, `sample`, `impute`, `generators`: the steps of a job, one at a time, and saved models."""
 
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -12,17 +12,19 @@ from understudy.cli.options import (
     ClampOption,
     EngineOption,
     MemoryOption,
+    OutFile,
     OutFolder,
     SchemaFile,
     SeedOption,
     StoredTable,
+    Table,
     ThreadsOption,
     call_of,
     console_of,
     outside_of,
     parameters_of,
 )
-from understudy.seeds import MAX_SEED
+from understudy.job.seeds import MAX_SEED
 
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
@@ -34,6 +36,7 @@ SAMPLE = (
     "--out synthetic.csv"
 )
 
+IMPUTE = "Example: understudy impute model patients.csv --seed 7 --out filled.csv"
 CONDITIONED = {
     "exact": "drawn exactly, column by column",
     "rejection": "rows were accepted by how likely the columns before make what is given",
@@ -50,6 +53,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("fit", epilog=FIT)(fit)
     app.command("sample", epilog=SAMPLE)(sample)
     app.command("generators", epilog="Example: understudy generators --json")(generators)
+    app.command("impute", epilog=IMPUTE)(impute)
 
 
 def split(  # noqa: PLR0913 - options of the command line
@@ -70,8 +74,8 @@ def split(  # noqa: PLR0913 - options of the command line
     """Split a table into train and holdout, whole entities on one side, by hashes of names."""
     from synth.output import making
     from synth.schema_file import read_schema
-    from understudy.parting import Cut, part
-    from understudy.real_table import find_table
+    from understudy.data.source import find_table
+    from understudy.data.split_files import Cut, part
 
     console = console_of(ctx)
     cut = Cut(holdout_share, seed, stratified, outside_of(clamp))
@@ -130,9 +134,9 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.generators.registry import generator
     from synth.output import making
     from synth.schema_file import read_schema
-    from understudy.fitting import carry_out, earlier_fit, plan_fit
-    from understudy.funds import ledger_place, release_line, releases
-    from understudy.real_table import find_table
+    from understudy.budget.account import ledger_place, release_line, releases
+    from understudy.data.source import find_table
+    from understudy.fit import carry_out, earlier_fit, plan_fit
 
     console = console_of(ctx)
     asked = generator(name, **parameters_of(parameters or [], epsilon, delta))
@@ -224,7 +228,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     from synth.output import check_writable, making
     from synth.table import check_names, write_table
     from synth.table.reading import check_suffix
-    from understudy.real_table import file_state
+    from understudy.data.source import file_state
 
     console = console_of(ctx)
     in_files = out.suffix == ""
@@ -353,3 +357,52 @@ def _shown(default: Any) -> str:
     if isinstance(default, tuple):
         return f"[{', '.join(_shown(part) for part in default)}]"
     return f"{default:.3g}" if isinstance(default, float) else str(default)
+
+
+def impute(
+    ctx: typer.Context,
+    model: Annotated[Path, typer.Argument(help="A saved model of arn or latent_class.", show_default=False)],
+    table: Table,
+    out: OutFile,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same cells; unless set, fresh ones.")
+    ] = None,
+    clamp: ClampOption = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+) -> int:
+    """Fill in missing cells of a table, each drawn given the cells of its row. What comes out is as sensitive."""
+    from synth.errors import JobError
+    from synth.generators.models.imputation import UNFILLED, with_missing
+    from synth.generators.registry import load_model
+    from synth.output import making
+    from synth.table import read_table, write_table
+    from synth.table.reading import check_suffix
+    from understudy.data.source import file_state
+
+    console = console_of(ctx)
+    check_suffix(out)
+    loaded: Any = load_model(model)
+    if not hasattr(loaded, "impute"):
+        raise JobError(f"generator={loaded.name!r} cannot fill in missing cells; fit arn, or latent_class, which can")
+    rows_schema = with_missing(loaded.schema)
+    call = call_of("impute", seed=seed, clamp=clamp, force=force, model=file_state(model), table=file_state(table))
+    with making(out, call, is_file=True, force=force) as made:
+        told = made.told
+        if told is None:
+            with console.stage(f"impute {loaded.name}"):
+                rows = read_table(table, rows_schema, outside=outside_of(clamp))
+                filled = loaded.impute(rows, seed=seed)
+                write_table(filled, made.place, rows_schema)
+            n_cells = int(rows[list(loaded.schema.learned)].isna().to_numpy().sum())
+            told = {"rows": len(filled), "missing": n_cells, "unfilled": filled.attrs[UNFILLED]}
+            made.finish(told)
+        else:
+            console.note(made.notice)
+        console.say(f"Imputed table: {out}, {told['missing']:,} cells were missing")
+        if told["unfilled"]:
+            console.say(
+                f"Constraints: {told['unfilled']:,} rows keep missing cells, since no draw kept the constraints"
+            )
+        console.say("It holds the real rows: no guarantee covers it, and it is no synthetic table")
+        console.result({"imputed": str(out), "generator": loaded.name, **told})
+    return 0

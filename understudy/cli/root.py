@@ -11,8 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from synth.errors import BadInput, MissingExtra
-from understudy.console import Console
-from understudy.exit_codes import BAD_INPUT, CLOSED_PIPE, DONE, FAILED, INTERNAL_ERROR, INTERRUPTED, TERMINATED
+from understudy.console import BAD_INPUT, CLOSED_PIPE, DONE, FAILED, INTERNAL_ERROR, INTERRUPTED, TERMINATED, Console
 
 _FLAGS = {"--quiet": "quiet", "-q": "quiet", "--json": "json", "--debug": "debug"}
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]

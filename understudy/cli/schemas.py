@@ -17,7 +17,7 @@ from understudy.cli.options import (
     a_file,
     console_of,
 )
-from understudy.exit_codes import BAD_INPUT, DONE
+from understudy.console import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
     from synth.columns import Column
@@ -225,8 +225,8 @@ def check(
     """Say what of a table does not fit its schema. The exit code is 2 where anything does not."""
     from synth.errors import TableError
     from synth.schema_file import read_schema
-    from understudy.real_rows import violations_in
-    from understudy.real_table import find_table
+    from understudy.data.load import violations_in
+    from understudy.data.source import find_table
 
     console = console_of(ctx)
     read, place = read_schema(schema), find_table(table, engine=engine, memory_mb=memory_mb, threads=threads)

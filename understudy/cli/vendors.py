@@ -11,18 +11,19 @@ from understudy.cli.options import (
     OutFolder,
     SchemaFile,
     SeedOption,
+    SignKey,
     TaskOption,
     a_file,
     call_of,
     console_of,
     outside_of,
+    signer_of,
 )
-from understudy.cli.signing import SignKey, signer_of
-from understudy.real_table import is_address
+from understudy.data.source import is_address
 
 if TYPE_CHECKING:
     from understudy.console import Console
-    from understudy.vendors.comparing import VendorComparison
+    from understudy.vendors.comparison import VendorComparison
 
 COMPARE = (
     "Example: understudy compare acme.csv beta.parquet --real parts/train.csv --holdout parts/holdout.csv "
@@ -82,11 +83,11 @@ def compare(  # noqa: PLR0913 - options of the command line
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
     from synth.output import making
-    from understudy.offered import parsed_rows
-    from understudy.real_table import file_state
-    from understudy.vendors.asked import Asked
-    from understudy.vendors.comparing import compare as compared
-    from understudy.vendors.delivering import deliver_comparison, exit_code, sentences
+    from understudy.data.source import file_state
+    from understudy.evaluate_external import parsed_rows
+    from understudy.vendors.comparison import compare as compared
+    from understudy.vendors.delivery import deliver_comparison, exit_code, sentences
+    from understudy.vendors.request import Asked
 
     console = console_of(ctx)
     asked = Asked(

@@ -16,8 +16,8 @@ from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
 from reports import render_html
-from reports.junit import render_junit
-from reports.summary import to_summary
+from reports.exports.junit import render_junit
+from reports.exports.summary import to_summary
 
 REAL = {"train_rows": 4_265, "holdout_rows": 2_101}
 NEVER = "no larger split"

@@ -10,7 +10,7 @@ from evaluate.engine import evaluate
 from evaluate.result import Estimate
 from evaluate.utility import giveaways, models, study, tstr
 from evaluate.utility.task import Task
-from reports.utilities import given_away, predicted
+from reports.sections.utility import given_away, predicted
 from synth.schema import build_schema
 
 from .conftest import COLUMNS, population, schema_of, values

@@ -26,7 +26,7 @@ from synth.table import present, violations
 from tests.damaging import damaged
 from tests.synth.conftest import CONTENT, make_frame
 from tests.synth.generators.chains import CHAIN, N, chain
-from understudy.cautions import Intent, cautions
+from understudy.run.preflight import Intent, cautions
 
 QUICK: dict[str, Any] = {"rounds": 20}
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy.batch import child, workers
+from understudy.batch import child
+from understudy.batch import processes as workers
 from understudy.cli import main
 
 FOLDER = "UNDERSTUDY_TEST_FOLDER"
@@ -93,7 +94,7 @@ def serve() -> None:
 
     import evaluate  # noqa: F401  - loaded once, before the forks
     import reports  # noqa: F401
-    import understudy.run  # noqa: F401
+    import understudy.run.run  # noqa: F401
 
     single = beside("driver")
     single.remember_schedules()
@@ -128,7 +129,7 @@ WARM: set[tuple[str, ...]] = set()
 def warm_up(path: Path) -> None:
     """Calibrating takes most of a short run; a fork's findings die with it."""
     from synth.errors import BadInput
-    from understudy.plan import make_plan
+    from understudy.run.plan import make_plan
 
     content = (path.read_text(), (path.parent / "schema.toml").read_text())
     if content not in WARM:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from understudy.batch.earlier import _rests_on_expired_waiver
+from understudy.batch.run import _rests_on_expired_waiver
 from understudy.bundle.keys import load_signer, make_keys
 
 

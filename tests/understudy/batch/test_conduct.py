@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from synth.errors import OutputError
-from understudy.batch import conduct as conducting
-from understudy.batch import workers
-from understudy.batch.conduct import BatchResult, Settings, conduct
-from understudy.batch.listing import listed
+from understudy.batch import processes as workers
+from understudy.batch import run as conducting
+from understudy.batch.jobs import listed
+from understudy.batch.run import BatchResult, Settings, conduct
 from understudy.console import Console
 
 FINISH = (
@@ -148,7 +148,7 @@ def test_an_output_that_breaks_whoever_reads_it_ends_no_other_job(
     def broken(*_: Any) -> str:
         raise RecursionError
 
-    monkeypatch.setattr("understudy.batch.earlier.read_content", broken)
+    monkeypatch.setattr("understudy.batch.run.read_content", broken)
     result = run("good-1", "good-2")
     assert states(result) == {"good-1": "internal error", "good-2": "PASS"}
     assert "RecursionError" in result.outcomes[0].error
@@ -272,7 +272,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(run: Conduct, j
 def test_a_start_waits_for_the_jobs_of_one_that_was_killed(
     run: Conduct, jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.unfinished.WORKERS_WAIT_S", 0.1)
+    monkeypatch.setattr("understudy.run.workspace.WORKERS_WAIT_S", 0.1)
     assert states(run("good")) == {"good": "PASS"}
     hand = jobs.out / ".batch" / "locks" / "0"
     script = "import sys, filelock\nwith filelock.FileLock(sys.argv[1]):\n print('held', flush=True)\n sys.stdin.read()"

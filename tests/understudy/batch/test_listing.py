@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from synth.errors import JobError
-from understudy.batch.listing import listed
+from understudy.batch.jobs import listed
 
 
 def names(paths: list[Path]) -> list[str]:
@@ -82,7 +82,7 @@ def test_a_job_that_breaks_whoever_checks_it_ends_no_batch(jobs: Any, monkeypatc
     def broken(_: Path) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("understudy.batch.listing.read_inputs", broken)
+    monkeypatch.setattr("understudy.batch.jobs.read_inputs", broken)
     (job,) = listed([jobs.write("one")], jobs.out)
     assert (job.fault, job.spec is None) == ("", False)
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from understudy.batch.listing import listed
-from understudy.batch.outcome import Ended, Outcome, exit_code, outcome_of
-from understudy.batch.reasons import reason_of
+from understudy.batch.jobs import listed
+from understudy.batch.result import Ended, Outcome, exit_code, outcome_of, reason_of
 from understudy.batch.summary import accounts, content_of, rows_of, write_summary
 
 

@@ -5,8 +5,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import About, Rules, moment
-from understudy.bundle.sealing import seal
+from understudy.bundle.manifest import About, Rules, moment, seal
 
 RULES = Rules(name="internal", version=1, audience="the team")
 

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from tests.understudy.bundle.small_bundle import about, fill, seal_both
-from understudy.bundle import acts
-from understudy.bundle.acts import Release, sign_off
-from understudy.bundle.errors import BundleError
+from understudy.bundle import sign_off as acts
+from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer, load_signer
-from understudy.bundle.register import read_register
-from understudy.bundle.sealing import seal
-from understudy.bundle.sign_off import Person
+from understudy.bundle.manifest import seal
+from understudy.bundle.records import Person, read_register
+from understudy.bundle.revocation import Recall, doubt
+from understudy.bundle.revocation import withdraw as take_back
+from understudy.bundle.sign_off import Release, sign_off
 from understudy.bundle.verification import Demand, verify
-from understudy.bundle.withdrawing import Recall, doubt
-from understudy.bundle.withdrawing import withdraw as take_back
 
 NOW = date(2026, 11, 22)
 LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")

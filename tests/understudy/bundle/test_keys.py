@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from understudy.bundle.documents import Signature
-from understudy.bundle.errors import BundleError
+from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer, exposed, fingerprint, load_public, load_signer, make_keys
 
 

@@ -12,9 +12,8 @@ from evaluate.gate.policy import build_policy
 from tests.understudy.bundle.small_bundle import about, fill
 from understudy.bundle import manifest
 from understudy.bundle.documents import parsed
-from understudy.bundle.errors import BundleError
-from understudy.bundle.manifest import MANIFEST, Manifest, check_path, last_day, manifest_json
-from understudy.bundle.sealing import seal
+from understudy.bundle.files import BundleError
+from understudy.bundle.manifest import MANIFEST, Manifest, check_path, last_day, manifest_json, seal
 
 SCHEMA = Path(manifest.__file__).with_name("manifest.schema.json")
 

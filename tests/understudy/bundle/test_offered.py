@@ -16,7 +16,7 @@ from synth.errors import TableError
 from synth.schema import build_schema
 from synth.table import read_table
 from understudy import provenance
-from understudy.bundle.offered import offered, write_offered
+from understudy.bundle.external import offered, write_offered
 
 SCHEMA = build_schema({
     "status": "declared",

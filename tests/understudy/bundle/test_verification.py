@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from tests.understudy.bundle.small_bundle import about, fill, seal_both
 from understudy.bundle.documents import canonical, digest_line, write_document
-from understudy.bundle.errors import BundleError
+from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer, load_signer
-from understudy.bundle.manifest import MANIFEST, Manifest
-from understudy.bundle.sealing import seal
+from understudy.bundle.manifest import MANIFEST, Manifest, seal
 from understudy.bundle.verification import Demand, verify
 
 NOW = date(2026, 11, 22)

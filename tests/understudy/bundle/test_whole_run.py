@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
 from tests.understudy.conftest import Workspace
-from understudy import making
-from understudy import run as carrying_out
 from understudy.provenance import sha256
+from understudy.run import pool as making
+from understudy.run import run as carrying_out
 
 N_ROWS = 7919
 SCHEMA: dict[str, Any] = {

@@ -13,11 +13,11 @@ from synth.dp.mechanisms import SystemNoise
 from tests.synth.postgres import PASSWORD, Server
 from tests.understudy.conftest import Ran, Workspace
 from tests.understudy.stored.conftest import Put, named_table, write_job
-from understudy import stages
-from understudy.batch.uncounted import uncounted
-from understudy.job import build_job
-from understudy.offered import Offer
-from understudy.real_table import find_table, is_address
+from understudy.batch.jobs import uncounted
+from understudy.data.source import find_table, is_address
+from understudy.evaluate_external import Offer
+from understudy.job.spec import build_job
+from understudy.run import stages
 
 OPTIONS = ("--generator", "mst", "--epsilon", 1, "--clamp")
 
@@ -296,7 +296,7 @@ def test_the_place_of_a_table_shows_neither_user_nor_password() -> None:
 
 
 def test_a_batch_names_a_database_without_its_user(tmp_path: Path) -> None:
-    from understudy.batch.listing import BatchJob
+    from understudy.batch.jobs import BatchJob
 
     (tmp_path / "schema.toml").write_text(
         'status = "declared"\nn_units = 9\n[columns.a]\nkind = "integer"\nbounds = [0, 9]\n'

@@ -16,8 +16,8 @@ from tests.understudy.conftest import Workspace
 from tests.understudy.stored.conftest import NAMED, Put, named_table, write_job
 from understudy import provenance
 from understudy.bundle.verification import Demand, verify
-from understudy.real_rows import opened
-from understudy.real_table import find_table
+from understudy.data.load import opened
+from understudy.data.source import find_table
 
 STORED = ["folder", "database"]
 SPLIT = {"holdout_share": 0.4}
@@ -133,7 +133,7 @@ def test_a_sweep_that_a_ledger_pays_for_runs_where_the_table_is_stored(workspace
 def test_a_run_goes_on_where_it_was_cut_short_unless_the_table_has_changed(
     workspace: Workspace, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import understudy.stages as stages
+    import understudy.run.stages as stages
 
     address = put(named_table(), "folder")
     open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=5.0, n_units=900)

@@ -12,14 +12,14 @@ import pytest
 import tomli_w
 
 import synth.stored.opening as opening
-import understudy.offered as offered_module
+import understudy.evaluate_external as offered_module
 from synth.errors import OutputError
 from synth.schema import build_schema
 from tests.understudy.conftest import Workspace
 from tests.understudy.stored.conftest import NAMED, Put, named_table, write_job
 from understudy.bundle.verification import Demand, verify
-from understudy.parting import Cut, part
-from understudy.real_table import find_table
+from understudy.data.source import find_table
+from understudy.data.split_files import Cut, part
 
 MEASURES = ("validity", "fidelity.columns", "fidelity.pairs", "privacy.copies", "privacy.distance")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.spreadsheet import safe
+from reports.exports.csv import safe
 from tests.understudy.conftest import Workspace
 from tests.understudy.vendors.conftest import N_TRAIN, people, run
-from understudy.vendors.asked import Asked, names_of
+from understudy.vendors.request import Asked, names_of
 
 QUICK = ("--measure", "validity", "--measure", "privacy.copies", "--rows", 100)
 

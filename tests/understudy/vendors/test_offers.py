@@ -12,7 +12,7 @@ from synth.errors import TableError
 from synth.schema import Schema, build_schema
 from synth.table.limits import Limits
 from tests.understudy.vendors.conftest import SCHEMA, people
-from understudy.vendors.offers import Offered, compared_rows, formulas, look_at, sampled, without
+from understudy.vendors.submission import Offered, compared_rows, formulas, look_at, sampled, without
 
 VISITS: dict[str, Any] = {
     "format": 1,

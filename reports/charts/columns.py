@@ -1,0 +1,162 @@
+"""Marginal distributions of one column: gray is the training table, the colored line or dot the synthetic one.
+
+Numbers and dates are drawn in bins, as bars with a stepped line over them; categories as rows, the most frequent first.
+"""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from evaluate.text import compact, finite, percent, plain, short
+from reports.charts import svg
+
+Row = tuple[str, float, float]
+"""A label, its real share and its synthetic share."""
+EVERYTHING_ELSE = 2
+"""The last two labels of a column are `other` and `missing`."""
+WIDTH = 320.0
+HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
+LETTER = 6.4
+"""Width of a character of a tick, for keeping ticks apart."""
+_HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")
+"""How bins of a column without a step are called."""
+
+
+def steps(rows: list[Row], top: float, label: str) -> Markup:
+    """The chart of one column whose rows are bins, in order, and the two that hold everything else.
+
+    Args:
+        rows: of every bin.
+        top: the share at the upper end of the axis.
+        label: what a screen reader announces.
+    """
+    body, last = rows[:-EVERYTHING_ELSE], [r for r in rows[-EVERYTHING_ELSE:] if r[1] > 0 or r[2] > 0]
+    root = svg.canvas(WIDTH, HEIGHT if last else HEIGHT - 14, label)
+    svg.line(root, "grid", (LEFT, 12), (RIGHT, 12))
+    svg.words(root, "tick num", (LEFT - 6, 16), percent(top), "end")
+    gap = 10.0 if last else 0.0
+    width = (RIGHT - LEFT - gap) / max(len(body) + 2 * len(last), 1)
+    scale = (BASE - 12) / top
+    _steps(root, body, (LEFT, BASE), width, scale)
+    x = LEFT + width * len(body) + gap
+    for row in last:
+        _steps(root, [row], (x, BASE), width * 2, scale)
+        x += width * 2
+    svg.words(root, "tick", (RIGHT, BASE + 28), ", ".join(row[0] for row in last), "end")
+    svg.line(root, "axis", (LEFT, BASE), (RIGHT, BASE))
+    _ticks(root, [row[0] for row in body], width)
+    return svg.rendered(root)
+
+
+def _steps(root: ET.Element, rows: list[Row], origin: svg.Point, width: float, scale: float) -> None:
+    points: list[svg.Point] = []
+    for i, (name, real, synthetic) in enumerate(rows):
+        x, y = origin[0] + i * width, origin[1] - synthetic * scale
+        bar = svg.add(
+            root, "rect", "real", x=x + 0.5, y=origin[1] - real * scale, width=max(width - 1, 0.5), height=real * scale
+        )
+        svg.hint(bar, f"{_range(name)}: real {percent(real)}, synthetic {percent(synthetic)}")
+        points += [(x, y), (x + width, y)]
+    if points:
+        svg.path(root, "line", points)
+
+
+def _ticks(root: ET.Element, labels: list[str], width: float) -> None:
+    """Where the first bin begins, what the middle one holds, where the last one ends: values that occur, no edges."""
+    if not labels:
+        return
+    y, end = BASE + 15, LEFT + len(labels) * width
+    if len(labels) == 1:
+        svg.words(root, "tick num", ((LEFT + end) / 2, y), _range(labels[0]), "middle")
+        return
+    first, last = _ends(labels[0])[0], _ends(labels[-1])[-1]
+    svg.words(root, "tick num", (LEFT, y), first)
+    svg.words(root, "tick num", (end, y), last, "end")
+    middle = len(labels) // 2
+    room = min((middle + 0.5) * width - len(first) * LETTER, (len(labels) - middle - 0.5) * width - len(last) * LETTER)
+    for shown in (_range(labels[middle]), _ends(labels[middle])[0]):
+        if len(labels) > 2 and len(shown) * LETTER / 2 + LETTER <= room:
+            svg.words(root, "tick num", (LEFT + (middle + 0.5) * width, y), shown, "middle")
+            return
+
+
+def _range(label: str) -> str:
+    return " to ".join(dict.fromkeys(_ends(label)))
+
+
+def _ends(label: str) -> list[str]:
+    """The first and the last value of a bin, which may be one."""
+    half_open = _HALF_OPEN.fullmatch(label)
+    return [_value(part) for part in (half_open.groups() if half_open else label.split(" to "))]
+
+
+def _value(text: str) -> str:
+    """A number as one writes it, four digits long; a date, or what else a bin may be called, as it is."""
+    try:
+        value = float(text)
+    except ValueError:
+        return short(text, 16)
+    if abs(value) < 10_000:
+        whole = "." not in text or abs(value) >= 1000
+        shown = f"{value:.0f}" if whole else compact(value)
+    else:
+        shown = f"{value:,.0f}"
+    return "0" if value == 0 else shown.replace("-", "\u2212")
+
+
+BAR_LEFT, BAR_RIGHT, BAR_PITCH = 112.0, 268.0, 19.0
+MOST_ROWS = 9
+"""Categories drawn one by one; what is left is drawn as one row."""
+
+
+def overlay(figure: Mapping[str, Any], top: float) -> Markup:
+    """The chart of one column.
+
+    Args:
+        figure: an entry of the figure "columns" (see `evaluate.engine`).
+        top: the largest share to make room for; the same for all charts that stand side by side.
+    """
+    labels = [plain(label) for label in figure["labels"]]
+    real = [finite(share) for share in figure["train"]]
+    synthetic = [finite(share) for share in figure["synthetic"]]
+    label = f"{short(figure['column'])}: real and synthetic shares, total variation {finite(figure['tvd']):.3f}"
+    rows = list(zip(labels, real, synthetic, strict=True))
+    if figure.get("edges") is None:
+        return _categories(rows, max(top, 1e-9), label)
+    return steps(rows, max(top, 1e-9), label)
+
+
+def _categories(rows: list[Row], top: float, label: str) -> Markup:
+    """Bars by size. What is left over is told in words: a bar of it would dwarf the categories."""
+    named, last = rows[:-EVERYTHING_ELSE], rows[-EVERYTHING_ELSE:]
+    named = sorted(named, key=lambda row: -row[1])
+    kept = named if len(named) <= MOST_ROWS else named[: MOST_ROWS - 1]
+    rest = named[len(kept) :]
+    shown = kept + [row for row in last if row[1] > 0 or row[2] > 0]
+    height = (len(shown) + bool(rest)) * BAR_PITCH + 4
+    root = svg.canvas(WIDTH, height, label)
+    for i, row in enumerate(shown):
+        _bar(root, row, 4 + (i + 0.5) * BAR_PITCH, top)
+    if rest:
+        real, synthetic = sum(row[1] for row in rest), sum(row[2] for row in rest)
+        y = 8 + (len(shown) + 0.5) * BAR_PITCH
+        svg.words(root, "tick", (BAR_LEFT - 8, y), f"{len(rest)} more", "end")
+        svg.words(root, "tick", (BAR_LEFT + 6, y), f"together {percent(real)} of the real rows")
+        svg.words(root, "tick num", (WIDTH - 2, y), percent(synthetic), "end")
+    svg.line(root, "axis", (BAR_LEFT, 2), (BAR_LEFT, len(shown) * BAR_PITCH + 4))
+    return svg.rendered(root)
+
+
+def _bar(root: ET.Element, row: Row, y: float, top: float) -> None:
+    name, real, synthetic = row
+    ends = [BAR_LEFT + (BAR_RIGHT - BAR_LEFT) * min(share / top, 1.0) for share in (real, synthetic)]
+    group = svg.add(root, "g", "row")
+    svg.hint(group, f"{name}: real {percent(real)}, synthetic {percent(synthetic)}")
+    svg.words(group, "tick", (BAR_LEFT - 8, y + 4), short(name, 16), "end")
+    svg.add(group, "rect", "real", x=BAR_LEFT, y=y - 5, width=max(ends[0] - BAR_LEFT, 0.5), height=10)
+    svg.line(group, "stem", (ends[0], y), (ends[1], y))
+    svg.add(group, "circle", "dot", cx=ends[1], cy=y, r=3.6)
+    svg.words(group, "tick num", (WIDTH - 2, y + 4), percent(synthetic), "end")

@@ -1,0 +1,216 @@
+"""Telemetry of a run for an operator's monitoring: two Prometheus registries and their text files.
+
+The public registry holds what a privacy statement, a job and a ledger say; nothing in it was computed from real rows.
+The internal one holds what was. No name is in both, so that one collector can read both files.
+
+A sample whose number is not known is not there: no zero and no NaN stands for it.
+"""
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evaluate.gate.claim import disproved, made_here
+from evaluate.gate.verdict import Verdict
+from evaluate.metrics import CLIPPED
+from evaluate.plain_data import mapping
+from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.text import amount
+from reports.model_card.privacy import noise_multiplier
+from synth.output import whole_file
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Gauge
+
+PUBLIC_FILE, INTERNAL_FILE = "metrics.public.prom", "metrics.internal.prom"
+MEMBERSHIP = "privacy.membership.auc"
+GAPS = ("utility.gap.boosting", "utility.gap.linear")
+"""What a model loses by synthetic training rows: of the stronger model, where there are both."""
+OUTCOMES = ("PASS", "FAIL", "INCONCLUSIVE")
+NUMBERS = "published numbers"
+"""The model's label of what was released beside a table; no label of a job's candidate has a space."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric: its name, what it says, and its labels."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+
+
+EPSILON = Family(
+    "dp_training_epsilon_consumed",
+    "Epsilon of one release, as its privacy statement claims it; exact, where pages round it up to three digits.",
+    ("model", "dataset", "run_id"),
+)
+REMAINING = Family(
+    "dp_training_budget_remaining",
+    "Epsilon that the ledger has left for a dataset after this run.",
+    ("dataset",),
+)
+LIMIT = Family("dp_training_budget_limit", "Epsilon that all releases of a dataset may come to.", ("dataset",))
+NOISE = Family(
+    "dp_noise_multiplier",
+    "Noise in units of what one unit can move: of the steps of DP-SGD, else the least of all Gaussian releases.",
+    ("model",),
+)
+RECORDED = Family(
+    "dp_training_ledger_entry",
+    "1 where a ledger holds this model's fit to a protected dataset, 0 where none does. Its guarantee is formal, none, "
+    "or disputed: an audit disproves it.",
+    ("model", "dataset", "run_id", "guarantee"),
+)
+WHEN = Family("understudy_run_timestamp_seconds", "When the evidence of a run was written.", ("dataset", "run_id"))
+PUBLIC = (EPSILON, REMAINING, LIMIT, NOISE, RECORDED, WHEN)
+
+CLIP_FRACTION = Family(
+    "dp_gradient_clip_fraction", "Share of the units' gradients that DP-SGD scaled down. Reads real rows.", ("model",)
+)
+AUC = Family(
+    "dp_membership_inference_auc", "Area under the curve of the membership attack. Reads real rows.", ("model",)
+)
+DELTA = Family(
+    "dp_training_accuracy_delta",
+    "Score of a model trained on real rows less that of one trained on synthetic ones. Reads real rows.",
+    ("model",),
+)
+VERDICT = Family(
+    "understudy_verdict",
+    "1 for the verdict of a policy on a model, 0 for the others. Reads real rows.",
+    ("model", "policy", "verdict"),
+)
+INTERNAL = (CLIP_FRACTION, AUC, DELTA, VERDICT)
+
+
+def public_registry(evaluation: Evaluation, when: datetime) -> "CollectorRegistry":
+    """What may be known outside: of an evaluation, statements, audits on a stand-in, schema and run alone are read.
+
+    Args:
+        evaluation: of a run; of tables from elsewhere, which nothing was fitted for, there are no samples.
+        when: it was written.
+    """
+    registry, gauges = _empty(PUBLIC)
+    if not made_here(evaluation):
+        return registry
+    run_id, protected = _label(evaluation.provenance.get("run_id")), _protected(evaluation.schema)
+    for model, stated, disputed in _releases(evaluation):
+        held = mapping(stated.get("ledger"))
+        dataset = _label(held.get("dataset")) or protected
+        # Of a void statement and of one that an audit disproves, neither the epsilon nor the noise is known.
+        guarantee = "none" if stated.get("private") is not True else "disputed" if disputed else "formal"
+        formal = guarantee == "formal"
+        _set(gauges[EPSILON], amount(stated.get("epsilon")) if formal else None, model, dataset, run_id)
+        _set(gauges[NOISE], noise_multiplier(stated) if formal else None, model)
+        if dataset:
+            _set(gauges[RECORDED], float(bool(held)), model, dataset, run_id, guarantee)
+    _set_ledger(gauges, mapping(evaluation.provenance.get("ledger")))
+    _set(gauges[WHEN], float(int(when.timestamp())), protected, run_id)
+    return registry
+
+
+def internal_registry(evaluation: Evaluation, verdicts: Iterable[Verdict]) -> "CollectorRegistry":
+    """What was computed from real rows.
+
+    Args:
+        evaluation: *Sensitive*: it was measured on real rows.
+        verdicts: of any policies on its candidates.
+    """
+    registry, gauges = _empty(INTERNAL)
+    labels: dict[str, str] = {}
+    for model, candidate in _by_label(evaluation):
+        labels.setdefault(candidate.name, model)
+        _set(gauges[CLIP_FRACTION], _value(candidate, CLIPPED), model)
+        _set(gauges[AUC], _value(candidate, MEMBERSHIP), model)
+        found = (_value(candidate, gap) for gap in GAPS)
+        _set(gauges[DELTA], next((gap for gap in found if gap is not None), None), model)
+    for verdict in verdicts:
+        model = labels.get(verdict.candidate, _label(verdict.candidate))
+        for outcome in OUTCOMES:
+            _set(gauges[VERDICT], float(verdict.verdict == outcome), model, _label(verdict.policy), outcome)
+    return registry
+
+
+def write_telemetry(evaluation: Evaluation, verdicts: Iterable[Verdict], folder: Path, when: datetime) -> None:
+    """Both text files, each whole or not there.
+
+    Args:
+        evaluation: *Sensitive*: it was measured on real rows.
+        verdicts: of any policies on its candidates.
+        folder: is there.
+        when: the evidence was written.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    from prometheus_client import generate_latest
+
+    public, internal = public_registry(evaluation, when), internal_registry(evaluation, verdicts)
+    for name, registry in ((PUBLIC_FILE, public), (INTERNAL_FILE, internal)):
+        with whole_file(folder / name) as beside:
+            beside.write_bytes(generate_latest(registry))
+
+
+def _empty(families: Iterable[Family]) -> tuple["CollectorRegistry", dict[Family, "Gauge"]]:
+    from prometheus_client import CollectorRegistry, Gauge
+
+    registry = CollectorRegistry(auto_describe=False)
+    return registry, {one: Gauge(one.name, one.help, one.labels, registry=registry) for one in families}
+
+
+def _set(gauge: "Gauge", value: float | None, *labels: str) -> None:
+    if value is not None:
+        gauge.labels(*labels).set(value)
+
+
+def _by_label(evaluation: Evaluation) -> Iterable[tuple[str, Candidate]]:
+    """Candidates by a label of their own each, even where two go by one name."""
+    taken: list[str] = []
+    for candidate in evaluation.candidates:
+        taken.append(_free(_label(candidate.name), taken))
+        yield taken[-1], candidate
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, numbered where it is taken."""
+    numbered = (f"{name}#{place}" for place in itertools.count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
+
+
+def _releases(evaluation: Evaluation) -> Iterable[tuple[str, Mapping[str, Any], bool]]:
+    """The statement of every candidate, empty where it has none, and whether an audit disproves it; and that of numbers
+    published beside a table.
+    """
+    taken = []
+    for model, candidate in _by_label(evaluation):
+        taken.append(model)
+        yield model, candidate.statement or {}, disproved(candidate)
+    published = mapping(evaluation.provenance.get("public_report"))
+    if published:
+        yield _free(NUMBERS, taken), mapping(published.get("statement")), False
+
+
+def _set_ledger(gauges: Mapping[Family, "Gauge"], ledger: Mapping[str, Any]) -> None:
+    """What the ledger has left once everything of the run is reserved, published numbers included."""
+    dataset = _label(ledger.get("dataset"))
+    _set(gauges[REMAINING], amount(ledger.get("left_epsilon")), dataset)
+    _set(gauges[LIMIT], amount(ledger.get("total_epsilon")), dataset)
+
+
+def _protected(schema: Mapping[str, Any]) -> str:
+    """The name of a dataset whose releases are to be paid for; empty where the schema declares none."""
+    return _label(schema.get("dataset")) if schema.get("status") == "declared" else ""
+
+
+def _value(candidate: Candidate, measure: str) -> float | None:
+    found = candidate.find(measure)
+    return found.value if isinstance(found, Estimate) else None
+
+
+def _label(value: object) -> str:
+    """A label's text; what is no text of UTF-8 is replaced."""
+    return "" if value is None else str(value).encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,275 @@
+"""The schema of a model card, checked and frozen; `model-card.schema.json` is its JSON Schema.
+
+There are two forms. The internal card adds what was computed from real rows; the public one has no place for it.
+"""
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from evaluate.gate.claim import Of
+from synth.validation import Frozen
+
+CARD_VERSION = 3
+"""Version of a card's shape.
+
+Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what
+that comes to, and an audit that finds no fault says which it would have found.
+"""
+
+Form = Literal["internal", "public"]
+Standing = Literal["formal", "void", "disputed", "unverified"]
+AuditOutcome = Literal["no fault found", "exceeds the claim", "too weak to say", "no result", "not audited"]
+
+
+class Spending(Frozen):
+    """One line of the books: what was read, by which mechanism, at what cost."""
+
+    what: str
+    mechanism: str
+    noise: tuple[str, ...] = Field(description="The mechanism's public parameters, in words.")
+    times: int | None
+    rho: float | None = Field(description="Its zCDP cost; none where it has none.")
+    share: float | None = Field(description="Of the cost of all lines; none where one of them has no rho.")
+    delta: float = Field(description="Of its own: bounds the probability that a value of one unit alone is named.")
+
+
+class DpSgd(Frozen):
+    """What has to be known of training by DP-SGD."""
+
+    noise_multiplier: float = Field(description="Standard deviation of a step's noise, in units of the clipping norm.")
+    sampling_rate: float = Field(description="Probability with which each unit is in a step's Poisson sample.")
+    steps: int
+    clipping_norm: float | None = Field(description="L2 norm that a unit's gradient is clipped to; none: not stated.")
+
+
+class LedgerPosition(Frozen):
+    """Where the dataset's budget stood at one moment, which it names."""
+
+    dataset: str
+    unit: str
+    moment: str = Field(description="Of what is spent and left: after all that the run drew, where a run says so.")
+    epsilon: float | None = Field(description="What this fit alone comes to in the ledger, by Renyi curves.")
+    spent_epsilon: float | None = Field(description="By all releases up to that moment.")
+    left_epsilon: float | None = Field(description="At that moment.")
+    total_epsilon: float | None
+    total_delta: float | None
+    reservation: str | None = Field(description="The token of the reservation; none in a public card.")
+    entry: str | None = Field(description="Hash of the ledger's entry; none in a public card.")
+
+
+class Composed(Frozen):
+    """What some releases of the real table come to together."""
+
+    of: Of = Field(
+        description="fit: this one alone; published: the table with the numbers published about it, and with its "
+        "sweep; sweep: all private fits of it; run: all that the run drew; sum: likewise, added up."
+    )
+    what: str
+    releases: int
+    epsilon: float
+    delta: float
+
+
+class Tested(Frozen):
+    """The most that any test of "in the real table or not" finds."""
+
+    false_alarms: float = Field(description="Share of the units outside that the test flags.")
+    detections: float = Field(description="Largest share of the units inside that it then flags.")
+
+
+class Grouped(Frozen):
+    """What protects several units together."""
+
+    units: int
+    epsilon: float | None = Field(description="At the claim's delta; none: no bound.")
+
+
+class AuditSummary(Frozen):
+    """What an attack on the mechanism of this fit alone found, on a public stand-in."""
+
+    outcome: AuditOutcome
+    lower_bound: float | None = Field(description="Epsilon is at least this, with the confidence stated.")
+    strongest: float | None = Field(description="Its power: what an attacker who never errs would have shown.")
+    confidence: float | None
+    n_trials: int | None
+    half_noise: float | None = Field(
+        description="Share of such audits that would show half the noise, by the mechanism where they are weakest; "
+        "none: not stated."
+    )
+    noise_shown: float | None = Field(
+        description="The largest share of the noise that nine of ten such audits would show; 0 is no noise at all; "
+        "none: not stated, or not even that."
+    )
+    covered: tuple[str, ...] = Field(description="Events of the statement that were attacked or checked.")
+    not_covered: tuple[str, ...] = Field(description="Events that were not, and what no audit looks at.")
+    in_words: tuple[str, ...]
+    cannot_see: str
+
+
+class Promise(Frozen):
+    """A privacy statement, as an officer quotes it."""
+
+    status: Standing = Field(
+        description="void: noise was not secure; disputed: an audit disproves the claim, or that of a "
+        "fit that counts with it; unverified: it is that "
+        "of a model, and nobody saw the table come from it."
+    )
+    in_words: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    mechanisms: tuple[str, ...] = Field(description="Of the fit, and of the numbers published about the table.")
+    epsilon: float = Field(description="Of all that leaves together, or was drawn to choose from: the one to quote.")
+    delta: float = Field(description="Of the same.")
+    claim_of: str = Field(description="What epsilon and delta are of.")
+    tests: tuple[Tested, ...] = Field(
+        description="Of the same: what epsilon and delta, or all events, allow any test; empty if void."
+    )
+    groups: tuple[Grouped, ...] = Field(description="Of the same; empty where not all events are known.")
+    composition: tuple[Composed, ...] = Field(
+        min_length=1, description="From this fit alone to all that the run drew; the claim is one of them."
+    )
+    unit: str
+    max_rows_per_unit: int
+    neighboring_relation: str
+    n_units: int = Field(description="Declared, and public; never counted.")
+    accountant: str
+    second_accountant: str
+    second_epsilon: float | None = Field(description="Of this fit alone, by the second accountant.")
+    dp_sgd: DpSgd | None
+    spending: tuple[Spending, ...] = Field(description="Of this fit alone.")
+    ledger: LedgerPosition | None
+    ledger_in_words: str
+    caveats: tuple[str, ...]
+    audit: AuditSummary
+
+
+class NoPromise(Frozen):
+    """That there is no formal guarantee, in as many words."""
+
+    status: Literal["none"]
+    in_words: tuple[str, ...]
+    not_covered: tuple[str, ...]
+
+
+class Table(Frozen):
+    """The synthetic table that the card is about; its own facts, not those of the real one."""
+
+    file: str | None = Field(description="Relative to the card; none where none was kept.")
+    n_rows: int | None
+    n_columns: int | None
+    task: Literal["tabular-classification", "tabular-regression"] | None
+
+
+class Trained(Frozen):
+    """What the generator was fitted to."""
+
+    dataset: str | None = Field(description="As the schema declares it.")
+    n: int | None = Field(description="Declared units, or rows rounded to two digits; none: not stated.")
+    counted_in: str
+    holdout_share: float | None = Field(description="Share of the units that no generator saw; as the job says.")
+
+
+class Made(Frozen):
+    """By what."""
+
+    generator: str
+    parameters: dict[str, JsonValue]
+    seed: int | None = Field(description="Of sampling; none where it is kept back.")
+    seed_in_words: str
+    run_id: str | None
+    versions: dict[str, str]
+
+
+class Use(Frozen):
+    """For what, under which terms."""
+
+    intended: tuple[str, ...] = Field(min_length=1)
+    prohibited: tuple[str, ...] = Field(min_length=1)
+    license: str
+    license_in_words: str
+    contact: str | None
+    citation: str | None
+    language: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+class Expected(Frozen):
+    """How far off the table should be by public facts alone: mean total variation."""
+
+    column: float | None
+    pair: float | None = Field(description="Of a small pair of columns that was measured.")
+    typical_pair: float | None
+
+
+class Figure(Frozen):
+    """One number that was measured on real rows."""
+
+    measure: str
+    title: str
+    value: float
+    low: float | None
+    high: float | None
+    fresh_sample: float | None = Field(description="The same of a fresh real sample.")
+
+
+class Ruled(Frozen):
+    """What a policy says."""
+
+    policy: str
+    version: int
+    audience: str
+    verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
+    words: str
+
+
+class Measured(Frozen):
+    """What was computed from real rows: of an internal card only."""
+
+    figures: tuple[Figure, ...]
+    not_measured: tuple[str, ...]
+    limits: tuple[str, ...]
+    warnings: tuple[str, ...]
+    verdicts: tuple[Ruled, ...]
+
+
+class ModelCard(Frozen):
+    """One card, about one synthetic table."""
+
+    card_version: Literal[3]
+    form: Form
+    notice: str
+    title: str
+    name: str = Field(description="The table, as the evaluation calls it.")
+    made_on: date
+    privacy: Promise | NoPromise = Field(discriminator="status")
+    table: Table
+    trained: Trained
+    made: Made
+    use: Use
+    expected: Expected | None
+    evaluations_in_words: str = Field(description="How many evaluations read the real table; each is a query to it.")
+    evaluations: int | None
+
+
+class InternalCard(ModelCard):
+    """For whoever may see numbers computed from real rows."""
+
+    form: Literal["internal"]
+    measured: Measured
+
+
+class PublicCard(ModelCard):
+    """For anyone: nothing in it was computed from real rows."""
+
+    form: Literal["public"]
+
+
+def card_json() -> dict[str, Any]:
+    """The JSON Schema of a card in either form; every key must be there."""
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[InternalCard | PublicCard, Field(discriminator="form")])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Model card of a synthetic table",
+        **adapter.json_schema(mode="serialization"),
+    }

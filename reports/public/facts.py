@@ -1,0 +1,323 @@
+"""Public facts of a synthetic table: all that may be said of it to people who may not see the real one.
+
+`PublicFacts` has no place for an evaluation. One function fills it, by a whitelist: whatever is not named there does
+not get out. Everything in it is public (policy, declared schema, configuration), or computed from the synthetic table,
+as the distributions of its columns are, or was released under a budget.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.audit_result import Audit, AuditError
+from evaluate.dp_release.numbers import Released
+from evaluate.gate.claim import Claim, Claims, Composition, made_here, on_stand_in
+from evaluate.gate.policy import Policy
+from evaluate.gate.protection import Protection, standing_protection
+from evaluate.result import Estimate, Evaluation
+from reports.sections.limitations import evaluations_of
+from reports.sections.privacy_budget import position_of
+from synth.columns import BooleanColumn, CategoricalColumn
+from synth.domain import numeric_scale
+from synth.domain.discretizer import categories
+from synth.errors import BudgetError, JobError, SchemaError, TableError
+from synth.observed import observe
+from synth.schema import Schema
+from synth.table import conform
+
+N_BINS = 24
+MOST_NAMED = 8
+TAIL = 0.005
+"""Share of the values beyond either end of the drawn line that the outermost bins take in."""
+
+
+@dataclass(frozen=True)
+class PublicColumn:
+    """One column of the synthetic table.
+
+    Attributes:
+        name: of the column.
+        kind: of the schema; where none is declared, of a schema inferred from the synthetic table alone.
+        ordered: whether its bars are bins of a line rather than categories.
+        labels: of the bars.
+        shares: of the synthetic rows that each bar stands for.
+        n_more: categories beyond those that are named.
+        more: the share of rows in them, and of values that no category is declared for.
+        missing: the share of rows without a value.
+    """
+
+    name: str
+    kind: str
+    ordered: bool
+    labels: tuple[str, ...]
+    shares: tuple[float, ...]
+    n_more: int = 0
+    more: float = 0.0
+    missing: float = 0.0
+
+
+def columns_of(synthetic: pd.DataFrame, declared: Schema | None) -> tuple[PublicColumn, ...]:
+    """Every column that a generator learns, as the synthetic table shows it; empty where it cannot be read.
+
+    Args:
+        synthetic: the table that is published.
+        declared: its schema; none: one is inferred from the synthetic table.
+    """
+    from synth.infer import infer_schema
+
+    try:
+        schema = infer_schema(synthetic, constraints=False) if declared is None else declared
+        rows = conform(synthetic, schema, outside="clamp", part=True)
+    except (SchemaError, TableError):  # a table from elsewhere may hold anything
+        return ()
+    seen = observe(schema, rows)
+    return tuple(_column(name, seen.columns[name], rows[name]) for name in seen.learned)
+
+
+def _column(name: str, column: Any, values: pd.Series) -> PublicColumn:
+    missing = float(values.isna().mean()) if len(values) else 0.0
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return _named(name, column, values, missing)
+    places = numeric_scale.positions(values, column)
+    present = places[~np.isnan(places)]
+    labels, counts = _bins(present, column) if len(present) else ((), np.zeros(0))
+    shares = tuple((counts / max(len(values), 1)).tolist())
+    return PublicColumn(name, column.kind, True, labels, shares, missing=missing)
+
+
+def _named(name: str, column: CategoricalColumn | BooleanColumn, values: pd.Series, missing: float) -> PublicColumn:
+    known = categories(column)
+    codes = pd.Index(known).get_indexer(pd.Index(values.astype(object)))
+    counts = np.bincount(codes[codes >= 0], minlength=len(known)) / max(len(values), 1)
+    order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
+    more = max(0.0, 1 - missing - float(counts[order].sum()))
+    return PublicColumn(
+        name, column.kind, False, tuple(str(known[i]) for i in order), tuple(counts[order].tolist()),
+        n_more=len(known) - len(order), more=more if more > 1e-9 else 0.0, missing=missing,
+    )  # fmt: skip
+
+
+def _bins(present: np.ndarray, column: Any) -> tuple[tuple[str, ...], np.ndarray]:
+    """Values of their own where there are few, else even bins whose ends take in what lies far out."""
+    unit, distinct = numeric_scale.step(column), np.unique(present)
+    if len(distinct) <= N_BINS:
+        after = distinct + (unit if unit is not None else 1e-12 * np.maximum(1.0, np.abs(distinct)))
+        labels = tuple(
+            numeric_scale.label(a, b, column) if unit else f"{a:.6g}" for a, b in zip(distinct, after, strict=True)
+        )
+        return labels, np.array([(present == value).sum() for value in distinct])
+    low, high = np.quantile(present, [TAIL, 1 - TAIL])
+    if high <= low:
+        low, high = float(distinct[0]), float(distinct[-1])
+    edges = np.linspace(low, high, N_BINS + 1)
+    if unit is not None:  # half a step below the first value that each bin admits
+        edges = np.unique((np.ceil(numeric_scale.ratio(edges, unit)) - 0.5) * unit)
+    counts = np.bincount(np.clip(np.searchsorted(edges, present, side="right") - 1, 0, len(edges) - 2))
+    counts = np.append(counts, np.zeros(len(edges) - 1 - len(counts), dtype=np.int64))
+    return tuple(numeric_scale.label(a, b, column) for a, b in itertools.pairwise(edges)), counts
+
+
+_STATED = (
+    "epsilon", "delta", "relation", "unit", "n_units", "max_rows_per_unit", "accountant", "epsilon_rdp", "events",
+    "versions", "caveats", "private",
+)  # fmt: skip
+"""What of a statement is published."""
+_LEDGER = ("dataset", "unit", "epsilon", "spent_epsilon", "total_epsilon", "total_delta")
+"""What of a ledger's note is published. Its entry is a hash over the real table's keyed fingerprint: that stays inside.
+"""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Numbers that were read off real rows, and what they cost.
+
+    Attributes:
+        numbers: as they were released.
+        statement: of the numbers.
+        together: of the table and the numbers; of a sweep, of all its tables and the numbers.
+        n_fits: private fits that `together` holds.
+    """
+
+    numbers: tuple[Released, ...]
+    statement: Mapping[str, Any]
+    together: Mapping[str, Any]
+    n_fits: int = 1
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """All that a public report knows.
+
+    Attributes:
+        title: the job's.
+        table: label of the synthetic table.
+        policy: its text is public.
+        n_rows: of the synthetic table.
+        columns: of the synthetic table, each with the distribution it has there.
+        generator: name and parameters, as the job gives them.
+        statement: of the table; `None`: **no formal guarantee**.
+        unverified: whether the statement is that of a model, and nobody saw the table come from it.
+        claims: of its fit alone, of all that counts with it, and of all that its run drew; `None` without a statement.
+        protection: of the claim, computed from stated events alone; `None` where no guarantee holds that
+            nobody disputes.
+        ledger: where the ledger stood after all that the run drew; `None` outside a ledger.
+        publication: released numbers; `None` where there are none.
+        audit: of the mechanism, on a public stand-in; `None` where none ran.
+        valid: the share of synthetic rows that keep the declared schema; `None` without a declared schema.
+        schema: what is declared; `None` where nothing is.
+        attempts: evaluations that were run under the declared name of the dataset, this one included; `None` where
+            nobody counted. Never those of the very same rows: two such counts tell whether a row changed in between.
+        version: of this program.
+    """
+
+    title: str
+    table: str
+    policy: Policy
+    n_rows: int
+    columns: tuple[PublicColumn, ...]
+    generator: Mapping[str, Any]
+    statement: Mapping[str, Any] | None = None
+    unverified: bool = False
+    claims: Claims | None = None
+    protection: Protection | None = None
+    ledger: Mapping[str, Any] | None = None
+    publication: Publication | None = None
+    audit: Mapping[str, Any] | None = None
+    valid: Estimate | None = None
+    schema: Schema | None = None
+    attempts: int | None = None
+    version: str = ""
+
+    @property
+    def void(self) -> bool:
+        """Whether noise of what is published was not drawn from a secure source."""
+        stated = self.statement is not None and self.statement.get("private") is not True
+        return stated or (self.claims is not None and not self.claims.counted.private)
+
+    @property
+    def disputed(self) -> bool:
+        """Whether an audit on a public stand-in disproves a claim that is published, or that of a fit it counts."""
+        return self.claims is not None and self.claims.counted.disputed > 0
+
+    @property
+    def disproved(self) -> bool:
+        """Whether an audit on a public stand-in disproves what the fit of this very table claims."""
+        return self.claims is not None and self.claims.alone.disputed > 0
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether what is published comes with a guarantee: stated, of this very table, and not void."""
+        return self.statement is not None and not self.unverified and not self.void
+
+    @property
+    def claim(self) -> tuple[float, float] | None:
+        """Epsilon and delta of all that is published; `None` without a guarantee or a claim that can be read."""
+        if self.claims is None or not self.guaranteed:
+            return None
+        return self.claims.counted.epsilon, self.claims.counted.delta
+
+    @property
+    def together(self) -> Claim | None:
+        """The sum of the table and all that counts with it; `None` where that is the table alone."""
+        return None if self.claims is None or self.claims.counted == self.claims.alone else self.claims.counted
+
+
+def public_facts(
+    evaluation: Evaluation,
+    name: str,
+    *,
+    policy: Policy,
+    schema: Schema,
+    synthetic: pd.DataFrame,
+    title: str,
+    n_rows: int | None = None,
+) -> PublicFacts:
+    """The whitelist: what is public in an evaluation of one table, beside what is public anyway.
+
+    Args:
+        evaluation: *Sensitive*.
+        name: of the candidate.
+        policy: to be judged by.
+        schema: used only where it is declared.
+        synthetic: the table, as it is released, or a part of it that was drawn like the others.
+        title: the headline.
+        n_rows: of the whole table; none: as many as are given.
+
+    Raises:
+        JobError: the evaluation has no such candidate.
+        BudgetError: the numbers that were published are damaged.
+        EvaluationError: what the table claims with all that counts with it cannot be read.
+    """
+    from evaluate.validity.validity import valid_rows
+
+    found = next((one for one in evaluation.candidates if one.name == name), None)
+    if found is None:
+        raise JobError(f"release={name!r} was not evaluated, so that there is nothing to report; evaluate it")
+    declared = schema if schema.status == "declared" else None
+    provenance, claims = evaluation.provenance, Composition.of(evaluation).claims(found)
+    return PublicFacts(
+        title=title,
+        table=name,
+        policy=policy,
+        n_rows=len(synthetic) if n_rows is None else n_rows,
+        columns=columns_of(synthetic, declared),
+        generator=dict(found.generator),
+        statement=_stated(found.statement),
+        unverified=found.statement is not None and not made_here(evaluation),
+        publication=_publication(provenance.get("public_report"), name),
+        claims=claims,
+        protection=standing_protection(evaluation, found, claims),
+        ledger=_position(evaluation, found.statement),
+        audit=_audit(found.audit),
+        valid=None if declared is None else valid_rows(synthetic, declared),
+        schema=declared,
+        attempts=evaluations_of(provenance, by_name=True),
+        version=str((provenance.get("versions") or {}).get("understudy", "")),
+    )
+
+
+def _stated(statement: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if statement is None:
+        return None
+    ledger = statement.get("ledger")
+    kept = {key: ledger[key] for key in _LEDGER if key in ledger} if isinstance(ledger, Mapping) else None
+    return {**{key: statement[key] for key in _STATED if key in statement}, "ledger": kept}
+
+
+def _position(evaluation: Evaluation, statement: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    found = position_of((statement or {}).get("ledger"), evaluation.provenance.get("ledger"))
+    return None if found is None else {key: found[key] for key in (*_LEDGER, "moment")}
+
+
+def _publication(content: Any, name: str) -> Publication | None:
+    """Raises:
+    BudgetError: the content is damaged.
+    """
+    if not isinstance(content, Mapping) or content.get("table") != name:
+        return None
+    try:
+        statement, together = _stated(content["statement"]), _stated(content["together"])
+        if statement is None or together is None:
+            raise ValueError("released numbers have statements")
+        return Publication(
+            numbers=tuple(Released.from_dict(one) for one in content["numbers"]),
+            statement=statement,
+            together=together,
+            n_fits=int(content["n_fits"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise BudgetError("the released numbers are damaged; run the job anew (what was drawn stays spent)") from None
+
+
+def _audit(content: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """An audit that ran on a public stand-in, and no other; of one that cannot be read nothing but that it is there."""
+    if content is None:
+        return None
+    try:
+        return content if on_stand_in(Audit.from_dict(content)) else None
+    except AuditError:
+        return {}

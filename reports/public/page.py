@@ -1,0 +1,341 @@
+"""The public report as an HTML page: words, rows and pictures made of public facts alone.
+
+Its whole input is `PublicFacts` of `reports/public/facts.py`. Pictures show released numbers with the interval of their
+noise, and columns of the synthetic table.
+"""
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from evaluate.dp_release.numbers import COLUMN, N_ROWS, RIGHT, Released
+from evaluate.result import Candidate
+from evaluate.text import alike, count, number, percent, plain, short
+from reports.audits import AuditNote, audit_note
+from reports.charts import svg
+from reports.glossary import Entry, entry
+from reports.public.facts import PublicColumn, PublicFacts
+from reports.public.verdict import PublicVerdict, public_verdict
+from reports.sections.guidelines import CRITERIA
+from reports.sections.privacy_budget import Books, books_of
+from synth.output import whole_file
+
+STRIP = (200.0, 22.0)
+WIDTH, BARS_LEFT, BARS_RIGHT, PITCH = 320.0, 112.0, 268.0, 19.0
+TALL, BASE, MARGIN = 132.0, 104.0, 34.0
+
+
+def released_strip(released: Released, top: float) -> Markup:
+    """One released number on a line from zero: a dot, its interval, and a tick for what chance alone would show.
+
+    Args:
+        released: a share or a distance.
+        top: the right end of the line, shared by the numbers that are to be compared.
+    """
+    width, height = STRIP
+    middle, spoken = height / 2, _spoken(released)
+
+    def x(value: float) -> float:
+        return 6 + min(value / top, 1.0) * (width - 12)
+
+    root = svg.canvas(width, height, spoken, "strip")
+    svg.hint(root, spoken)
+    svg.line(root, "grid", (6, middle), (width - 6, middle))
+    if released.expected is not None:
+        svg.line(root, "mark", (x(released.expected), middle - 8), (x(released.expected), middle + 8))
+    svg.line(root, "interval", (x(released.low), middle), (x(released.high), middle))
+    svg.add(root, "circle", "dot", cx=x(released.value), cy=middle, r=4)
+    return svg.rendered(root)
+
+
+def _spoken(released: Released) -> str:
+    value, low, high = alike(released.value, released.low, released.high)
+    said = f"{value}; 95% interval of the noise {low} to {high}"
+    return said if released.expected is None else f"{said}; chance alone would show {number(released.expected)}"
+
+
+def column_chart(column: PublicColumn) -> Markup:
+    """The distribution of one column of the synthetic table."""
+    label = f"{short(column.name)}: shares of the synthetic rows"
+    return _steps(column, label) if column.ordered else _bars(column, label)
+
+
+def _bars(column: PublicColumn, label: str) -> Markup:
+    rows = list(zip(column.labels, column.shares, strict=True))
+    if column.n_more or column.more > 0:
+        rows.append((f"{column.n_more} more" if column.n_more else "other", column.more))
+    if column.missing > 0:
+        rows.append(("missing", column.missing))
+    top = max((share for _, share in rows), default=1.0) or 1.0
+    root = svg.canvas(WIDTH, len(rows) * PITCH + 4, label)
+    for place, (name, share) in enumerate(rows):
+        _bar(root, (name, share), 4 + (place + 0.5) * PITCH, top)
+    svg.line(root, "axis", (BARS_LEFT, 2), (BARS_LEFT, len(rows) * PITCH + 4))
+    return svg.rendered(root)
+
+
+def _bar(root: ET.Element, row: tuple[str, float], y: float, top: float) -> None:
+    group = svg.add(root, "g", "row")
+    svg.hint(group, f"{row[0]}: {percent(row[1])}")
+    svg.words(group, "tick", (BARS_LEFT - 8, y + 4), short(row[0], 16), "end")
+    svg.add(
+        group, "rect", "own", x=BARS_LEFT, y=y - 5, width=max((BARS_RIGHT - BARS_LEFT) * row[1] / top, 0.5), height=10
+    )
+    svg.words(group, "tick num", (WIDTH - 2, y + 4), percent(row[1]), "end")
+
+
+def _steps(column: PublicColumn, label: str) -> Markup:
+    root = svg.canvas(WIDTH, TALL, label)
+    top, n = max(column.shares, default=1.0) or 1.0, max(len(column.shares), 1)
+    width = (WIDTH - 6 - MARGIN) / n
+    svg.line(root, "grid", (MARGIN, 12), (WIDTH - 6, 12))
+    svg.words(root, "tick num", (MARGIN - 6, 16), percent(top), "end")
+    for place, (name, share) in enumerate(zip(column.labels, column.shares, strict=True)):
+        height = (BASE - 12) * share / top
+        bar = svg.add(
+            root, "rect", "own", x=MARGIN + place * width + 0.5, y=BASE - height, width=max(width - 1, 0.5),
+            height=height,
+        )  # fmt: skip
+        svg.hint(bar, f"{name}: {percent(share)}")
+    svg.line(root, "axis", (MARGIN, BASE), (WIDTH - 6, BASE))
+    if column.labels:
+        svg.words(root, "tick num", (MARGIN, BASE + 15), _ends(column.labels[0])[0])
+        svg.words(root, "tick num", (WIDTH - 6, BASE + 15), _ends(column.labels[-1])[-1], "end")
+    if column.missing > 0:
+        svg.words(root, "tick", (WIDTH - 6, BASE + 28), f"missing {percent(column.missing)}", "end")
+    return svg.rendered(root)
+
+
+def _ends(label: str) -> list[str]:
+    """The first and the last value of a bin."""
+    inner = label[1:-1].split(", ") if label.startswith("[") else label.split(" to ")
+    return [short(part, 16) for part in inner]
+
+
+ALL_HOLD, BROKEN, OPEN, NO_VERDICT = "RELEASE", "DO NOT RELEASE", "NOT SETTLED", "NO PUBLIC VERDICT"
+BARE, UNSEEN = "NO FORMAL GUARANTEE", "NO VERIFIED GUARANTEE"
+"""What stands in place of the rules' verdict, unless that is to release nothing: rules that hold promise nothing."""
+READ = "Public \u00b7 no number here was read off real rows but under a budget"
+NOT_BOUNDED = "Public \u00b7 {}: nothing bounds what the table itself tells of real rows"
+"""What stands over every section, with a guarantee that holds and without."""
+ICONS = {"bare": "warn"}
+STANDING = (
+    "No attack on the table is reported. How well an attack does can depend on a single row as much as it likes, so "
+    "that no noise of reasonable size would allow it to be published. What stands for it in public is epsilon, which "
+    "holds against every attack, and the audit of the mechanism. Without an epsilon nothing stands for it.",
+    "No comparison with models trained on real rows, no test that tells synthetic rows from real ones, and no worst "
+    "column or group is reported, for the same reason.",
+)
+"""What is not in a public report, and why."""
+OF_GUARANTEE = (
+    "The guarantee is for the source table as a whole. Whoever releases more about it, or about another extract of it, "
+    "adds to epsilon.",
+)
+"""What a reader of a guarantee has to know."""
+OF_NUMBERS = (
+    "The interval beside a released number is that of its noise, which is known exactly. It says where the number of "
+    "these two tables lies, not how another sample of people would differ.",
+    "Distances are taken on bins of about equal synthetic mass, at most 20 of a column and 10 in a pair; finer "
+    "differences are not seen. Two samples of one population differ too: the mark says by how much, about.",
+    "A distance that the noise pushed beyond its range is shown at the end of the range. released.json holds the noisy "
+    "whole numbers as they were drawn.",
+)
+"""What a reader of released numbers has to know."""
+ANSWERS: Mapping[str, str] = {
+    "Privacy parameters and unit of privacy": "See the privacy statement: epsilon, delta, unit and relation.",
+    "Algorithms and correctness": "See the audit beside the privacy statement.",
+    "Utility and bias": "See the released numbers; nothing is said of single groups.",
+    "Trust model, access and collection": "The real table was read in the clear by whoever made this table.",
+    "Context (clause 6)": "The audience is that of the policy.",
+    "Governance (clause 9)": "See the sign-off of the bundle that this report lies in.",
+}
+"""What the public report answers to a criterion; to all others it answers that nothing is shown."""
+WITHOUT: Mapping[str, str] = {
+    "Privacy parameters and unit of privacy": "There is no formal guarantee that holds.",
+    "Algorithms and correctness": "There is no formal guarantee that holds, so that no mechanism is shown to keep one.",
+}
+"""The same of a table without a guarantee that holds."""
+NOT_SHOWN = "Measured inside, if at all, and not shown: see the limits."
+
+
+@dataclass(frozen=True)
+class NumberRow:
+    """A released number as a line of a table; a count has no picture."""
+
+    title: str
+    number: Released
+    picture: Markup | None
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is a number of rows."""
+        return self.number.measure == N_ROWS
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A privacy statement with its books."""
+
+    statement: Mapping[str, Any]
+    books: Books
+
+
+@dataclass(frozen=True)
+class PublicPage:
+    """Everything that the template needs; all of it follows from the facts.
+
+    `words` are the verdict, `held` how many rules it rests on, `symbol` its class and `icon` its picture; `lacks` is
+    what the table has in place of a guarantee that holds, empty where it has one; `tag` stands over every section.
+    """
+
+    facts: PublicFacts
+    verdict: PublicVerdict
+    words: str
+    held: str
+    symbol: str
+    icon: str
+    lacks: str
+    tag: str
+    table: Shown | None
+    numbers: Shown | None
+    audit: AuditNote | None
+    summary: tuple[NumberRow, ...]
+    by_column: tuple[NumberRow, ...]
+    pictures: tuple[tuple[PublicColumn, Markup], ...]
+    limits: tuple[str, ...]
+    parameters: tuple[tuple[str, str], ...]
+    criteria: tuple[tuple[str, str, str, str], ...]
+    hidden: tuple[tuple[Entry, Any], ...]
+    binding_shown: tuple[Entry, ...]
+    binding_hidden: tuple[Entry, ...]
+
+
+def page_of(facts: PublicFacts) -> PublicPage:
+    """The page that public facts make."""
+    verdict = public_verdict(facts)
+    released = () if facts.publication is None else facts.publication.numbers
+    lacks, symbol = _lacks(facts), _symbol(facts, verdict)
+    return PublicPage(
+        facts=facts,
+        verdict=verdict,
+        words=_words(facts, verdict),
+        held=verdict.held,
+        symbol=symbol,
+        icon=ICONS.get(symbol, symbol),
+        lacks=lacks,
+        tag=NOT_BOUNDED.format(lacks) if lacks else READ,
+        table=_shown(facts.table, facts.statement),
+        numbers=None if facts.publication is None else _shown("published numbers", facts.publication.statement),
+        audit=audit_note(Candidate(facts.table, (), statement=facts.statement, audit=facts.audit)),
+        summary=_rows(number for number in released if number.measure != COLUMN),
+        by_column=_rows(number for number in released if number.measure == COLUMN),
+        pictures=tuple((column, column_chart(column)) for column in facts.columns),
+        limits=(_chosen(facts), *STANDING, *(() if lacks else OF_GUARANTEE), *(OF_NUMBERS if released else ())),
+        parameters=tuple((str(key), _written(value)) for key, value in facts.generator.items()),
+        criteria=tuple((c.source, c.title, c.asks, _answer(facts, c.title)) for c in CRITERIA),
+        hidden=tuple((entry(rule.measure), rule) for rule in verdict.hidden),
+        binding_shown=tuple(entry(finding.rule.measure) for finding in verdict.binding),
+        binding_hidden=tuple(entry(rule.measure) for rule in verdict.hidden if rule.severity == "fail"),
+    )
+
+
+def _lacks(facts: PublicFacts) -> str:
+    """What is in place of a guarantee that holds; empty where one does."""
+    if facts.claim is not None:
+        return "a disputed guarantee" if facts.disproved else ""
+    return "no verified guarantee" if facts.unverified and not facts.void else "no formal guarantee"
+
+
+def _words(facts: PublicFacts, verdict: PublicVerdict) -> str:
+    if verdict.outcome == "FAIL":
+        return BROKEN
+    if facts.claim is None:
+        return UNSEEN if facts.unverified and not facts.void else BARE
+    if verdict.outcome == "PASS":
+        return verdict.held if verdict.n_binding_hidden else ALL_HOLD
+    return NO_VERDICT if verdict.outcome is None else OPEN
+
+
+def _symbol(facts: PublicFacts, verdict: PublicVerdict) -> str:
+    """No tick where binding rules are not shown, or without a guarantee: it would be taken for theirs, too."""
+    if verdict.outcome == "FAIL":
+        return "fail"
+    if facts.claim is None:
+        return "bare"
+    if verdict.outcome == "PASS":
+        return "part" if verdict.n_binding_hidden else "pass"
+    return "none" if verdict.outcome is None else "open"
+
+
+def _answer(facts: PublicFacts, criterion: str) -> str:
+    if criterion in WITHOUT and _lacks(facts):
+        return WITHOUT[criterion]
+    if facts.publication is None and criterion == "Utility and bias":
+        return NOT_SHOWN
+    return ANSWERS.get(criterion, NOT_SHOWN)
+
+
+def _shown(name: str, statement: Mapping[str, Any] | None) -> Shown | None:
+    return None if statement is None else Shown(statement, books_of(name, statement))
+
+
+def _rows(numbers: Any) -> tuple[NumberRow, ...]:
+    found = tuple(numbers)
+    ends = [end for one in found if one.measure not in (N_ROWS, RIGHT) for end in (one.high, one.expected or 0.0)]
+    top = max([*ends, 1e-6])
+    return tuple(NumberRow(_title(one), one, _picture(one, top)) for one in found)
+
+
+def _title(number: Released) -> str:
+    return entry(number.measure).title.removesuffix(", released")
+
+
+def _picture(number: Released, top: float) -> Markup | None:
+    if number.measure == N_ROWS:
+        return None
+    return released_strip(number, 1.0 if number.measure == RIGHT else top)
+
+
+def _chosen(facts: PublicFacts) -> str:
+    counted = "How many evaluations were run before is not known: none were counted under a declared name."
+    if facts.attempts is not None:
+        counted = "It was the first evaluation under the declared name of its dataset that was counted."
+        if facts.attempts > 1:
+            counted = (
+                f"{count(facts.attempts)} evaluations under the declared name of its dataset were counted, this one "
+                "included."
+            )
+    return (
+        "Somebody chose to publish this table, and may have done so because measures on real rows came out well. That "
+        f"choice is itself a release, and no epsilon covers it. {counted}"
+    )
+
+
+def _written(value: Any) -> str:
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def write_public_html(facts: PublicFacts, path: Path | str) -> Path:
+    """The public report, written whole or not at all; the path is returned.
+
+    Raises:
+        OutputError: the place cannot be written; nothing was left there.
+    """
+    path = Path(path)
+    page = render_public(facts)
+    with whole_file(path) as beside:
+        beside.write_text(page, encoding="utf-8", newline="\n")
+    return path
+
+
+def render_public(facts: PublicFacts) -> str:
+    """The public report as HTML text; the same facts give the same text, and nothing else decides it."""
+    from reports.html import environment, inlined
+
+    template = environment().get_template("public.html.j2")
+    return template.render(doc=page_of(facts), style=inlined("report.css", "public.css"))

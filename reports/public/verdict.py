@@ -1,0 +1,113 @@
+"""The public verdict: of the rules that rest on public or released numbers, and of no other.
+
+A policy has rules that only real rows can answer. Their answers stay inside, whatever they are; here they are counted
+as not shown, so that no word of this verdict speaks for them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.audit_result import Audit, AuditError
+from evaluate.dp_release.numbers import MEASURES
+from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.policy import Rule
+from evaluate.gate.verdict import judge_candidate
+from evaluate.result import Candidate, Estimate
+from reports.public.facts import PublicFacts
+
+STATEMENT = "statement."
+_WORDS: Mapping[Outcome, tuple[str, str]] = {
+    "PASS": ("hold", "holds"), "FAIL": ("fail", "fails"), "INCONCLUSIVE": ("are open", "is open"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PublicVerdict:
+    """What the rules say that can be shown.
+
+    Attributes:
+        outcome: of the binding rules among them; none where there is none.
+        findings: of every rule that can be shown.
+        hidden: rules that rest on numbers that stay inside.
+    """
+
+    outcome: Outcome | None
+    findings: tuple[Finding, ...]
+    hidden: tuple[Rule, ...]
+
+    @property
+    def n_binding_hidden(self) -> int:
+        """Binding rules that cannot be shown."""
+        return sum(rule.severity == "fail" for rule in self.hidden)
+
+    @property
+    def n_binding(self) -> int:
+        """Binding rules that can be shown."""
+        return len(self.binding)
+
+    @property
+    def binding(self) -> tuple[Finding, ...]:
+        """What the binding rules say that can be shown."""
+        return tuple(finding for finding in self.findings if finding.binding)
+
+    @property
+    def held(self) -> str:
+        """How many binding rules are shown, and how many of these hold, as a sentence without its full stop."""
+        n = self.n_binding
+        every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown publicly"
+        if n == 0:
+            return f"None of {self.n_binding_hidden} binding rules can be shown publicly"
+        outcomes = [finding.outcome for finding in self.binding]
+        if outcomes.count("PASS") == n:
+            return f"{every}; {'it holds' if n == 1 else 'both hold' if n == 2 else 'all of these hold'}"
+        found = [(outcomes.count(outcome), many, one) for outcome, (many, one) in _WORDS.items()]
+        return f"{every}; {', '.join(f'{k} {one if k == 1 else many}' for k, many, one in found if k)}"
+
+
+def public_verdict(facts: PublicFacts) -> PublicVerdict:
+    """The verdict on what is public; the claim is that of everything that is published together."""
+    candidate = _public_candidate(facts)
+    known = {(e.measure, e.subject) for e in candidate.estimates}
+    shown = [rule for rule in facts.policy.rules if _is_public(rule, known)]
+    hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
+    if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
+        hidden = [rule for rule in hidden if rule.measure != AUDITED]
+    verdict = judge_candidate(candidate, facts.policy.model_copy(update={"rules": tuple(shown)}))
+    binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
+    outcome = _without_guarantee(facts, verdict.verdict) if binding else None
+    return PublicVerdict(outcome, verdict.findings, tuple(hidden))
+
+
+def _without_guarantee(facts: PublicFacts, outcome: Outcome) -> Outcome:
+    """A claim that is void, disputed or not verified passes nothing, whatever the rules are about."""
+    if outcome != "PASS" or facts.statement is None or (facts.guaranteed and not facts.disputed):
+        return outcome
+    return "FAIL" if facts.void or facts.disproved else "INCONCLUSIVE"
+
+
+def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
+    return rule.measure.startswith(STATEMENT) or (rule.measure, rule.subject) in known
+
+
+def _public_candidate(facts: PublicFacts) -> Candidate:
+    statement = None if facts.statement is None else dict(facts.statement)
+    if statement is not None:
+        statement["private"], statement["disputed"] = not facts.void, facts.disputed
+        # What nobody verified is no number to judge by.
+        statement["epsilon"], statement["delta"] = facts.claim or (None, None)
+    found = [] if facts.valid is None else [facts.valid]
+    found += _audited(facts)
+    if facts.publication is not None:
+        found += [number.estimate for number in facts.publication.numbers if MEASURES[number.measure] != "none"]
+    return Candidate(facts.table, tuple(found), statement=statement)
+
+
+def _audited(facts: PublicFacts) -> list[Estimate]:
+    """What the audit says; nothing of one that is damaged."""
+    if facts.audit is None:
+        return []
+    try:
+        return [Audit.from_dict(facts.audit).estimate]
+    except AuditError:
+        return []

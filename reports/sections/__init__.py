@@ -1,0 +1,1 @@
+"""Sections of the report as data: read from an evaluation that may hold anything, nothing is rendered."""

@@ -1,0 +1,243 @@
+"""Fidelity of one synthetic table: columns with the worst first, associations, pairs and triples, extents of scores.
+
+Where public facts gave an expectation of a private fit, it stands beside the error and the time that were measured.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.result import Candidate, Estimate
+from evaluate.text import amount, finite, number, percent, plain
+
+MOST_COLUMNS = 20
+"""Columns that a triangle of associations shows at most, the most wrong ones."""
+MOST_CLIQUES = 10
+MINUS = "\u2212"
+MARKED = 0.1
+"""Total variation up to which a column whose details are marked comes before others."""
+DETAILS = {
+    "columns.tail.excess": 0.005, "columns.mean": 0.1, "columns.std": 0.22, "columns.spikes.kept": 0.9,
+    "columns.lattice.kept": 0.9,
+}  # fmt: skip
+"""Numbers told beside the picture of a column, and their limits: half a percent of the rows, a tenth of a standard
+deviation, a quarter wider or narrower, a tenth lost. A number is marked where the favorable end of its interval breaks
+the limit."""
+
+
+@dataclass(frozen=True)
+class ColumnRow:
+    """One column's charts side by side, drawn to the same scale.
+
+    Attributes:
+        column: its name.
+        kind: of the schema.
+        worst: the largest total variation of any candidate.
+        top: the largest share of any bar.
+        figures: one for each candidate; none where it was not measured.
+        details: of each candidate, what else is to be seen of the column.
+    """
+
+    column: str
+    kind: str
+    worst: float
+    top: float
+    figures: tuple[Mapping[str, Any] | None, ...]
+    details: tuple["tuple[Detail, ...]", ...] = ()
+
+    @property
+    def order(self) -> float:
+        """By what columns are sorted: one that is marked comes before all that are right in nine rows of ten."""
+        marked = any(detail.marked for details in self.details for detail in details)
+        return max(self.worst, MARKED) if marked else self.worst
+
+
+@dataclass(frozen=True)
+class Detail:
+    """A few words beside a column's picture; marked where it is plainly off."""
+
+    words: str
+    marked: bool
+
+
+@dataclass(frozen=True)
+class AssociationSet:
+    """Associations of one candidate beside the real ones; `left_out` columns had the smallest differences."""
+
+    columns: tuple[str, ...]
+    train: tuple[tuple[float | None, ...], ...]
+    synthetic: tuple[tuple[float | None, ...], ...]
+    difference: tuple[tuple[float | None, ...], ...]
+    left_out: int
+
+
+@dataclass(frozen=True)
+class WorstClique:
+    """Two or three columns and their total variation together, as an estimate with landmarks."""
+
+    columns: tuple[str, ...]
+    estimate: Estimate
+
+
+def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
+    """Every column that any candidate has a figure for, the worst first."""
+    found = [{f["column"]: f for f in c.figures.get("columns", ())} for c in candidates]
+    names = list(dict.fromkeys(name for figures in found for name in figures))
+    numbers = [{(e.measure, e.subject): e for e in c.estimates if e.measure in DETAILS} for c in candidates]
+    rows = []
+    for name in names:
+        figures = tuple(of.get(name) for of in found)
+        details = tuple(_details(of, figure, name) for of, figure in zip(numbers, figures, strict=True))
+        rows.append(_column_row(name, figures, details))
+    return tuple(sorted(rows, key=lambda row: (-row.order, -row.worst)))
+
+
+def _details(
+    numbers: Mapping[tuple[str, tuple[str, ...]], Estimate], figure: Mapping[str, Any] | None, column: str
+) -> tuple[Detail, ...]:
+    """Tails, moments, frequent values and steps of one column, each where it was measured."""
+    drawn = (figure or {}).get("descriptives") or {}
+    found = {measure: of for measure in DETAILS if (of := numbers.get((measure, (column,)))) is not None}
+    made = []
+    for measure, of in found.items():
+        sign, end = (-1.0, of.high) if of.direction == "higher" else (1.0, of.low)
+        made.append(Detail(_words(measure, of, drawn), end is not None and sign * end > sign * DETAILS[measure]))
+    return tuple(made)
+
+
+def _words(measure: str, of: Estimate, drawn: Mapping[str, Any]) -> str:
+    """A number in a few words; an evaluation of an earlier version has no direction.
+
+    Args:
+        measure: the number's name.
+        of: the number.
+        drawn: what the column's figure tells of its moments and its lattice.
+    """
+    value = finite(of.value)
+    if measure == "columns.tail.excess":
+        if abs(value) < 0.0005:
+            return "tails as real"
+        return f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
+    if measure == "columns.mean":
+        sign = "off by " if "mean" not in drawn else MINUS if drawn["mean"] < 0 else "+"
+        return f"mean {sign}{number(value, 2)} SD"
+    if measure == "columns.std":
+        times = f"\u00d7 {drawn['std']:.3g}" if "std" in drawn else f"off by a factor of {math.exp(value):.3g}"
+        return f"SD {times}"
+    called = "frequent values" if measure == "columns.spikes.kept" else drawn.get("lattice") or "steps"
+    return f"{plain(called)} {percent(min(value, 9.99))} kept"
+
+
+def _column_row(
+    name: str, figures: tuple[Mapping[str, Any] | None, ...], details: tuple[tuple[Detail, ...], ...]
+) -> ColumnRow:
+    present = [figure for figure in figures if figure is not None]
+    shares = [finite(share) for figure in present for name in ("train", "synthetic") for share in figure[name]]
+    worst = max(finite(figure["tvd"]) for figure in present)
+    return ColumnRow(name, str(present[0]["kind"]), worst, max(shares, default=1.0), figures, details)
+
+
+def associations(candidate: Candidate) -> AssociationSet | None:
+    """The triangles of one candidate; none where associations were not measured."""
+    figure = candidate.figures.get("associations")
+    if not figure or len(figure["columns"]) < 2:
+        return None
+    train, synthetic = figure["train"], figure["synthetic"]
+    d = len(figure["columns"])
+    difference = [[_gap(train[i][j], synthetic[i][j]) for j in range(d)] for i in range(d)]
+    kept = _most_wrong(difference)
+
+    def part(matrix: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None, ...], ...]:
+        return tuple(tuple(matrix[i][j] for j in kept) for i in kept)
+
+    return AssociationSet(
+        columns=tuple(figure["columns"][i] for i in kept),
+        train=part(train),
+        synthetic=part(synthetic),
+        difference=part(difference),
+        left_out=d - len(kept),
+    )
+
+
+def difference_top(candidates: Sequence[Candidate]) -> float:
+    """The difference of associations that the darkest shade stands for: the same for all candidates, a round number."""
+    sets = [found for c in candidates if (found := associations(c)) is not None]
+    top = max((v for s in sets for row in s.difference for v in row if v is not None), default=0.0)
+    return max(math.ceil(top * 10) / 10, 0.1)
+
+
+def _gap(real: float | None, synthetic: float | None) -> float | None:
+    """How far off an association is; one that the synthetic table does not have at all is lost whole."""
+    return None if real is None else abs(finite(real) - finite(synthetic or 0.0))
+
+
+def _most_wrong(difference: Sequence[Sequence[float | None]]) -> list[int]:
+    """Indices of the columns to show, in table order."""
+    order = sorted(range(len(difference)), key=lambda i: (-max((v or 0.0 for v in difference[i]), default=0.0), i))
+    return sorted(order[:MOST_COLUMNS])
+
+
+def worst_cliques(candidate: Candidate, family: str) -> tuple[WorstClique, ...]:
+    """The "pairs" or "triples" that are furthest off, with the landmarks of each."""
+    worst = candidate.figures.get(family, {}).get("worst", ())[:MOST_CLIQUES]
+    return tuple(WorstClique(tuple(found["columns"]), _clique_estimate(family, found)) for found in worst)
+
+
+def _clique_estimate(family: str, found: Mapping[str, Any]) -> Estimate:
+    reference, floor = (None if found.get(name) is None else finite(found[name]) for name in ("reference", "floor"))
+    tvd, columns = finite(found["tvd"]), tuple(found["columns"])
+    return Estimate(f"{family}.tvd", tvd, 0, "lower", columns, None, None, reference, floor)
+
+
+def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:
+    """The ends of the axis that holds every score of every candidate's models."""
+    models = [model for c in candidates for model in c.figures.get("utility", {}).get("models", ())]
+    scores = [finite(m[k]) for m in models for k in ("tstr", "trtr", "fresh", "floor") if m.get(k) is not None]
+    low, high = min(scores, default=0.0), max(scores, default=1.0)
+    step = 0.1 if high - low > 0.25 else 0.02
+    low, high = max(low, -1.0) - step / 4, min(high + step / 4, 1.0)
+    return round(math.floor(low / step) * step, 2), round(math.ceil(high / step) * step, 2)
+
+
+DASH = "\u2014"
+COLUMNS, PAIRS = "columns.tvd.mean", "pairs.tvd.mean"
+LARGEST = 1e9
+"""No error and no time in seconds is larger: a longer number would not be read."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One line: what, expected and measured, each ready to be shown."""
+
+    what: str
+    note: str
+    expected: str
+    measured: str
+
+
+def expectations(candidate: Candidate) -> tuple[Expectation, ...]:
+    """The lines of one candidate, whose file may come from anyone; none where nothing was expected."""
+    expected = candidate.expected or {}
+    column, tree, pair, seconds = (
+        amount(expected.get(name), LARGEST) for name in ("column", "tree", "pair", "seconds")
+    )
+    lines = []
+    if column is not None:
+        note = "mean total variation, against the training rows"
+        lines.append(Expectation("A column", note, number(column), _measured(candidate, COLUMNS)))
+    if tree is not None and pair is not None:
+        note = "a small pair to a typical one; measured: mean over all pairs"
+        low, high = sorted((tree, pair))
+        shown = number(low) if low == high else f"{number(low)} to {number(high)}"
+        lines.append(Expectation("A pair of columns", note, shown, _measured(candidate, PAIRS)))
+    if seconds is not None:
+        took = amount(candidate.seconds.get("fit"), LARGEST)
+        shown = DASH if took is None else f"{number(took, 1)} s"
+        lines.append(Expectation("The fit", "of one core; measured: by the clock", f"{number(seconds, 1)} s", shown))
+    return tuple(lines)
+
+
+def _measured(candidate: Candidate, measure: str) -> str:
+    found = candidate.find(measure)
+    return number(found.value) if isinstance(found, Estimate) else DASH

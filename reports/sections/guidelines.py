@@ -1,0 +1,248 @@
+"""Criteria of guidelines, each with a finding of one synthetic table, and what none of them covers.
+
+A finding is a word and a sentence, made of attacks, the audit, the privacy claim, utility or the schema.
+
+Source: Article 29 Working Party, Opinion 05/2014 on anonymisation techniques (WP 216), section 3; Near et al.
+2025, Guidelines for evaluating differential privacy guarantees, NIST SP 800-226, doi 10.6028/NIST.SP.800-226;
+ISO/IEC 27559:2022, Privacy enhancing data de-identification framework, clauses 6 to 9.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evaluate.gate.claim import Composition
+from evaluate.metrics import CATALOG
+from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.text import alike, count, loss, number, plain
+from reports.audits import audit_note
+from reports.sections.attacks import AttackLine, attack_note
+from reports.sections.limitations import audit_failed
+from reports.sections.weakest import groups_of
+
+Word = Literal["alarm", "no alarm", "not measured", "stated", "absent", "yours to judge"]
+
+
+MEMBERSHIP = tuple(name for name in CATALOG if name.startswith("privacy.membership."))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found for one criterion of one table: a word, and a sentence without its full stop."""
+
+    word: Word
+    text: str
+
+
+def by_attacks(*measures: str) -> Callable[[Candidate, Evaluation], Answer]:
+    """An answer from attacks: those that raise an alarm, else the smallest leak that they would have seen."""
+
+    def answer(candidate: Candidate, _: Evaluation) -> Answer:
+        lines = [line for line in attack_note(candidate).lines if line.measure in measures]
+        tried = [line for line in lines if line.word != "not measured"]
+        alarms = [line for line in tried if line.word == "alarm"]
+        if not tried:
+            return Answer("not measured", "no attack of this kind gave a result")
+        of = f"{len(alarms)} of {len(tried)} attacks" if alarms else f"{len(tried)} attack{'s' * (len(tried) > 1)}"
+        missing = f"; {len(lines) - len(tried)} gave no result" if len(lines) > len(tried) else ""
+        return Answer("alarm" if alarms else "no alarm", f"{of}; {_worst((alarms or tried)[0])}{missing}")
+
+    return answer
+
+
+def _worst(line: AttackLine) -> str:
+    assert line.value is not None
+    value, low, high = alike(*line.value)
+    seen = f", and {number(line.detectable)} would have been seen" if line.detectable is not None else ""
+    what = line.title[:1].lower() + line.title[1:]
+    return f"the worst, {what}, has {line.scale} {value} ({low} to {high}){seen}"
+
+
+def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> Answer:
+    """The claim of all that counts with a table, its unit included, or that there is none."""
+    statement = candidate.statement
+    if not statement:
+        return Answer("absent", "no formal guarantee, so that there is nothing to evaluate")
+    claims = Composition.of(evaluation).claims(candidate)
+    if not statement.get("private", False) or (claims is not None and not claims.counted.private):
+        return Answer("absent", "void: its noise was not drawn from a secure source")
+    rows = statement.get("max_rows_per_unit", 1)
+    each = f" of at most {plain(rows, 20)} rows" if rows != 1 else ""
+    epsilon, delta, of = statement.get("epsilon"), statement.get("delta"), ""
+    if claims is not None and claims.reading:
+        epsilon, delta, of = claims.counted.epsilon, claims.counted.delta, f", for {claims.counted.what}"
+    unit = f"unit {plain(statement.get('unit', 'not stated'), 40)}{each}"
+    return Answer("stated", f"epsilon {loss(epsilon)} at delta {loss(delta)}{of}, {unit}")
+
+
+def of_audit(candidate: Candidate, _: Evaluation) -> Answer:
+    """The audited lower bound on the claim."""
+    if not candidate.statement:
+        return Answer("absent", "no formal guarantee to test")
+    note = audit_note(candidate)
+    if note is None:
+        return Answer("not measured", "the audit gave no result" if audit_failed(candidate) else "it was not audited")
+    return Answer(
+        "alarm" if note.alarms else "no alarm", f"audited lower bound {note.bound}{note.short and f'; {note.short}'}"
+    )
+
+
+def of_utility(candidate: Candidate, _: Evaluation) -> Answer:
+    """What models lose, and the group that is served worst."""
+    gaps = [
+        e
+        for e in candidate.estimates
+        if e.measure.startswith("utility.gap.") and not e.measure.endswith(".uncut")  # which a few rows decide
+    ]
+    served = next((group for group in groups_of(candidate) if group.anchor == "utility"), None)
+    if not gaps and served is None:
+        return Answer("not measured", "no utility for models or groups was measured")
+    said = [f"loss of a model trained on it at most {number(max(e.value for e in gaps))}"] if gaps else []
+    said += [f"worst group {plain(served.group, 60)}: {served.what} {number(served.value)}"] if served else []
+    return Answer("stated", "; ".join(said))
+
+
+def of_schema(_: Candidate, evaluation: Evaluation) -> Answer:
+    """How many columns the schema's author named as identifying or sensitive."""
+    quasi, sensitive = (_n(evaluation.schema, key) for key in ("quasi_identifiers", "sensitive"))
+    status = plain(evaluation.schema.get("status", "unknown"), 20)
+    return Answer("stated", f"schema {status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named")
+
+
+def _n(schema: Mapping[str, Any], key: str) -> str:
+    found = schema.get(key)
+    return count(len(found)) if isinstance(found, list | tuple) and found else "no"
+
+
+_IDENTIFIED = by_attacks(
+    *MEMBERSHIP,
+    *(name for name in CATALOG if name.startswith("privacy.vulnerable.")),
+    "privacy.quasi_identifiers.excess",
+)
+
+
+def of_identification(candidate: Candidate, evaluation: Evaluation) -> Answer:
+    """Membership and quasi-identifiers, and equal rows beside them."""
+    found = _IDENTIFIED(candidate, evaluation)
+    copies = candidate.find("privacy.copies.people")
+    if not isinstance(copies, Estimate):
+        return found
+    return Answer(found.word, f"{found.text}; people copied, beyond chance: {number(copies.value)}")
+
+
+def to_judge(text: str) -> Callable[[Candidate, Evaluation], Answer]:
+    """The same answer for every table: what nothing here can judge."""
+    return lambda _candidate, _evaluation: Answer("yours to judge", text)
+
+
+def of_governance(candidate: Candidate, _: Evaluation) -> Answer:
+    """Whether its spending is on record; the rest is for people."""
+    ledger = (candidate.statement or {}).get("ledger")
+    kept = "its spending stands in a ledger" if ledger else "no ledger holds its spending"
+    return Answer("yours to judge", f"{kept}; the sign-off above is to be filled in")
+
+
+SAID_ONCE = ("yours to judge", "stated")
+"""Answers that need not be given for each table where they are the same."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One thing that a guideline asks.
+
+    Attributes:
+        source: the guideline.
+        title: its own words.
+        asks: the question.
+        answer: what was found of a candidate, given its evaluation.
+        uncovered: what the answer leaves open.
+    """
+
+    source: str
+    title: str
+    asks: str
+    answer: Callable[[Candidate, Evaluation], Answer]
+    uncovered: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One criterion with its answer for every candidate that the report shows, in their order."""
+
+    criterion: Criterion
+    answers: tuple[tuple[str, Answer], ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether one sentence answers for every candidate, so that it need not be said for each."""
+        return len({answer.text for _, answer in self.answers}) == 1 and self.answers[0][1].word in SAID_ONCE
+
+
+def criteria_rows(evaluation: Evaluation, candidates: Sequence[Candidate]) -> tuple[Row, ...]:
+    """The criteria in the order of their sources, each with what was found here."""
+    return tuple(Row(one, tuple((c.name, one.answer(c, evaluation)) for c in candidates)) for one in CRITERIA)
+
+
+_WP29, _NIST, _ISO = "WP29 Opinion 05/2014", "NIST SP 800-226", "ISO/IEC 27559:2022"
+
+CRITERIA = (
+    Criterion(
+        _WP29, "Singling out", "Can a person still be isolated?",
+        by_attacks("privacy.singling_out.univariate", "privacy.singling_out.multivariate",
+                 "privacy.quasi_identifiers.excess"),
+        "Predicates other than those that were drawn from the synthetic table.",
+    ),
+    Criterion(
+        _WP29, "Linkability", "Can two records of one person be linked?",
+        by_attacks("privacy.linkability", *MEMBERSHIP),
+        "Linking with tables that were not at hand, and with earlier releases of the same table.",
+    ),
+    Criterion(
+        _WP29, "Inference", "Can a value of a person be deduced from other values?",
+        by_attacks("privacy.inference", "privacy.inference.model"),
+        "What follows from the population alone: it can be guessed of people who are in no table, and still harm them.",
+    ),
+    Criterion(
+        _NIST, "Privacy parameters and unit of privacy", "What is promised, and to whom?", of_guarantee,
+        "Whether one unit is one person: the schema's author says so, and nothing here can check it.",
+    ),
+    Criterion(
+        _NIST, "Algorithms and correctness", "Does the mechanism keep its promise?", of_audit,
+        "An audit finds a broken promise and proves none: what it does not test is listed above.",
+    ),
+    Criterion(
+        _NIST, "Utility and bias", "Is it of use, and for every group alike?", of_utility,
+        "Uses other than the target and the queries that were tried, and groups that no column names.",
+    ),
+    Criterion(
+        _NIST, "Trust model, access and collection", "Who holds the real data, and how is it guarded?",
+        to_judge("the real table is read in the clear by whoever runs this"),
+        "Security of the machine, side channels, and how the data was collected.",
+    ),
+    Criterion(
+        _ISO, "Context (clause 6)", "Who receives it, and what can they do?",
+        to_judge("the audience is that of the policy"),
+        "The recipient's other data, skills, motives and safeguards; the transparency owed to data subjects.",
+    ),
+    Criterion(
+        _ISO, "Data (clause 7)", "Which attributes identify, and which hurt?", of_schema,
+        "Whether the right columns were named: attacks by quasi-identifiers use no others.",
+    ),
+    Criterion(
+        _ISO, "Identifiability (clause 8)", "How likely is it that somebody is identified?", of_identification,
+        "A probability of attack: attacks here assume that somebody tries, with the knowledge that each one states.",
+    ),
+    Criterion(
+        _ISO, "Governance (clause 9)", "Who answers, for how long, and what if it goes wrong?", of_governance,
+        "Review of recipients, incidents, and the deletion of copies that were passed on.",
+    ),
+)  # fmt: skip
+"""What is asked, source by source."""
+
+NOT_COVERED = (
+    "Whether the table is anonymous in the law is a judgment on all means reasonably likely to be used, by whoever "
+    "holds it, and no number here is that judgment.",
+    "Harm to groups: a table that is faithful to a population says what is true of it, also where that hurts people.",
+    "Harm from being wrong: a synthetic record that happens to fit a real person may be taken for that person's.",
+)
+"""What none of these criteria covers."""

@@ -1,0 +1,209 @@
+"""Limitations of an evaluation: what did not run, how small a leak it could have seen, why copies can be honest.
+
+Every evaluation of one real table tells a little more of it, so the number of those that were counted is a limitation.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.gate.finding import sampled
+from evaluate.gate.shift import Shift
+from evaluate.plain_data import mapping, whole
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.text import amount, count, finite, number, percent, plain
+from reports.audits import audit_note
+from reports.sections.attacks import AttackLine, AttackNote
+from reports.sections.privacy_budget import warned
+
+
+def evaluations_of(provenance: Mapping[str, Any], *, by_name: bool) -> int | None:
+    """Evaluations that were run, this one included; none where nobody counted.
+
+    Args:
+        provenance: of an evaluation.
+        by_name: count by the declared name of the dataset, as whatever is public has to: a count by the table's very
+            rows would tell whether one of them changed.
+
+    >>> evaluations_of({"attempts": {"evaluations": 2, "by_name": {"evaluations": 5}}}, by_name=True)
+    5
+    """
+    counted = mapping(provenance.get("attempts"))
+    return whole(mapping(counted.get("by_name") if by_name else counted).get("evaluations")) or None
+
+
+NOT_RUN = (
+    "attackers who see several releases of the same table", "attackers who question or hold the generator itself",
+    "attackers who know a person's relatives or other rows",
+)  # fmt: skip
+"""Attacks that this version does not have. Nothing in a report speaks against them."""
+NOT_AUDITED = (
+    "Not audited: the claimed epsilon follows from the books, and no attack has measured a lower bound for it."
+)
+NO_SHADOWS = (
+    "No attack by shadow models gave a result: whoever fits the same generator again and again may see more than the "
+    "attacks here do."
+)
+AUDIT_FAILED = (
+    "The audit was tried and gave no result: the claimed epsilon follows from the books alone. Why it gave none stands "
+    "among the measures without a result."
+)
+LEFT_OUT = (
+    "The audit tests Gaussian noise on counts and in steps of DP-SGD, on a public stand-in. It names nothing else that "
+    "it looked at: not choices, the histogram of rows per entity, measured domains, what a step does after its noise, "
+    "or anything that this table alone would bring out."
+)
+"""Of an audit that does not say what it left out, as those of before it did."""
+
+
+NOT_COUNTED = (
+    "How many evaluations were run on this real table is not counted here. Each one that somebody reads is a question "
+    "to the table, and many questions about few people can be put together to their rows."
+)
+
+
+@dataclass(frozen=True)
+class Power:
+    """How small a leak one attack would have seen of each candidate, in their order; none where it was not run."""
+
+    title: str
+    scale: str
+    lines: tuple[AttackLine | None, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What was not seen of one candidate.
+
+    Attributes:
+        failures: measures that gave no number, and why.
+        power: sentences on how large an effect would have been seen, and on what was not tried.
+    """
+
+    failures: tuple[Failure, ...]
+    power: tuple[str, ...]
+
+
+def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> Limits:
+    """The limits of one candidate's evaluation.
+
+    Args:
+        candidate: measured.
+        notes: sentences on the power of what was tested without it.
+    """
+    audit = [_of_audit(candidate)] if candidate.statement else []
+    shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
+    return Limits(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))
+
+
+def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
+    found = evaluation.provenance.get("warnings")
+    said = found if isinstance(found, list | tuple) else ()
+    return tuple(warned(sentence) for sentence in (*Shift.of(evaluation.real).warnings, *said))
+
+
+def on_samples(candidate: Candidate) -> tuple[str, ...]:
+    """A sentence on the samples that numbers rest on; none where they rest on all rows."""
+    # The longest names all tables that were not looked at as a whole; some measures need samples of one alone.
+    said = max((sampled(one).partition(";")[0].rstrip(".") for one in candidate.estimates), key=len, default="")
+    if not said:
+        return ()
+    return (f"{said}, by all that needs rows in memory (attacks, utility, detection, fairness).",)
+
+
+def powers(notes: Sequence[AttackNote]) -> tuple[Power, ...]:
+    """The power of every attack that was run on any candidate, in the order of the first note."""
+    found = [{line.measure: line for line in note.lines} for note in notes]
+    names = dict.fromkeys(name for lines in found for name in lines)
+    tried = [tuple(lines.get(name) for lines in found) for name in names]
+    return tuple(Power(*_called(lines), lines) for lines in tried if any(_gave(line) for line in lines))
+
+
+def _gave(line: AttackLine | None) -> bool:
+    return line is not None and line.word != "not measured"
+
+
+def _called(lines: Sequence[AttackLine | None]) -> tuple[str, str]:
+    return next((line.title, line.scale) for line in lines if line is not None)
+
+
+def attempts_on(evaluation: Evaluation) -> str:
+    """How many evaluations of this real table there were, and what that means, as sentences.
+
+    Source: Ganev and De Cristofaro 2023, arXiv:2312.05114 (ReconSyn).
+    """
+    counted = mapping(evaluation.provenance.get("attempts"))
+    n, tables = evaluations_of(evaluation.provenance, by_name=False), amount(counted.get("tables"), 1e12)
+    if n is None:
+        return NOT_COUNTED
+    times = "the first evaluation" if n == 1 else f"evaluation number {count(n)}"
+    since = f" in all since {plain(counted.get('since'), 20)}"
+    of = "" if tables is None else f", with {count(tables)} synthetic tables{since}"
+    return (
+        f"This is {times} of this real table that was counted on this machine{of}. Each one that somebody reads is a "
+        "question to the table; the more of them are passed on, the more they say together about single rows."
+    )
+
+
+def audit_failed(candidate: Candidate) -> bool:
+    """Whether an audit was tried in vain, which is another thing than none at all."""
+    return candidate.audit is None and isinstance(candidate.find(AUDITED), Failure)
+
+
+def _of_audit(candidate: Candidate) -> str:
+    if audit_failed(candidate):
+        return AUDIT_FAILED
+    if not candidate.audit:
+        return NOT_AUDITED
+    note = audit_note(candidate)
+    return f"The audit tests the program on public stand-ins. {note.scope}" if note and note.scope else LEFT_OUT
+
+
+def _power(candidate: Candidate) -> list[str]:
+    figure = candidate.figures.get("membership")
+    if not figure:
+        return ["No membership attack gave a result, so nothing here speaks against one."]
+    members, controls = int(finite(figure.get("n_members"))), int(finite(figure.get("n_controls")))
+    if members < 1 or controls < 1:
+        return []
+    visible = 0.5 + 2.8 * math.sqrt((members + controls + 1) / (12 * members * controls))
+    sentences = [
+        f"With {count(members)} members and {count(controls)} outsiders, the membership attack would have seen an area "
+        f"under the curve above {number(min(visible, 1.0))} in four of five trials; a weaker leak could go unseen."
+    ]
+    if controls < 1000:
+        sentences.append(
+            f"Success at 0.1% false alarms needs 1,000 outsiders; there were {count(controls)}, so the most exposed "
+            "one in a thousand could not be looked at."
+        )
+    return sentences
+
+
+def twins(evaluation: Evaluation) -> tuple[str, ...]:
+    """Plain words on duplicates among real rows, and what they mean for copies."""
+    reference = next((_copies(c) for c in evaluation.candidates if _copies(c) is not None), None)
+    if reference is None:
+        return ()
+    if reference < 0.001:
+        return (
+            "Hardly any two real rows are equal, so a synthetic row that equals a training row calls for a reason.",
+        )
+    within = evaluation.real.get("duplicate_share_train")
+    also = (
+        f" Within the training table, {percent(within)} of the rows have a twin." if isinstance(within, float) else ""
+    )
+    return (
+        f"{percent(reference)} of fresh real rows, which nobody copied, equal some training row: different people gave "
+        f"the same answers.{also} A table with few columns or few categories has many such twins.",
+        "So equal rows alone are no leak. A generator that learned the population, and no one in particular, makes "
+        f"about as many ({percent(reference)}). What is judged is the share beyond that, and whether the counts of "
+        "equal rows match the training table more closely than chance allows.",
+    )
+
+
+def _copies(candidate: Candidate) -> float | None:
+    found = candidate.find("privacy.copies")
+    return found.reference if isinstance(found, Estimate) else None

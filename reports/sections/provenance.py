@@ -1,0 +1,136 @@
+"""Provenance of the numbers: seeds, versions, fingerprints and the schema, flattened into rows."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evaluate.gate.shift import KEY as SHIFT
+from evaluate.result import Evaluation
+from evaluate.text import count, number, plain
+
+UNVERIFIED = (
+    "The statement is that of a model. That this table came from the model is what whoever offered it says; it was not "
+    "verified."
+)
+_NAMES = {
+    "files_sha256": "SHA-256 of", "fingerprints": "keyed fingerprint of",
+    "real": "real table:", "schema": "schema:", "job_sha256": "SHA-256 of the job",
+    "schema_sha256": "SHA-256 of the schema", "policy_sha256": "SHA-256 of the policy",
+    "waivers_sha256": "SHA-256 of the waivers", "n_units": "declared units",
+    "duplicates_across": "held-out rows equal to a training row,", "duplicate_share_train": "share of training rows "
+    "with a twin",
+}  # fmt: skip
+"""Keys of an evaluation that say little to a reader; a file's name is left as it is."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A name and a value."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class FactGroup:
+    """Facts of one kind, under a heading, with a sentence on what they are good for; it may be empty."""
+
+    title: str
+    facts: tuple[Fact, ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class SchemaRow:
+    """One column as the schema declares it."""
+
+    column: str
+    kind: str
+    holds: str
+    missing: bool
+    roles: tuple[str, ...]
+
+
+_OUTPUTS = ("files_sha256",)
+_ASKED = ("job_sha256", "schema_sha256", "policy_sha256", "waivers_sha256")
+_INPUTS = ("fingerprints",)
+_ELSEWHERE = ("versions", "warnings", "attempts", "public_report", *_OUTPUTS, *_ASKED, *_INPUTS)
+"""What has a group of its own, or is told in another section."""
+
+
+def fact_groups(evaluation: Evaluation) -> tuple[FactGroup, ...]:
+    """What identifies this evaluation: its outputs, what was asked for, its inputs, how it ran, on which table."""
+    found = evaluation.provenance
+
+    def of(names: Iterable[str]) -> tuple[Fact, ...]:
+        return tuple(_flat({name: found[name] for name in names if name in found}))
+
+    schema = {name: evaluation.schema[name] for name in ("status", "n_units", "entity") if evaluation.schema.get(name)}
+    real = {name: fact for name, fact in evaluation.real.items() if name != SHIFT}  # told on the first screen
+    groups = (
+        FactGroup("Files that were written", of(_OUTPUTS), "sha256sum gives the same for a file that nobody changed."),
+        FactGroup("What was asked for", of(_ASKED), "Hashes of the files that lie beside this report."),
+        FactGroup(
+            "Real inputs", of(_INPUTS),
+            "Keyed (HMAC) with a key that stays where this ran: without it nobody can use them to confirm a guess.",
+        ),
+        FactGroup("The run", of(name for name in found if name not in _ELSEWHERE), ""),
+        FactGroup("The real table and its schema", (*_flat(real, "real"), *_flat(schema, "schema")), ""),
+    )  # fmt: skip
+    return tuple(group for group in groups if group.facts)
+
+
+def versions_of(evaluation: Evaluation) -> tuple[Fact, ...]:
+    """What was installed."""
+    found = evaluation.provenance.get("versions")
+    return tuple(Fact(plain(k), plain(v)) for k, v in found.items()) if isinstance(found, Mapping) else ()
+
+
+def schema_rows(schema: Mapping[str, Any]) -> tuple[SchemaRow, ...]:
+    """One row for every kept column."""
+    columns = schema.get("columns", {})
+    return tuple(_schema_row(name, column, schema) for name, column in columns.items() if not column.get("drop"))
+
+
+def _schema_row(name: str, column: Mapping[str, Any], schema: Mapping[str, Any]) -> SchemaRow:
+    roles = [role for role in ("target", "entity") if schema.get(role) == name]
+    roles += [
+        word
+        for key, word in (("sensitive", "sensitive"), ("quasi_identifiers", "quasi-identifier"))
+        if name in schema.get(key, ())
+    ]
+    return SchemaRow(name, str(column.get("kind", "")), _holds(column), bool(column.get("missing")), tuple(roles))
+
+
+def _holds(column: Mapping[str, Any]) -> str:
+    if column.get("categories"):
+        return f"{count(len(column['categories']))} categories"
+    if column.get("bounds"):
+        low, high = column["bounds"]
+        return f"{plain(low)} to {plain(high)}"
+    if column.get("personal"):
+        return f"{plain(column['personal']).replace('_', ' ')}, {plain(column.get('locale', ''))}"
+    return plain(column.get("template") or "")
+
+
+def _flat(content: Mapping[str, Any], *above: str) -> Iterator[Fact]:
+    for name, value in content.items():
+        path = (*above, str(name))
+        if isinstance(value, Mapping):
+            yield from _flat(value, *path)
+        elif isinstance(value, list | tuple):
+            yield Fact(_named(path), ", ".join(plain(v) for v in value) or "none")
+        elif value is not None:
+            yield Fact(_named(path), _shown(value, path[0]))
+
+
+def _named(path: tuple[str, ...]) -> str:
+    words = (_NAMES.get(key, plain(key) if "/" in key else plain(key).replace("_", " ")) for key in path)
+    return " ".join(words)
+
+
+def _shown(value: Any, group: str) -> str:
+    """Counts with commas and shares with few digits; seeds and versions as they are."""
+    if type(value) is int and group in ("real", "schema"):
+        return count(value)
+    return number(value) if isinstance(value, float) else plain(value)

@@ -1,0 +1,78 @@
+"""Utility and fairness beside scores of models: further figures, what is missing, and groups of people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evaluate.result import Candidate, Estimate, Evaluation
+from reports.glossary import entry
+
+SCORES = ("utility.tstr.", "utility.gap.")
+"""Numbers that the section draws."""
+VARIANTS = ("without", "uncut")
+"""Endings of those that it lists: without columns that give the target away, and with a number's outliers."""
+FAMILIES = ("utility.", "fairness.")
+
+
+def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
+    """Estimates of utility and fairness for a table; of each sensitive column, what is worst comes first."""
+    drawn = candidate.figures.get("utility") or {}
+    varied = tuple(f".{variant}" for variant in VARIANTS if drawn.get(variant))  # else they are the scores themselves
+    shown = [
+        e
+        for e in candidate.estimates
+        if e.measure.startswith(FAMILIES) and (not e.measure.startswith(SCORES) or e.measure.endswith(varied))
+    ]
+    of_table = [e for e in shown if not e.subject]
+    return (*of_table, *sorted((e for e in shown if e.subject), key=lambda e: (e.measure, -e.value)))
+
+
+def utility_absent(candidate: Candidate) -> tuple[Mapping[str, str], ...]:
+    """What of it was not measured and why, one entry for each reason, titled by the first number."""
+    found: dict[str, str] = {}
+    for failure in candidate.failures:
+        if failure.measure.startswith(FAMILIES) and not failure.measure.startswith(SCORES):
+            title = entry(failure.measure).title
+            of = f"{title}: {', '.join(failure.subject)}" if failure.subject else title
+            found.setdefault(failure.message, of)
+    return tuple({"title": title, "message": message.rstrip(".")} for message, title in found.items())
+
+
+def subgroups(candidate: Candidate) -> tuple[Mapping[str, Any], ...]:
+    """By sensitive column, its groups with what was measured of each: first the group where columns are most off."""
+    merged: dict[str, dict[str, Any]] = {}
+    for figure in candidate.figures.get("fairness_columns", ()):
+        groups = {row["group"]: dict(row) for row in figure["groups"]}
+        merged[figure["column"]] = {"column": figure["column"], "groups": groups, "levels": ()}
+    for figure in candidate.figures.get("fairness_models", ()):
+        blank = {"column": figure["column"], "groups": {}, "levels": ()}
+        one = merged.setdefault(figure["column"], blank)
+        one["levels"] = figure["levels"]
+        for row in figure["groups"]:
+            group = one["groups"].setdefault(row["group"], {"group": row["group"]})
+            group |= {**{key: row[key] for key in ("linear", "boosting") if key in row}, "few_test": row["few"]}
+    return tuple({**one, "groups": sorted(one["groups"].values(), key=_worst_first)} for one in merged.values())
+
+
+def _worst_first(row: Mapping[str, Any]) -> float:
+    losses = [row[form]["gap"] for form in ("linear", "boosting") if form in row]
+    return -max([float(row.get("excess", -1.0)), *map(float, losses)])
+
+
+def predicted(evaluation: Evaluation) -> tuple[str, ...]:
+    """The prediction task of each target that models were measured on. The reason may be read off real rows."""
+    drawn = [one.figures.get("utility") for one in evaluation.candidates]
+    said = (f"Utility: {one['task']} of {one['target']!r}; the report says why" for one in drawn if one)
+    return tuple(dict.fromkeys(said))
+
+
+def given_away(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings for each column that gives the target away: the clearest one alone tells it."""
+    drawn = [one.figures.get("utility") or {} for one in evaluation.candidates]
+    return tuple(
+        dict.fromkeys(
+            f"column={found['column']!r} gives target={one['target']!r} away: a model of it alone is "
+            f"nearly always right, so read the loss without it ('utility.gap.boosting.without'), or drop the column"
+            for one in drawn
+            for found in one.get("giveaways", ())
+        )
+    )

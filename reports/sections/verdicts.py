@@ -1,0 +1,156 @@
+"""Verdicts of policies in the report: a line for each table, the reasons, and whether self-tests came out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.gate.checks import COPIED, Check
+from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.verdict import Verdict
+from evaluate.plain_data import mapping, mappings
+from evaluate.result import Case, Evaluation
+
+WORDS: Mapping[Outcome, str] = {
+    "PASS": "RELEASE", "FAIL": "DO NOT RELEASE", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
+}  # fmt: skip
+COMPARED: Mapping[Outcome, str] = {
+    "PASS": "KEEPS THE POLICY", "FAIL": "BREAKS THE POLICY", "INCONCLUSIVE": "MORE EVIDENCE NEEDED",
+}  # fmt: skip
+"""The same of a comparison, which ranks tables and releases none."""
+DISQUALIFIED = "DISQUALIFIED"
+CASES: Mapping[Case, str] = {
+    "honest": "Half of the holdout must not fail",
+    "copy": "A copy of the training table must fail on privacy",
+    "some copies": f"Held-out rows with {COPIED:.0%} of training rows among them must fail on copies",
+    "shuffled": "Columns shuffled on their own must fail on fidelity",
+    "sorted": "Columns sorted on their own must fail on fidelity",
+}
+"""The self-tests in plain words."""
+MOST_REASONS = 5
+
+Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The number that a rule's limit was compared with.
+
+    Attributes:
+        value: of that number.
+        kind: which end of the 95% interval it is; or a bound by itself, a claim, or the most that a claim allows.
+        favorable: whether it is the end that speaks for the table, which decides a FAIL.
+    """
+
+    value: float
+    kind: Kind
+    favorable: bool
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """One policy's verdict on one candidate, with its strongest reasons first.
+
+    Attributes:
+        verdict: what the policy says.
+        words: the same for an officer.
+        reasons: what decided, most weighty first; of a PASS, the calls that were closest.
+        waived: findings that a waiver in force sets aside.
+        lapsed: findings whose waiver does not count: it ended, or nobody may waive that.
+        broken: self-tests that did not come out.
+    """
+
+    verdict: Verdict
+    words: str
+    reasons: tuple[Finding, ...]
+    waived: tuple[Finding, ...]
+    lapsed: tuple[Finding, ...]
+    broken: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """What one self-test came to under each policy that was applied, in their order."""
+
+    case: Case
+    title: str
+    checks: tuple[Check, ...]
+    absent: str
+
+
+def ruling_of(verdict: Verdict, ranking: object = None) -> Ruling:
+    """A verdict with what an officer reads first.
+
+    Args:
+        verdict: of a policy.
+        ranking: of the evaluation, which may hold anything; none where nothing was compared.
+    """
+    return Ruling(
+        verdict=verdict,
+        words=_words(verdict, ranking),
+        reasons=_reasons(verdict),
+        waived=tuple(f for f in verdict.findings if f.waived),
+        lapsed=tuple(f for f in verdict.findings if f.waiver is not None and not f.waived),
+        broken=tuple(check for check in verdict.checks if check.outcome == "did not come out"),
+    )
+
+
+def _words(verdict: Verdict, ranking: object) -> str:
+    vendors = mappings(mapping(ranking).get("vendors"))
+    if not vendors:
+        return WORDS[verdict.verdict]
+    barred = any(one.get("name") == verdict.candidate and one.get("standing") == "disqualified" for one in vendors)
+    return DISQUALIFIED if barred else COMPARED[verdict.verdict]
+
+
+def bound_of(finding: Finding) -> Bound | None:
+    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it.
+
+    None where there is no number, or one without an interval.
+    """
+    estimate = finding.estimate
+    if finding.proven is not None:
+        return Bound(finding.proven, "proof", favorable=False)
+    if estimate is None:
+        return None
+    if finding.rule.measure.startswith("statement."):
+        return Bound(estimate.value, "claim", favorable=False)
+    if estimate.low is None or estimate.high is None:
+        return None
+    favorable = finding.outcome == "FAIL"
+    upper = (finding.rule.direction == "lower") != favorable
+    end = estimate.high if upper else estimate.low
+    if finding.rule.measure == AUDITED:
+        return Bound(end, "bound", favorable)
+    return Bound(end, "upper end" if upper else "lower end", favorable)
+
+
+def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[SelfCheck, ...]:
+    """Every self-test that was tried, with what each policy makes of it."""
+    policies = {(v.policy, v.version): v for v in verdicts}.values()
+    absent = {test.case: test.absent for test in evaluation.self_tests}
+    cases = [case for case in CASES if case in absent or any(c.case == case for v in policies for c in v.checks)]
+    checks = {case: tuple(c for v in policies for c in v.checks if c.case == case) for case in cases}
+    return tuple(SelfCheck(case, CASES[case], checks[case], absent.get(case, "")) for case in cases)
+
+
+def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
+    if verdict.verdict == "PASS":
+        passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
+        return tuple(sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f)))[:MOST_REASONS])
+    weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
+    against = [f for f in verdict.findings if f.outcome != "PASS"]
+    return tuple(sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity]))[:MOST_REASONS])
+
+
+def _slack(finding: Finding) -> float:
+    """How much room a rule had left, as a share of the way from a fresh real sample to the limit."""
+    assert finding.estimate is not None
+    estimate, limit = finding.estimate, finding.rule.limit
+    worst = estimate.high if finding.rule.direction == "lower" else estimate.low
+    worst = worst if finding.proven is None else finding.proven
+    room = abs(limit - (estimate.reference or 0.0))
+    if room == 0.0:  # a limit that leaves none, kept to the letter, was no close call
+        return math.inf
+    return abs(limit - (estimate.value if worst is None else worst)) / room

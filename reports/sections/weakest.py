@@ -1,0 +1,100 @@
+"""The weakest points of one table: its worst columns, and the groups of people whom it serves or exposes worst."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evaluate.plain_data import mappings
+from evaluate.result import Candidate, Estimate
+from evaluate.text import finite
+from reports.sections.attacks import crowds, exposed
+from reports.sections.utility import subgroups
+
+MOST = 5
+Anchor = Literal["columns", "utility", "attacks"]
+
+
+@dataclass(frozen=True)
+class WeakColumn:
+    """A column that is far off, and by how much beyond a fresh real sample where that was measured."""
+
+    column: str
+    kind: str
+    tvd: float
+    excess: Estimate | None
+
+
+@dataclass(frozen=True)
+class WeakGroup:
+    """A group of people for whom something is off.
+
+    Attributes:
+        group: who they are, such as ``"sex: Female"``.
+        what: what is off.
+        value: how much; 0 is harmless, whatever is off.
+        low: lower end of its interval; none where it has none.
+        high: upper end, likewise.
+        anchor: the section that shows it.
+    """
+
+    group: str
+    what: str
+    value: float
+    low: float | None
+    high: float | None
+    anchor: Anchor
+
+
+@dataclass(frozen=True)
+class Weakest:
+    """The weakest spots of one table, the worst first."""
+
+    columns: tuple[WeakColumn, ...]
+    groups: tuple[WeakGroup, ...]
+
+
+def weakest_of(candidate: Candidate) -> Weakest:
+    """The five worst columns and the five worst groups of one candidate."""
+    drawn = mappings(candidate.figures.get("columns"))
+    columns = sorted((_column(candidate, figure) for figure in drawn), key=lambda one: -one.tvd)
+    return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST])
+
+
+def groups_of(candidate: Candidate) -> tuple[WeakGroup, ...]:
+    """Every group of which anything was measured, the one first for which most is surely off."""
+    sure = sorted(_groups(candidate), key=lambda one: (-(one.value if one.low is None else one.low), -one.value))
+    return tuple(sure)
+
+
+def _column(candidate: Candidate, figure: Mapping[str, Any]) -> WeakColumn:
+    name = str(figure.get("column", ""))
+    excess = candidate.find("columns.tvd.excess", (name,))
+    return WeakColumn(
+        name, str(figure.get("kind", "")), finite(figure.get("tvd")), excess if isinstance(excess, Estimate) else None
+    )
+
+
+def _groups(candidate: Candidate) -> Iterator[WeakGroup]:
+    """Groups of sensitive columns, exposed people, and those whom quasi-identifiers tell apart."""
+    for table in subgroups(candidate):
+        for row in table["groups"]:
+            yield from _group(f"{table['column']}: {row['group']}", row)
+    for one in exposed(candidate):
+        value, low, high = (2 * end - 1 for end in one.auc)
+        yield WeakGroup(one.group, "membership advantage (2 AUC less 1)", value, low, high, "attacks")
+    known, sizes = crowds(candidate)
+    for crowd in sizes[:1]:
+        if crowd.matched is not None and crowd.control_matched is not None:
+            beyond = crowd.matched - crowd.control_matched
+            who = f"alone with {known}" if crowd.size == "1" else f"share {known} with {crowd.size}"
+            yield WeakGroup(who, "found in the table, beyond other people", beyond, None, None, "attacks")
+
+
+def _group(name: str, row: Mapping[str, Any]) -> Iterator[WeakGroup]:
+    if "excess" in row:
+        yield WeakGroup(name, "column distance beyond noise", finite(row["excess"]), None, None, "utility")
+    for form in ("linear", "boosting"):
+        found = row.get(form)
+        if isinstance(found, Mapping):
+            value, low, high = (finite(found.get(key)) for key in ("gap", "low", "high"))
+            yield WeakGroup(name, f"loss of the {form} model", value, low, high, "utility")

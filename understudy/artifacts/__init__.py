@@ -1,0 +1,1 @@
+"""Artifacts of an evaluation: renderings, verdicts and model cards, as files."""

@@ -1,0 +1,213 @@
+"""The jobs of a batch, named after their files: which of them cannot run, and which releases no ledger adds up.
+
+Several jobs may release privately from one dataset. Where no ledger holds them all, nothing bounds what they tell
+together.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluate.text import typed_loss
+from synth.errors import BadInput, JobError, MissingExtra, UnderstudyError
+from synth.schema import Schema
+from synth.schema_file import read_schema
+from understudy.budget.account import LEDGER_VARIABLE, ledger_of
+from understudy.job.load import read_inputs
+from understudy.job.spec import Job, read_job
+
+SUMMARY_JSON, SUMMARY_CSV = "summary.json", "summary.csv"
+OWN = ".batch"
+MOST_BYTES = 100
+"""Of a name: unfinished work and files that are being written lengthen it, and file systems end at 255."""
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """One job of a batch.
+
+    Attributes:
+        name: its file's, without the ending.
+        path: absolute, of its file.
+        folder: absolute, of the batch.
+        spec: what the file says; none where it cannot be read.
+        fault: why it cannot be used; empty where it can.
+    """
+
+    name: str
+    path: Path
+    folder: Path
+    spec: Job | None
+    fault: str = ""
+
+    @property
+    def out(self) -> Path:
+        """The folder that the job's run is to leave."""
+        return self.folder / self.name
+
+    @property
+    def log(self) -> Path:
+        """What the latest start of the job said."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def mark(self) -> Path:
+        """Which table the latest start of the job was to read."""
+        return self.folder / OWN / f"{self.name}.json"
+
+
+def listed(paths: Sequence[Path], folder: Path) -> list[BatchJob]:
+    """The jobs of a batch in the order given, a file that is named twice once, each checked with all that it names.
+
+    Neither a row of a table nor a ledger is read.
+
+    Args:
+        paths: of job files.
+        folder: of the batch.
+
+    Raises:
+        JobError: a pattern matched nothing, a name cannot name a folder, or two jobs would share one; nothing was run.
+    """
+    whole = list(dict.fromkeys(Path(os.path.normpath(path.absolute())) for path in paths))
+    for path in whole:
+        _check_there(path)
+        _check_name(path)
+    _check_apart(whole)
+    return [_job(path, Path(os.path.normpath(folder.absolute()))) for path in whole]
+
+
+def _job(path: Path, folder: Path) -> BatchJob:
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        return BatchJob(path.stem, path, folder, None, f"the job is no file: path={str(path)!r}; name a TOML file")
+    try:
+        spec = read_job(path)
+    except JobError as error:
+        return BatchJob(path.stem, path, folder, None, str(error).rstrip("."))
+    return BatchJob(path.stem, path, folder, spec, _fault(path))
+
+
+def _fault(path: Path) -> str:
+    """Why a job that can be read cannot be used; empty where nothing is known to speak against it."""
+    try:
+        read_inputs(path)
+    except (BadInput, MissingExtra) as error:
+        return str(error).rstrip(".")
+    except Exception:  # noqa: BLE001 - the job's own process meets the same, and tells it without harm to the others
+        return ""
+    return ""
+
+
+def _check_there(path: Path) -> None:
+    if not path.exists() and any(sign in path.name for sign in "*?["):
+        raise JobError(f"no job file is called so: path={str(path)!r}; name files that are there")
+
+
+def _check_name(path: Path) -> None:
+    name = path.stem
+    speaks = name and name.isprintable() and name == name.strip() and not name.startswith((".", "-"))
+    if not speaks or len(os.fsencode(name)) > MOST_BYTES:
+        raise JobError(
+            f"a job's file names its output, and path={str(path)!r} cannot; use at most {MOST_BYTES} bytes of "
+            "printable characters, without '.' or '-' in front and spaces around"
+        )
+
+
+def _check_apart(paths: Sequence[Path]) -> None:
+    """No file of a batch may be another's, on file systems that know no upper case either."""
+    taken = dict.fromkeys((SUMMARY_JSON, SUMMARY_CSV), "the batch's own summary")
+    for path in paths:
+        names = {path.stem.casefold(), f"{path.stem}.log".casefold()}
+        for name in sorted(names & taken.keys()):
+            raise JobError(
+                f"job={str(path)!r} would write {name!r}, as would {taken[name]}; rename the job's file, or give it a "
+                "batch of its own"
+            )
+        taken |= dict.fromkeys(names, f"job={str(path)!r}")
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """What several jobs ask for of one dataset, outside a ledger.
+
+    Attributes:
+        dataset: its declared name; where it has none, the table's place.
+        unit: of privacy.
+        jobs: their names.
+        epsilon: of all that they ask for, added up; at the sum of their deltas.
+    """
+
+    dataset: str
+    unit: str
+    jobs: tuple[str, ...]
+    epsilon: float
+
+    @property
+    def warning(self) -> str:
+        """What somebody should know before these jobs draw, without full stop."""
+        return (
+            f"{len(self.jobs)} jobs make private releases of dataset {self.dataset!r} outside a ledger, and they add "
+            f"up: {', '.join(self.jobs)} come to epsilon={typed_loss(self.epsilon)} together by basic composition, and "
+            f"their deltas add up too; a ledger ([ledger] url in each job, or {LEDGER_VARIABLE}) keeps count of these "
+            "and of all others, and refuses what its total does not admit"
+        )
+
+    @property
+    def line(self) -> str:
+        """The same in a line beside the totals of ledgers."""
+        return (
+            f"No ledger: dataset {self.dataset!r}, unit {self.unit}: epsilon {typed_loss(self.epsilon)} is asked for "
+            f"by {', '.join(self.jobs)} together, by basic composition; no total limits it"
+        )
+
+    def content(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {"dataset": self.dataset, "unit": self.unit, "jobs": list(self.jobs), "epsilon": self.epsilon}
+
+
+def uncounted(jobs: Iterable[BatchJob]) -> list[Uncounted]:
+    """Every dataset of which several jobs make private releases that no ledger adds up; no row is read.
+
+    What a job asks for counts, whether or not it comes to that. A sweep that nobody pays for releases nothing.
+
+    Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
+    """
+    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for name, key, epsilon in _releases(jobs):
+        found.setdefault(key, []).append((name, epsilon))
+    return [
+        Uncounted(*key, tuple(name for name, _ in asked), sum(epsilon for _, epsilon in asked))
+        for key, asked in found.items()
+        if len(asked) > 1
+    ]
+
+
+def _releases(jobs: Iterable[BatchJob]) -> Iterator[tuple[str, tuple[str, str], float]]:
+    """Each job that makes private releases outside a ledger: its name, dataset and unit, and what it asks for."""
+    for job in jobs:
+        spec = job.spec
+        if spec is None or job.fault or spec.is_sweep or not (asked := _asked(spec)):
+            continue
+        with suppress(UnderstudyError):  # its own process tells what is wrong
+            if ledger_of(spec, job.path.parent) is None:
+                schema = read_schema(job.path.parent / spec.table.schema_path)
+                yield job.name, (_dataset(job, spec, schema), schema.unit), sum(asked)
+
+
+def _asked(spec: Job) -> list[float]:
+    """The epsilons of all private fits of a job that is no sweep, and of the numbers that it publishes."""
+    fits = [point.epsilon for point in spec.points.values()]
+    published = None if spec.public_report is None else spec.public_report.epsilon
+    return [float(epsilon) for epsilon in (*fits, published) if isinstance(epsilon, int | float)]
+
+
+def _dataset(job: BatchJob, spec: Job, schema: Schema) -> str:
+    if schema.dataset is not None:
+        return schema.dataset
+    if spec.table.path is not None and "://" in spec.table.path:
+        from synth.stored.address import parsed
+
+        return parsed(spec.table.path).shown
+    return str(spec.table.source or (job.path.parent / str(spec.table.path)).resolve())

@@ -1,0 +1,253 @@
+"""The result of one job of a batch, read from how its process ended and from what it left.
+
+Where its verdict is no PASS, the first rule that decides it is the reason. No value of a table is in it.
+"""
+
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evaluate.gate.checks import BROKEN
+from synth.parsing import plain_json
+from understudy.batch.jobs import BatchJob
+from understudy.bundle.manifest import MANIFEST
+from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
+from understudy.run.workspace import requested
+
+
+def reason_of(verdict: Mapping[str, Any]) -> str:
+    """The first rule that decides the verdict on the table to release, without full stop.
+
+    Args:
+        verdict: the content of a file of verdicts.
+
+    Returns:
+        Empty for a PASS, for no verdict, and for a file that does not say.
+    """
+    outcome = verdict.get("verdict")
+    if outcome not in ("FAIL", "INCONCLUSIVE"):
+        return ""
+    try:
+        (released,) = (one for one in verdict["candidates"] if one["candidate"] == verdict["release"])
+        return _deciding(released, outcome)
+    except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
+        return ""
+
+
+def _deciding(released: Mapping[str, Any], outcome: str) -> str:
+    """The first rule with the verdict's outcome; where there is none, the self-test that does not come out."""
+    counting = [one for one in released["findings"] if one["rule"]["severity"] == "fail" and not one["waived"]]
+    deciding = [one for one in counting if one["outcome"] == outcome]
+    if deciding:
+        rule = deciding[0]["rule"]
+        named = " ".join((rule["measure"], ", ".join(rule["subject"]))).strip()
+        more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
+        return f"{named} {outcome}: {deciding[0]['reason'].rstrip('.')}{more}"
+    for check in released["checks"]:
+        if check["outcome"] == BROKEN:
+            return f"self-test {check['case']} did not come out, so nothing passes: {check['reason'].rstrip('.')}"
+    return "no rule of the policy counts, so nothing was shown to hold"
+
+
+PASSED, FAIL, OPEN, NO_VERDICT = "PASS", "FAIL", "INCONCLUSIVE", "no verdict"
+BAD, CRASHED, KILLED, TIMED_OUT = "bad input", "internal error", "killed by signal", "timed out"
+CUT, NOT_STARTED = "interrupted", "not started"
+
+CODES = {PASSED: DONE, NO_VERDICT: DONE, FAIL: FAILED, BAD: BAD_INPUT, OPEN: INCONCLUSIVE}
+"""The exit code of a state; of every other it is that of an internal error."""
+WORST_FIRST = (INTERNAL_ERROR, BAD_INPUT, FAILED, INCONCLUSIVE)
+"""What a batch says of itself: jobs without an answer outrank answers, since the answers are not all there."""
+
+GO_ON = "the same command goes on from its unfinished work"
+TAIL_BYTES = 64 * 1024
+MOST_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job came to.
+
+    Attributes:
+        name: of the job.
+        state: one of this module's.
+        earlier: whether an earlier start of the batch finished it.
+        epsilon: of all that the job drew together, private fits and published numbers; where it is not finished, of
+            all that it has reserved in a ledger, added up; none: nothing private, or no ledger knows.
+        seconds: that its process took in this start; none where there was no process.
+        out: the output's folder; none where there is none.
+        error: one sentence without full stop; empty where nothing went wrong.
+        exit_status: of its process, minus a signal's number; none where there was no process.
+        signed_by: fingerprint of the key that signs the output; none: nobody does, or there is none.
+        reason: of a verdict that is no PASS: the first rule that decides it; else empty.
+    """
+
+    name: str
+    state: str
+    earlier: bool = False
+    epsilon: float | None = None
+    seconds: float | None = None
+    out: Path | None = None
+    error: str = ""
+    exit_status: int | None = None
+    signed_by: str | None = None
+    reason: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why it is neither done nor a PASS; empty where it is."""
+        return self.error or self.reason
+
+    @property
+    def exit_code(self) -> int:
+        """What the job adds to the exit code of its batch."""
+        return CODES.get(self.state, INTERNAL_ERROR)
+
+    @property
+    def shown_state(self) -> str:
+        """The state, and when it was reached where that was earlier."""
+        return f"{self.state} (finished earlier)" if self.earlier else self.state
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job's process ended.
+
+    Attributes:
+        job: what it was to do.
+        status: exit status, or minus the signal that ended it.
+        seconds: from its start to its end.
+        stopped: why the batch ended it: `TIMED_OUT` or `CUT`; empty where it did not.
+    """
+
+    job: BatchJob
+    status: int
+    seconds: float
+    stopped: str = ""
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    """What a batch says of itself: the worst of its jobs, those first that gave no answer.
+
+    >>> exit_code([Outcome("a", "FAIL"), Outcome("b", "PASS"), Outcome("c", "bad input")])
+    2
+    """
+    found = list(outcomes)
+    codes = {outcome.exit_code for outcome in found if outcome.state != NOT_STARTED}
+    worst = next((code for code in WORST_FIRST if code in codes), DONE)
+    missing = any(outcome.state == NOT_STARTED for outcome in found)
+    return INTERNAL_ERROR if missing and worst == DONE else worst
+
+
+def outcome_of(ended: Ended) -> Outcome:
+    """What a job came to whose process has ended; a verdict counts only where it is on the disk."""
+    job, status = ended.job, ended.status
+    if status in (DONE, FAILED, INCONCLUSIVE):
+        found = finished(job, earlier=False)
+        if found is not None and found.exit_code == status:
+            return replace(found, seconds=ended.seconds, exit_status=status)
+    state, error = _state(ended)
+    return Outcome(
+        job.name,
+        state,
+        epsilon=reserved(job),
+        seconds=ended.seconds,
+        error=error,
+        exit_status=status,
+    )
+
+
+def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
+    """What a job came to whose output is there; none where that does not say."""
+    evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
+    if evaluation is None or verdict is None or verdict.get("verdict", "") not in (PASSED, FAIL, OPEN, None):
+        return None
+    try:
+        epsilon = _drawn(evaluation)
+    except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
+        return None
+    signer = (read_content(job.out / MANIFEST) or {}).get("signer")
+    signed_by = signer if isinstance(signer, str) else None
+    state = verdict["verdict"] or NO_VERDICT
+    reason = printable(reason_of(verdict))[:MOST_CHARACTERS]
+    return Outcome(job.name, state, earlier=earlier, epsilon=epsilon, out=job.out, signed_by=signed_by, reason=reason)
+
+
+def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where an evaluation came from, as far as it says so."""
+    found = evaluation.get("provenance")
+    return found if isinstance(found, dict) else {}
+
+
+def read_content(path: Path) -> dict[str, Any] | None:
+    """What a JSON file holds; none where it is not there, or is not what a run writes."""
+    try:
+        content = plain_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _state(ended: Ended) -> tuple[str, str]:
+    """The state of a job without an answer, and why there is none."""
+    said = _last_error(ended.job.log)
+    if ended.stopped == TIMED_OUT:
+        return TIMED_OUT, f"it took longer than --timeout-s allows; {GO_ON}"
+    if ended.stopped == CUT:
+        return CUT, f"the batch was ended while it was at work; {GO_ON}"
+    if ended.status == BAD_INPUT:
+        return BAD, said or "it ended as bad input does, and its log does not say why"
+    if ended.status < 0 or ended.status in (INTERRUPTED, TERMINATED):
+        number = int(_SIGNALS.get(ended.status, -ended.status))
+        return f"{KILLED} {number}", _death(number)
+    if ended.status == INTERNAL_ERROR and said:
+        return CRASHED, said
+    return CRASHED, f"its process ended with exit code {ended.status} and without an output that agrees; see its log"
+
+
+_SIGNALS = {INTERRUPTED: signal.SIGINT, TERMINATED: signal.SIGTERM}
+
+
+def _death(number: int) -> str:
+    if number == signal.SIGKILL:
+        return f"its process was killed, as a system does that runs out of memory; {GO_ON}"
+    return f"its process was ended from outside or by a fault ({signal.strsignal(number) or number}); {GO_ON}"
+
+
+def _last_error(log: Path) -> str:
+    """The sentence of the last error in a log; empty where there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    found = next((line for line in reversed(lines) if line.startswith("Error: ")), "")
+    return printable(found.removeprefix("Error: "))[:MOST_CHARACTERS].rstrip(". ")
+
+
+def _drawn(evaluation: Mapping[str, Any]) -> float | None:
+    """What all that a finished job drew comes to, as its run composed it; added up where that composed nothing.
+
+    Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
+    """
+    known = provenance_of(evaluation)
+    if known.get("composed"):
+        return float(known["composed"]["epsilon"])
+    stated = [one.get("statement") for one in evaluation.get("candidates", ())]
+    stated.append((known.get("public_report") or {}).get("statement"))
+    drawn = [float(one["epsilon"]) for one in stated if one]
+    return sum(drawn) if drawn else None
+
+
+def reserved(job: BatchJob) -> float | None:
+    """What an unfinished job has reserved in a ledger, added up as the job asks for it."""
+    if job.spec is None:
+        return None
+    points, labels = job.spec.points, requested(job.out)
+    asked = [points[label].epsilon for label in labels if label in points]
+    if job.spec.public_report is not None and labels - points.keys():  # what is no candidate's is the numbers'
+        asked.append(job.spec.public_report.epsilon)
+    known = [float(epsilon) for epsilon in asked if isinstance(epsilon, int | float)]
+    return sum(known) if known else None

@@ -1,0 +1,348 @@
+"""The run of a batch: its jobs checked, those that are finished left alone, the others run, every one accounted for.
+
+A job is finished if an earlier start left its whole output, made from what is there now.
+"""
+
+import json
+import signal
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evaluate.gate.policy import find_policy
+from synth.errors import OutputError, UnderstudyError
+from synth.output import is_taken, sole, whole_file
+from understudy.batch.jobs import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
+from understudy.batch.processes import LOCKS, LOOK_EVERY_S, Workers
+from understudy.batch.result import (
+    BAD,
+    CRASHED,
+    NOT_STARTED,
+    Outcome,
+    exit_code,
+    finished,
+    outcome_of,
+    provenance_of,
+    read_content,
+    reserved,
+)
+from understudy.bundle.manifest import MANIFEST, moment
+from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, Tell, duration, printable
+from understudy.data.source import file_state
+from understudy.job.spec import Job
+from understudy.provenance import sha256
+from understudy.run.workspace import tidy, wait_for_workers
+
+DAMAGED = "and no run left it so"
+EXPIRED = "and a waiver that its verdict rests on has expired"
+
+
+def write_mark(job: BatchJob) -> None:
+    """Keep which table the job is about to read, so that another one under its name is noticed later.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    with whole_file(job.mark) as beside:
+        beside.write_text(json.dumps(_table_mark(job)), encoding="utf-8")
+
+
+def difference(job: BatchJob) -> str | None:
+    """What speaks against taking an output that stands in the job's place for the job's, in words.
+
+    Returns:
+        Empty where the job is finished and nothing of what it reads has changed since; none where no output is there.
+    """
+    if not is_taken(job.out):
+        return None
+    evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
+    if evaluation is None or verdict is None or not (job.out / MANIFEST).is_file():
+        return DAMAGED
+    if other := _others(job, provenance_of(evaluation)):
+        return f"made from {' and '.join(f'another {name}' for name in other)}"
+    if _rests_on_expired_waiver(verdict):
+        return EXPIRED
+    return _problem(job.out)
+
+
+def _others(job: BatchJob, then: Mapping[str, Any]) -> list[str]:
+    """What the job reads that is not what its output was made from."""
+    home = job.path.parent
+    spec = _spec(job)
+    paths = {"job": job.path, "schema": home / spec.table.schema_path, "policy": _policy(spec, home)}
+    other = [name for name, path in paths.items() if then.get(f"{name}_sha256") != _digest(path)]
+    waivers = None if spec.waivers is None else home / spec.waivers
+    if _digest(waivers) != _digest(job.out / "waivers.toml"):
+        other.append("file of waivers")
+    if not other and read_content(job.mark) != _table_mark(job):
+        other.append("table")
+    return other
+
+
+def _problem(out: Path) -> str:
+    """What of a sealed output is not as it was sealed, or has ended; empty for nothing."""
+    from understudy.bundle.verification import Demand, verify
+
+    try:
+        found = verify(out, Demand())
+    except UnderstudyError:
+        return DAMAGED
+    return "" if found.is_sound else f"and cannot be relied upon: {found.problems[0].sentence}"
+
+
+def _rests_on_expired_waiver(verdict: Mapping[str, Any]) -> bool:
+    """Whether the table to release passed a rule by a waiver that is over."""
+    today = datetime.now(UTC).date().isoformat()
+    try:
+        released = [one for one in verdict["candidates"] if one["candidate"] == verdict["release"]]
+        waived = [finding["waiver"] for one in released for finding in one["findings"] if finding.get("waived")]
+        return any(waiver["until"] < today for waiver in waived)
+    except (AttributeError, KeyError, TypeError):  # somebody's own file: it rests on nothing that we know
+        return True
+
+
+def _digest(path: Path | None) -> str | None:
+    """SHA-256 of what is public of a job; none for a file that is not there."""
+    return sha256(path) if path is not None and path.is_file() else None
+
+
+def _policy(spec: Job, home: Path) -> Path | None:
+    try:
+        return find_policy(spec.policy, home)
+    except UnderstudyError:
+        return None
+
+
+def _table_mark(job: BatchJob) -> dict[str, Any]:
+    """What tells one table from another without reading it: equal or not, whatever a clock says."""
+    given = _spec(job).table
+    if given.path is not None and "://" in given.path:  # only reading it would tell
+        return {"path": given.path, "source": None}
+    known = {} if given.path is None else file_state(job.path.parent / given.path)
+    return {**known, "path": given.path, **({} if len(known) > 1 else {"source": given.source})}
+
+
+def _spec(job: BatchJob) -> Job:
+    assert job.spec is not None
+    return job.spec
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a batch is to be run.
+
+    Attributes:
+        folder: of the batch.
+        workers: jobs at once.
+        timeout_s: seconds that a job may take; none: any.
+        fail_fast: whether no job is begun after the first that does not end well.
+        options: of every job's command.
+    """
+
+    folder: Path
+    workers: int = 1
+    timeout_s: float | None = None
+    fail_fast: bool = False
+    options: Sequence[str] = ()
+
+
+@dataclass
+class BatchResult:
+    """What a batch came to.
+
+    Attributes:
+        outcomes: one for each job, in the order of jobs.
+        cut: what ended the batch before its jobs; none where nothing did.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    cut: BaseException | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What the batch ends with."""
+        if self.cut is None:
+            return exit_code(self.outcomes)
+        return TERMINATED if isinstance(self.cut, SystemExit) else INTERRUPTED
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many jobs came to what."""
+        return Counter(outcome.state for outcome in self.outcomes)
+
+
+@dataclass
+class _Progress:
+    """What is known while a batch is at work."""
+
+    jobs: Sequence[BatchJob]
+    console: Console
+    found: dict[str, Outcome] = field(default_factory=dict)
+    took: list[float] = field(default_factory=list)
+    reached: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep what a job came to, and say it."""
+        self.found[outcome.name] = outcome
+        took = "" if outcome.seconds is None else f" after {duration(outcome.seconds)}"
+        line = f"{outcome.name}: {outcome.shown_state}{took}{f': {outcome.why}' if outcome.why else ''}"
+        self.say(line)
+        if self.console.quiet and outcome.exit_code != DONE:
+            alone = replace(self.console, json=False)  # the one JSON object is the batch's, at its end
+            alone.error(line, outcome.exit_code)
+
+    def say(self, text: str) -> None:
+        """A line with how many jobs are done, and when, in UTC."""
+        self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {moment(datetime.now(UTC))} {text}")
+
+    def show(self, workers: Workers, tell: Tell) -> None:
+        """Move the bar; a job under way counts as far as jobs before it tell how long one takes."""
+        names = ", ".join(one.job.name for one in workers.at_work)
+        if not self.took:
+            tell(names, None)
+            return
+        mean = sum(self.took) / len(self.took)
+        under_way = sum(min((time.monotonic() - one.started) / mean, 0.95) for one in workers.at_work if mean > 0)
+        # A long job must not move the bar back.
+        self.reached = max(self.reached, (len(self.found) + under_way) / len(self.jobs))
+        tell(names, min(self.reached, 1.0))
+
+
+def conduct(
+    jobs: Sequence[BatchJob],
+    settings: Settings,
+    console: Console,
+    sum_up: Callable[[BatchResult], None] = lambda result: None,
+) -> BatchResult:
+    """Run all jobs that are not finished, each in a process of its own, from where an earlier start left them.
+
+    Args:
+        jobs: as listed.
+        settings: how.
+        console: says what begins and ends.
+        sum_up: is told what every job came to, while no other batch may begin in the same folder.
+
+    Returns:
+        What every job came to, also when the batch is told to end; then the jobs under way were ended, resumable.
+
+    Raises:
+        OutputError: the folder cannot be written, or another batch is at work there; nothing was run.
+    """
+    with _alone(settings.folder):
+        wait_for_workers(sorted((settings.folder / OWN / LOCKS).glob("*")), settings.folder)
+        for name in (SUMMARY_JSON, SUMMARY_CSV):  # an old one must not pass for this start's
+            (settings.folder / name).unlink(missing_ok=True)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it never learns how a process ended
+        progress = _Progress(jobs, console)
+        waiting = deque(job for job in jobs if not _settled(job, progress))
+        cut = _run(waiting, progress, settings) if waiting else None
+        result = BatchResult(tuple(progress.found.get(job.name) or Outcome(job.name, NOT_STARTED) for job in jobs), cut)
+        sum_up(result)
+    return result
+
+
+def _settled(job: BatchJob, progress: _Progress) -> bool:
+    """Whether nothing is to be run for a job: it cannot run, or it is finished."""
+    try:
+        found = _standing(job)
+    except Exception as error:  # noqa: BLE001 - files of one job, whatever is in them, must not end the others' batch
+        why = f"what stands at {str(job.out)!r} could not be read ({type(error).__name__}); remove it"
+        found = Outcome(job.name, CRASHED, error=why)
+    if found is not None:
+        progress.add(found)
+    return found is not None
+
+
+def _standing(job: BatchJob) -> Outcome | None:
+    """What a job has come to before it is begun; none where it is to be begun."""
+    if job.fault:
+        _log_fault(job)
+        return Outcome(job.name, BAD, epsilon=reserved(job), error=job.fault)
+    other = difference(job)
+    if other is None:
+        return None
+    found = finished(job, earlier=True) if not other else None
+    if found is not None:
+        tidy(job.out)
+        return found
+    why = other or DAMAGED
+    error = f"an output folder must be new: {str(job.out)!r} is there, {why}; remove it, or name another --out"
+    return Outcome(job.name, BAD, error=error)
+
+
+def _log_fault(job: BatchJob) -> None:
+    """Write why a job cannot be used into its log, where an earlier start may have left another reason.
+
+    Where there is no room for it the summary says the same.
+    """
+    with suppress(OSError, OutputError), whole_file(job.log) as beside:
+        beside.write_text(f"Error: {printable(job.fault)}.\n", encoding="utf-8")
+
+
+def _run(waiting: deque[BatchJob], progress: _Progress, settings: Settings) -> BaseException | None:
+    """Jobs begun and ended, until none is left or the batch is told to end."""
+    with (
+        Workers(settings.folder, settings.workers, settings.options, settings.timeout_s) as workers,
+        progress.console.stage("batch") as tell,
+    ):
+        try:
+            while waiting or workers.at_work:
+                if settings.fail_fast and any(outcome.exit_code != DONE for outcome in progress.found.values()):
+                    waiting.clear()
+                while waiting and not workers.is_full:
+                    _begin(waiting.popleft(), workers, progress)
+                for ended in workers.ended():
+                    progress.took.append(ended.seconds)
+                    progress.add(outcome_of(ended))
+                progress.show(workers, tell)
+                time.sleep(LOOK_EVERY_S)
+        except (KeyboardInterrupt, SystemExit) as cut:
+            for ended in workers.stop():
+                progress.add(outcome_of(ended))
+            return cut
+    return None
+
+
+def _begin(job: BatchJob, workers: Workers, progress: _Progress) -> None:
+    try:
+        write_mark(job)
+        workers.start(job)
+    except (OSError, OutputError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
+        progress.add(Outcome(job.name, CRASHED, error=f"the system did not let it begin: {why}"))
+    else:
+        progress.say(f"{job.name}: begun")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """This process has the batch's folder to itself; it is made where it is not there.
+
+    Raises:
+        OutputError: another batch has it, or it cannot be written.
+    """
+
+    def refused(error: OSError) -> OutputError:
+        return OutputError(
+            f"--out {str(folder)!r} cannot be written ({error.strerror}); choose a folder, or one beside which there "
+            "is room"
+        )
+
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise refused(error) from None
+    busy = f"another batch is at work on --out {str(folder)!r}; wait for it to end, or name another --out"
+    with sole(folder / OWN, busy, refused):
+        try:
+            (folder / OWN / LOCKS).mkdir(exist_ok=True)
+        except OSError as error:
+            raise refused(error) from None
+        yield

@@ -1,0 +1,1 @@
+"""The privacy budget: the account that pays for private fits, and the composition of a release."""

@@ -1,0 +1,286 @@
+"""The account that private fits are paid from: which ledger, for which dataset, and what it has left.
+
+A job's private fits are all paid from one account, or by nobody.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synth.dp.ledger import Holding, Ledger, open_ledger
+from synth.dp.ledger.request import named
+from synth.dp.ledger.state import Account, check_total, releases_of, unknown
+from synth.dp.ledger.store import Address, parsed
+from synth.dp.renyi_curve import RdpCurve, RdpFilter
+from synth.dp.schedule import Schedule
+from synth.errors import BudgetError, JobError, LedgerError
+from synth.generators.base import Generator, PrivateGenerator
+from synth.schema import Schema
+from understudy.job.spec import Job
+
+LEDGER_VARIABLE = "UNDERSTUDY_LEDGER"
+"""Environment variable with the ledger that every private fit of the command line must use, but an evaluation's own."""
+
+
+@dataclass(frozen=True)
+class Fund:
+    """The total of a schema's dataset in a ledger.
+
+    Attributes:
+        ledger: holds it.
+        place: of the ledger, without credentials; the same however it was spelled.
+        holding: the total and what was spent of it, when this was opened.
+    """
+
+    ledger: Ledger
+    place: str
+    holding: Holding
+
+    @property
+    def filter(self) -> RdpFilter:
+        """What the total admits."""
+        return RdpFilter(self.holding.epsilon, self.holding.delta)
+
+    def check(self, curves: Mapping[str, RdpCurve]) -> None:
+        """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides.
+
+        Args:
+            curves: by what is paid for, in words.
+
+        Raises:
+            LedgerError: the total does not admit them all.
+        """
+        if not curves:
+            return
+        held = self.holding
+        account = Account(held.dataset, held.unit, self.filter, held.n_units, held.curve, held.n_releases)
+        check_total(account, list(curves.values()), releases_of(len(curves)), names=list(curves))
+
+
+def ledger_place(given: str | None) -> str | None:
+    """Where the ledger that private fits use is, without credentials; `None` where they are made outside any.
+
+    Args:
+        given: a path or a URL from an option.
+
+    Raises:
+        LedgerError: as `ledger_url` has it.
+    """
+    url = ledger_url(given)
+    return None if url is None else _place(parsed(url))
+
+
+def ledger_url(
+    given: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
+) -> str | None:  # fmt: skip
+    """The ledger that private fits use; none: they are made outside any.
+
+    Args:
+        given: a path or a URL from a job or an option.
+        home: folder that a relative path starts from.
+        environment: may name a ledger that must be used.
+
+    Raises:
+        LedgerError: the environment names another ledger, or one of them is no address; nothing was opened.
+    """
+    required = environment.get(LEDGER_VARIABLE) or None
+    chosen = None if given is None else _rooted(given, home)
+    if required is None or chosen is None:
+        return required or chosen
+    if _place(parsed(required)) != _place(parsed(chosen)):
+        raise LedgerError(
+            f"{LEDGER_VARIABLE} names the ledger that every private fit must use, and {parsed(chosen).shown!r} is "
+            "another one; leave that out, or change the variable"
+        )
+    return required
+
+
+def refuse_password(url: str) -> None:
+    """Refuse an address that holds a password: a job is copied into its output.
+
+    Raises:
+        LedgerError: it does, or it is no address; nothing was opened.
+    """
+    address = parsed(url)
+    if address.url.password is not None or any("password" in key.lower() for key in address.url.query):
+        raise LedgerError(
+            "the ledger's address in a job holds no password, since the job is copied into the output; leave it out "
+            f"and use PGPASSWORD, a pgpass file, or {LEDGER_VARIABLE}"
+        )
+
+
+def open_fund(url: str, schema: Schema) -> Fund:
+    """The total of a schema's dataset and unit in a ledger. Nothing is written.
+
+    Raises:
+        LedgerError: the schema names no dataset, the ledger has no total for it, or cannot be read.
+        MissingExtra: the ledger lies in PostgreSQL and the extra `postgres` is not installed.
+    """
+    if schema.dataset is None:
+        raise LedgerError(
+            "a private fit under a ledger needs the dataset's name, under which all its versions are paid for, and the "
+            'schema names none; add dataset = "NAME" at the top of the schema file'
+        )
+    ledger, dataset, unit = open_ledger(url), named(schema.dataset, "dataset"), unit_of(schema)
+    holdings = ledger.holdings()
+    units = {holding.unit: holding for holding in holdings if holding.dataset == dataset}
+    if not units:
+        raise LedgerError(unknown(dataset, {holding.dataset for holding in holdings}))
+    if unit not in units:
+        raise LedgerError(
+            f"dataset={dataset!r} has a total for unit={', '.join(map(repr, sorted(units)))}, not for the schema's "
+            f"unit={unit!r}; correct the schema's entity, or open a total for that unit"
+        )
+    return Fund(ledger, _place(parsed(url)), units[unit])
+
+
+def unit_of(schema: Schema) -> str:
+    """The unit of privacy as statements and ledgers name it."""
+    return named(schema.unit, "unit")
+
+
+def releases(statements: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """What a run reserved and how its dataset stands after it, as plain data; none where no ledger holds it.
+
+    Args:
+        statements: privacy statements by label.
+    """
+    notes = {label: stated["ledger"] for label, stated in statements.items() if stated and stated["ledger"]}
+    if not notes:
+        return None
+    last = max(notes.values(), key=lambda note: float(note["spent_epsilon"]))
+    return {
+        "dataset": last["dataset"],
+        "unit": last["unit"],
+        "reserved_epsilon": {label: note["epsilon"] for label, note in notes.items()},
+        "spent_epsilon": last["spent_epsilon"],
+        "left_epsilon": max(0.0, last["total_epsilon"] - last["spent_epsilon"]),
+        "total_epsilon": last["total_epsilon"],
+        "total_delta": last["total_delta"],
+    }
+
+
+def release_line(noted: Mapping[str, Any]) -> str:
+    """What `releases` says, in one line."""
+    from evaluate.text import room, typed_loss
+
+    made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted["reserved_epsilon"].items())
+    return (
+        f"Ledger: dataset {noted['dataset']!r}, unit {noted['unit']}: epsilon reserved for {made}; "
+        f"{room(noted['left_epsilon'])} of {typed_loss(noted['total_epsilon'])} is left, at delta "
+        f"{typed_loss(noted['total_delta'])}"
+    )
+
+
+def _rooted(given: str, home: Path) -> str:
+    path = parsed(given).path
+    return given if path is None else str(home / path)
+
+
+def _place(address: Address) -> str:
+    if address.path is not None:
+        return str(address.path.resolve())
+    url = address.url
+    return f"postgresql://{(url.host or '').lower()}:{url.port or 5432}/{url.database or ''}"
+
+
+def payment(
+    job: Job, home: Path, schema: Schema, generators: Mapping[str, Generator]
+) -> tuple[dict[str, Schedule], Fund | None]:
+    """The schedules of all private fits, and the total that pays for them.
+
+    Args:
+        job: names the ledger.
+        home: folder that its path starts from.
+        schema: names what is paid for.
+        generators: of all candidates, by label.
+
+    Raises:
+        JobError: a sweep names a table for release, or says that it may be, and no ledger pays; or says that it may
+            not be, and has no private fit.
+        LedgerError: there is no such ledger, or it does not know the dataset.
+        BudgetError: a budget leaves no room for its fit.
+    """
+    if job.ledger is not None:
+        refuse_password(job.ledger.url)
+    url = ledger_of(job, home)
+    private = {label: g for label, g in generators.items() if isinstance(g, PrivateGenerator) and g.promises}
+    # Before the schedules, which take a while.
+    fund = open_fund(url, schema) if private and url is not None else None
+    if job.is_sweep and private and fund is None:
+        _refuse_release(job)
+    if job.sweep is not None and job.sweep.releasable is False and not private:
+        raise JobError(
+            "sweep.releasable=false is for private fits, and this sweep has none: its tables are kept like any other "
+            "job's; leave that out"
+        )
+    calibrated: dict[int, Schedule | None] = {}
+    for chosen in private.values():
+        if id(chosen) not in calibrated:
+            calibrated[id(chosen)] = chosen.schedule(schema)
+    found = {label: calibrated[id(chosen)] for label, chosen in private.items()}
+    return {label: schedule for label, schedule in found.items() if schedule is not None}, fund
+
+
+def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]) -> Schedule | None:
+    """All that the numbers of the public report will draw; none where the job asks for no such numbers.
+
+    Args:
+        job: names the table to release, and what its numbers may cost.
+        schema: names the unit, and the columns that the numbers are about.
+        generators: of all candidates, by label.
+
+    Raises:
+        JobError: the table to release is made without an epsilon.
+        BudgetError: the budget leaves no room for the numbers.
+    """
+    if job.public_report is None or job.release is None:
+        return None
+    if not generators[job.release].promises:
+        raise JobError(
+            f"public_report.epsilon={job.public_report.epsilon:g} pays for numbers about a fixed table, and "
+            f"release={job.release!r} has no epsilon: its table itself tells of single rows, which no noise on numbers "
+            "about it takes back; give the generator an epsilon, or leave public_report out"
+        )
+    from evaluate.dp_release.release import released_schedule
+    from evaluate.engine import aimed
+
+    asked = aimed(schema, job.evaluation.target, job.evaluation.task)
+    try:
+        return released_schedule(asked, job.public_report.epsilon, job.public_report.delta)
+    except BudgetError as error:
+        raise BudgetError(f"public_report: {error}") from None
+
+
+def ledger_of(job: Job, home: Path) -> str | None:
+    """The ledger that pays; none: nobody does.
+
+    Args:
+        job: names it.
+        home: folder that its path starts from.
+
+    Raises:
+        LedgerError: a sweep that must use a ledger says that it uses none.
+    """
+    url = ledger_url(None if job.ledger is None else job.ledger.url, home)
+    if job.sweep is None or job.sweep.releasable is not False:
+        return url
+    if os.environ.get(LEDGER_VARIABLE):
+        raise LedgerError(
+            f"{LEDGER_VARIABLE} names the ledger that every private fit must use, and sweep.releasable=false uses "
+            "none; leave that out, or change the variable"
+        )
+    return None
+
+
+def _refuse_release(job: Job) -> None:
+    """Refuse to release a point of a sweep that nobody pays for."""
+    if job.release is None and not (job.sweep is not None and job.sweep.releasable):
+        return
+    said = f"release={job.release!r}" if job.release else "sweep.releasable=true"
+    raise JobError(
+        f"{said}, and a sweep releases nothing unless a ledger pays for all of its private fits; name a ledger in the "
+        "job (and no sweep.releasable=false), or leave that out"
+    )

@@ -1,0 +1,177 @@
+"""The evidence bundle of a table from elsewhere: the evaluated file, and no other, with what was found of it."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evaluate.gate.policy import Policy
+from evaluate.gate.verdict import Verdict
+from evaluate.result import Evaluation
+from synth.errors import JobError
+from synth.input_file import GivenFile
+from synth.output import whole_folder
+from synth.schema import build_schema
+from synth.validation import parse_toml
+from understudy import provenance
+from understudy.artifacts.cards import Handing
+from understudy.artifacts.delivery import Delivery
+from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.files import BundleError
+from understudy.bundle.keys import Signer
+from understudy.bundle.manifest import PUBLIC, Manifest
+from understudy.data.parts import parts_of
+from understudy.hashed_table import read_whole
+from understudy.job.spec import build_job
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+TITLE = "A table from elsewhere"
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A table that was evaluated before, whoever made it.
+
+    Attributes:
+        evaluation: *Sensitive*: it was measured on real rows.
+        table: the synthetic table's file, or folder of parts.
+        candidate: what the evaluation calls it.
+        given: what goes into the bundle beside it, by the name that it has there.
+        handing: what its job says about handing it on.
+        warnings: what the public bundle leaves out of the table, as a sentence; empty where it leaves out nothing.
+    """
+
+    evaluation: Evaluation
+    table: Path
+    candidate: str
+    given: Mapping[str, bytes] = field(default_factory=dict)
+    handing: Handing = field(default_factory=Handing)
+    warnings: tuple[str, ...] = ()
+
+
+def offered(
+    evaluation: Evaluation,
+    table: Path,
+    candidate: str | None,
+    inputs: Mapping[str, GivenFile],
+    others: Mapping[str, GivenFile],
+) -> Offered:
+    """A table, once it is certain that it is the evaluated one.
+
+    Args:
+        evaluation: says which files were evaluated.
+        table: the synthetic table's file.
+        candidate: what the evaluation calls it; none: what goes by this content.
+        inputs: files of "schema" and "job", as far as they are named: the same that the evaluation rests on.
+        others: files of "policy" and "waivers", as they were understood.
+
+    Raises:
+        TableError: the table cannot be read.
+        BundleError: it is not an evaluated one, or a schema or job is another; nothing was written.
+    """
+    delivered = read_whole(table)
+    for name, file in inputs.items():
+        _check_input(evaluation, name, file)
+    job = inputs.get("job")
+    handing = Handing()
+    if job is not None:
+        said = build_job(parse_toml(job, "job", JobError))
+        handing = Handing(said.card, said.split.holdout_share)
+    given = {f"{name}.toml": file.content for name, file in {**inputs, **others}.items()}
+    called = _candidate(evaluation, delivered.sha256, table, candidate)
+    return Offered(evaluation, table, called, given, handing, _left_out(evaluation, delivered.columns))
+
+
+def write_offered(
+    offer: Offered, verdicts: tuple[Verdict, ...], policy: Policy, bundle: Path, signer: Signer | None
+) -> Manifest:  # fmt: skip
+    """The bundle of an offered table, whole or not at all, whatever its verdict.
+
+    Args:
+        offer: the table and what was found of it.
+        verdicts: on every candidate of the evaluation, in their order.
+        policy: what they rest on.
+        bundle: the folder that will appear.
+        signer: signs it; none: nobody does.
+
+    Raises:
+        BundleError: the table changed meanwhile, or cannot be part of a bundle; nothing was left.
+        OutputError: the folder is taken or cannot be written; nothing was left.
+    """
+    known = offer.evaluation.provenance
+    with whole_folder(bundle) as folder:
+        kept = Path("synthetic") / _file_name(offer)
+        (folder / "synthetic").mkdir()
+        _copy(offer.table, folder / kept)
+        _candidate(offer.evaluation, provenance.sha256(folder / kept), offer.table, offer.candidate)
+        delivery = Delivery(
+            evaluation=offer.evaluation,
+            verdicts=verdicts,
+            policy=policy,
+            title=str(known.get("job") or TITLE),
+            release=offer.candidate,
+            tables={offer.candidate: kept},
+            handing=offer.handing,
+        )
+        seed = known.get("seed")
+        seeds = {"evaluation": seed} if isinstance(seed, int) else {}
+        return write_evidence(Evidence(delivery, offer.given, seeds), folder, signer)
+
+
+def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | None) -> str:
+    """What the evaluation calls a table of this content."""
+    found = [one.name for one in evaluation.candidates if sha256 in _digests(evaluation, one.name)]
+    if not found or (named is not None and named not in found):
+        which = "an evaluated table" if named is None else f"what was evaluated as candidate={named!r}"
+        raise BundleError(
+            f"the file is not {which}, byte for byte: path={str(table)!r}; pass the evaluated one, or evaluate this one"
+        )
+    if named is None and len(found) > 1:
+        raise BundleError(f"several evaluated tables are byte for byte this file: {found}; name one by --candidate")
+    return named or found[0]
+
+
+def _copy(table: Path, to: Path) -> None:
+    for part in parts_of(table):
+        place = to / part.relative_to(table)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(part, place)
+
+
+def _digests(evaluation: Evaluation, name: str) -> tuple[Any, ...]:
+    known = evaluation.provenance.get("files_sha256")
+    files = known if isinstance(known, Mapping) else {}
+    return tuple(files.get(f"synthetic/{name}{suffix}") for suffix in ("", *SUFFIXES))
+
+
+def _file_name(offer: Offered) -> str:
+    ends = [""] if offer.table.is_dir() else SUFFIXES[::-1]
+    suffix = next((one for one in ends if offer.table.name.endswith(one)), None)
+    if suffix is None:
+        raise BundleError(f"a table is a {', '.join(SUFFIXES)} file: path={str(offer.table)!r}; name it as it was")
+    if "/" in offer.candidate or not offer.candidate.isprintable():
+        raise BundleError(f"candidate={offer.candidate!r} cannot name a file; evaluate the table under another name")
+    return f"{offer.candidate}{suffix}"
+
+
+def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]:
+    """A warning about columns that were never measured, and so are not published."""
+    kept = set(build_schema(evaluation.schema).kept)
+    names = [name for name in columns if name not in kept]
+    if not names:
+        return ()
+    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"{shown}: dropped by the schema or unknown to it, never measured, and left out of the table in {PUBLIC}/; "
+        "hand on that table alone",
+    )
+
+
+def _check_input(evaluation: Evaluation, name: str, file: GivenFile) -> None:
+    """Refuse another schema or job than the evaluation rests on."""
+    expected = evaluation.provenance.get(f"{name}_sha256")
+    if not isinstance(expected, str):
+        raise BundleError(f"the evaluation names no {name}, so that none belongs to it; leave out --{name}")
+    if file.sha256 != expected:
+        raise BundleError(f"the evaluation rests on another {name} than path={str(file.path)!r}; pass that one")

@@ -1,0 +1,117 @@
+"""The rows of a real table: read into memory, or reached where they are stored."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import pandas as pd
+
+from synth.schema import Schema
+from synth.table import read_table, violations
+from synth.table.conforming import Outside, Violation, readable
+from synth.table.reading import check_header
+from understudy.data.source import RealTable
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+
+@dataclass(frozen=True)
+class StoredSplit:
+    """The two sides of one table that stays where it is stored.
+
+    Attributes:
+        train: *Sensitive*. What generators are fitted on.
+        holdout: *Sensitive*. What no generator sees.
+        keyed: as in `synth.split.Split`.
+    """
+
+    train: "StoredTable" = field(repr=False)
+    holdout: "StoredTable" = field(repr=False)
+    keyed: bool = True
+
+    @classmethod
+    def of(cls, table: "StoredTable", schema: Schema, *, holdout_share: float, seed: int) -> Self:
+        """Train and holdout, each unit by the hash of its own name.
+
+        Raises:
+            TableError: too few rows are on one side; nothing was split.
+        """
+        return cls(*table.split(schema, holdout_share=holdout_share, seed=seed))
+
+
+@contextmanager
+def opened(table: RealTable) -> Iterator["StoredTable"]:
+    """A table where it is stored, as long as the block lasts.
+
+    Raises:
+        TableError: it is not there, or cannot be reached; nothing was read.
+        MissingExtra: the libraries of its database are not installed.
+    """
+    from synth.stored import open_table
+
+    with open_table(table.address, memory_mb=table.memory_mb, threads=table.threads) as found:
+        yield found
+
+
+@contextmanager
+def read_real(table: RealTable, schema: Schema, outside: Outside) -> "Iterator[pd.DataFrame | StoredTable]":
+    """The real rows, as long as the block lasts: in memory and conforming to the schema, or where they are stored.
+
+    Args:
+        table: says where.
+        schema: what is public about them.
+        outside: what becomes of values that do not fit it.
+
+    Raises:
+        TableError: the table cannot be read, or does not fit.
+        MissingExtra: the libraries of its database are not installed.
+    """
+    if not table.stored:
+        yield read_table(table.file, schema, outside=outside)
+        return
+    with opened(table) as found:
+        if outside == "refuse":
+            from synth.stored.violations import refuse_violations
+
+            refuse_violations(found, schema)
+        yield found
+
+
+def check_reached(table: "StoredTable") -> None:
+    """Refuse to go on with a table that cannot be reached any more, though no measure has stopped for it.
+
+    Raises:
+        TableError: it cannot.
+    """
+    table.place.number(table.rows.limit(0).count())
+
+
+def check_names(table: RealTable, schema: Schema) -> None:
+    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read.
+
+    Raises:
+        TableError: a name is missing, unknown or there twice, or the table cannot be reached.
+    """
+    if not table.stored:
+        check_header(table.file, schema)
+        return
+    with opened(table) as found:
+        names = [name for name in found.rows.columns if name != found.slot]
+    readable(pd.DataFrame([], columns=pd.Index(names, dtype=object), dtype=object), schema)
+
+
+def violations_in(table: RealTable, schema: Schema) -> Sequence[Violation]:
+    """What of a table does not fit its schema, without a cell value or a count.
+
+    Raises:
+        TableError: the table cannot be read.
+        MissingExtra: the libraries of its database are not installed.
+    """
+    if not table.stored:
+        return violations(read_table(table.file), schema)
+    from synth.stored.violations import violations_of
+
+    with opened(table) as found:
+        return violations_of(found, schema)

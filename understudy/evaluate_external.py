@@ -1,0 +1,414 @@
+"""The evaluation of synthetic tables from elsewhere: read, measured, judged, with what identifies them.
+
+Whoever made a table, it is measured as one of ours. Tables are read into memory, or stay where they are stored.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from evaluate.engine import aimed, evaluate_beside
+from evaluate.gate.policy import Policy, Waiver, build_waivers
+from evaluate.result import Candidate, Evaluation, EvaluationError
+from evaluate.result_io import evaluation_from
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
+from synth.errors import JobError, SchemaError
+from synth.generators.base import Generator, Model
+from synth.generators.registry import load_model
+from synth.input_file import GivenFile, read_given
+from synth.progress import Progress
+from synth.schema import Kind, Schema
+from synth.schema_file import schema_of
+from synth.table import conform, read_table
+from synth.table.conforming import Outside
+from synth.table.limits import Limits
+from synth.validation import parse_toml
+from understudy import provenance
+from understudy.data.load import check_reached, opened
+from understudy.data.source import Engine, RealTable, find_table
+from understudy.evaluation_log import count_attempt
+from understudy.hashed_table import changed, check_same, read_digested
+from understudy.job.load import check_measures
+from understudy.job.seeds import child_seed
+from understudy.policies import given_policy, named_policy
+from understudy.run.attacks import SHADOW, attacked, audit_model, disproved, shadow_attack, specification_of
+from understudy.run.preflight import check_sampled
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+CLAMPED = (
+    "values of the real tables outside the schema were clamped, as --clamp asks; every number is about these tables as "
+    "they were clamped"
+)
+"""Warning where real tables were clamped."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Where the tables of an offer are.
+
+    Attributes:
+        train: the real rows that the generator saw.
+        holdout: the real rows that it did not see.
+        synthetic: the tables to judge, by the names that they go by.
+    """
+
+    train: RealTable
+    holdout: RealTable
+    synthetic: Mapping[str, RealTable]
+
+    @classmethod
+    def of(
+        cls, train: str, holdout: str, synthetic: tuple[str, ...], engine: Engine | None, *,
+        memory_mb: int | None = None, threads: int | None = None,
+    ) -> "Given":  # fmt: skip
+        """The tables that texts name: all of them are read where they are stored, if one is.
+
+        Raises:
+            TableError: there is no such table.
+            JobError: a folder or a database is to be read into memory, two synthetic tables share a name, or an engine
+                is told what it may take that is not used.
+        """
+        given = (train, holdout, *synthetic)
+        if any(find_table(one, engine=engine).stored for one in given):
+            engine = "stored"
+        found = [find_table(one, engine=engine, memory_mb=memory_mb, threads=threads) for one in given]
+        names = {_name_of(one): one for one in found[2:]}
+        if len(names) < len(synthetic):
+            raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
+        return cls(found[0], found[1], names)
+
+    @property
+    def stored(self) -> bool:
+        """Whether they stay where they are stored."""
+        return self.train.stored
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How rows are drawn.
+
+    Attributes:
+        seed: of every draw.
+        n_targets: rows of either side that attacks are tried on at most; none: every one.
+        n_rows: rows of each table that marginal fidelity compares at most; none: all.
+        sample_rows: rows of either real side that are drawn at most where tables stay stored.
+        outside: what to do with values of the real tables that do not fit the schema.
+    """
+
+    seed: int
+    n_targets: int | None = N_TARGETS
+    n_rows: int | None = N_ROWS
+    sample_rows: int = SAMPLE_ROWS
+    outside: Outside = "refuse"
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """As measures of tables in memory take them."""
+        return {"seed": self.seed, "n_targets": self.n_targets, "n_rows": self.n_rows, "outside": self.outside}
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The tables of an offer as measures take them.
+
+    Attributes:
+        real: *Sensitive*. The real side.
+        synthetic: by name, as they were given.
+        sha256: of the synthetic tables that are files, by the name that evidence gives them.
+        prints: keyed fingerprints of the real rows, and of synthetic ones in a database.
+    """
+
+    real: Real
+    synthetic: "Mapping[str, pd.DataFrame | StoredTable]"
+    sha256: Mapping[str, str]
+    prints: Mapping[str, str]
+
+
+@contextmanager
+def laid_out(given: Given, schema: Schema, draws: Draws) -> Iterator[Laid]:
+    """The tables of an offer, as long as the block lasts.
+
+    Raises:
+        TableError: one cannot be read or does not fit the schema, or a synthetic table changed meanwhile.
+    """
+    key = provenance.fingerprint_key(provenance.key_path())
+    if given.stored:
+        with _where_stored(given, schema, key, draws) as laid:
+            yield laid
+        return
+    train, holdout = (
+        conform(read_table(one.file), schema, outside=draws.outside, part=True) for one in (given.train, given.holdout)
+    )
+    # As they were given, violations and all: how many rows are valid is one of the measures.
+    read = {name: read_digested(one.file, Limits.beside(train)) for name, one in given.synthetic.items()}
+    yield Laid(
+        Real.prepare(train, holdout, schema, **draws.terms),
+        {name: table.frame for name, table in read.items()},
+        {f"synthetic/{table.path.name}": table.sha256 for table in read.values()},
+        provenance.fingerprints(train, holdout, schema, key),
+    )
+
+
+@contextmanager
+def _where_stored(given: Given, schema: Schema, key: bytes, draws: Draws) -> Iterator[Laid]:
+    # One for each table at most, and where both real sides are in databases one where tables may meet.
+    n_engines = 2 + len(given.synthetic) + (given.train.is_database and given.holdout.is_database)
+    files = {name: Path(one.address) for name, one in given.synthetic.items() if not one.is_database}
+    before = {name: provenance.sha256(path) for name, path in files.items()}
+    with ExitStack() as until_the_end:
+
+        def reached(table: RealTable) -> "StoredTable":
+            return until_the_end.enter_context(opened(table.shared(n_engines)))
+
+        train, holdout = reached(given.train), reached(given.holdout)
+        synthetic = {name: reached(one) for name, one in given.synthetic.items()}
+        # Rows in a database are in no file: their content names them.
+        rows = {name: table for name, table in synthetic.items() if name not in files}
+        prints = {name: provenance.fingerprint(table, schema, key) for name, table in rows.items()}
+        yield Laid(
+            Real.prepare_stored(train, holdout, schema, sample_rows=draws.sample_rows, **draws.terms),
+            synthetic,
+            {f"synthetic/{files[name].name}": sha256 for name, sha256 in before.items()},
+            {
+                **provenance.fingerprints(train, holdout, schema, key),
+                **{f"synthetic/{name}": found for name, found in prints.items()},
+            },
+        )
+        for side in (train, holdout):
+            check_reached(side)
+        for name, table in rows.items():
+            if provenance.fingerprint(table, schema, key) != prints[name]:
+                raise changed(given.synthetic[name].shown)
+    for name, path in files.items():
+        check_same(path, before[name])
+
+
+def _name_of(table: RealTable) -> str:
+    """What a synthetic table goes by: its file's or folder's name, or the table's name in its database.
+
+    >>> _name_of(find_table("postgresql://host/database#offers.first"))
+    'offers.first'
+    """
+    if table.is_database:
+        return table.shown.rpartition("#")[2]
+    path = Path(table.address)
+    return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
+
+
+LEAST_ROWS = 100
+"""Fewer would leave an attack without any power, and a comparison without any precision."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Tables to measure against each other.
+
+    Attributes:
+        train: the real rows that the generator saw: a file, a folder or the URL of a database, which may hold a
+            password and is never shown, like those below.
+        holdout: the real rows that it did not see.
+        synthetic: the tables to judge; each goes by its file's name.
+        schema: file of the schema.
+        model: folder of the model that made the one synthetic table; `None` where there is none.
+        seed: of every draw.
+        measures: which to take; `None`: all.
+        time_limit_s: seconds for each measure; `None`: no limit.
+        audit: whether the claim of the model, where it makes one, is audited on a public stand-in.
+        target: the column that models predict; `None`: the schema's.
+        shadow_models: models that the shadow-model attack fits, by the model's parameters; `None`: no attack.
+        n_targets: rows of either side that attacks are tried on at most; `None`: every one.
+        n_rows: rows of each table that marginal fidelity compares at most; `None`: all.
+        engine: how files are read; folders and databases stay where they are stored, and then all tables do.
+        sample_rows: rows of either real side that are drawn at most where tables stay stored; `None`: `SAMPLE_ROWS`.
+        memory_mb: what embedded engines may take together; `None`: `MEMORY_MB`.
+        threads: of each embedded engine; `None`: all cores.
+        task: of the models that predict the target; `None`: the schema's, or by the target.
+        outside: what to do with values of the real tables that do not fit the schema.
+    """
+
+    train: str | Path = field(repr=False)
+    holdout: str | Path = field(repr=False)
+    synthetic: tuple[str | Path, ...] = field(repr=False)
+    schema: Path
+    model: Path | None = None
+    seed: int = 0
+    measures: tuple[str, ...] | None = None
+    time_limit_s: float | None = None
+    audit: bool = True
+    target: str | None = None
+    shadow_models: int | None = None
+    n_targets: int | None = N_TARGETS
+    n_rows: int | None = N_ROWS
+    engine: Engine | None = None
+    sample_rows: int | None = None
+    memory_mb: int | None = None
+    threads: int | None = None
+    task: Kind | None = None
+    outside: Outside = "refuse"
+
+
+def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
+    """The evaluation of an offer.
+
+    Raises:
+        BadInput: a file cannot be read or does not fit the schema; nothing was measured.
+    """
+    from reports.sections.utility import given_away
+
+    given = Given.of(
+        str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)), offer.engine,
+        memory_mb=offer.memory_mb, threads=offer.threads,
+    )  # fmt: skip
+    check_sampled(offer.sample_rows, stored=given.stored)
+    names = given.synthetic
+    if offer.model is not None and len(names) > 1:
+        raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
+    _check_shadows(offer, given)
+    check_measures(offer.measures or ())
+    started, files = provenance.now(), {"schema": read_given(offer.schema, "schema", SchemaError)}
+    schema = aimed(schema_of(files["schema"]), offer.target, offer.task)
+    model = None if offer.model is None else load_model(offer.model)
+    shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
+    statement = None if model is None or model.statement is None else model.statement.to_dict()
+    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows or SAMPLE_ROWS, offer.outside)
+    with laid_out(given, schema, draws) as laid:
+        evaluation = evaluate_beside(
+            laid.real,
+            laid.synthetic,
+            measures=offer.measures,
+            time_limit_s=offer.time_limit_s,
+            progress=progress,
+            statements={name: statement for name in names if statement is not None},
+            generators={name: {"generator": model.name} for name in names if model is not None},
+        )
+        attempts = count_attempt(
+            laid.prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names)
+        )  # fmt: skip
+        candidates = evaluation.candidates
+        if shadowed is not None:
+            candidates = tuple(_shadowed(offer, one, laid, shadowed, progress) for one in candidates)
+    if model is not None and offer.audit:
+        candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
+    evaluation = replace(evaluation, candidates=candidates)
+    warned = (*unverified(offer), *disputed(evaluation), *given_away(evaluation))
+    known = provenance.record(
+        offer.seed,
+        laid.prints,
+        files,
+        laid.sha256,
+        provenance.Said(
+            warnings=warned,
+            attempts=attempts,
+            evaluated_at=started,
+        ),
+    )
+    return replace(evaluation, provenance=known)
+
+
+def _check_shadows(offer: Offer, given: Given) -> None:
+    """Refuse shadow models that nothing says how to fit, or whose rows stay where they are stored."""
+    if offer.shadow_models is None:
+        return
+    if offer.model is None:
+        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
+    if given.stored:
+        raise JobError(
+            "shadow models are fitted on parts of the real rows, and these stay where they are stored; leave "
+            "--shadow-models out"
+        )
+
+
+def parsed_rows(text: str, option: str = "targets") -> int | None:
+    """How many rows a command asks for; `None`: every one.
+
+    Raises:
+        JobError: it is neither a number of at least 100 nor "all"; nothing was read.
+    """
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < LEAST_ROWS:
+        raise JobError(f"{option}={text!r} is neither a number of at least {LEAST_ROWS} nor all; pass one of these")
+    return int(text)
+
+
+def disputed(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings for each claim that its audit disproves."""
+    return tuple(dict.fromkeys(sentence for one in evaluation.candidates for sentence in disproved(one)))
+
+
+def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progress) -> Candidate:
+    seed = child_seed(offer.seed, "audit", candidate.name)
+    return audit_model(candidate, model, seed=seed, time_limit_s=offer.time_limit_s, progress=progress)
+
+
+def _shadowed(
+    offer: Offer, candidate: Candidate, laid: Laid, chosen: Generator, progress: Progress
+) -> Candidate:  # fmt: skip
+    synthetic = laid.synthetic[candidate.name]
+    assert offer.shadow_models is not None
+    assert isinstance(synthetic, pd.DataFrame)
+    attack = shadow_attack(
+        lambda: laid.real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
+    )
+    return attacked(candidate, SHADOW, attack, offer.time_limit_s)
+
+
+def unverified(offer: Offer) -> tuple[str, ...]:
+    """What nobody can check about an offer."""
+    said = (CLAMPED,) if offer.outside == "clamp" else ()
+    if offer.model is None:
+        return said
+    return (
+        f"the privacy statement is that of the model in {str(offer.model)!r}; that the table came from this model is "
+        "what whoever offers it says, and is not verified",
+        *said,
+    )
+
+
+def read_evaluation(path: Path) -> Evaluation:
+    """An evaluation from its file.
+
+    Raises:
+        EvaluationError: the file cannot be read, or is not an evaluation.
+    """
+    given = read_given(path, "evaluation", EvaluationError)
+    try:
+        return evaluation_from(given.content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise EvaluationError(
+            f"the evaluation cannot be read: path={str(path)!r}; pass a file that `understudy evaluate` wrote"
+        ) from None
+
+
+def read_policy(name_or_path: str) -> Policy:
+    """A policy by the name it ships under, or from a file.
+
+    Raises:
+        JobError: there is no such policy, or it cannot be used.
+    """
+    return judging(name_or_path, None)[0]
+
+
+def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ...], dict[str, GivenFile]]:
+    """What to judge by, with the files of "policy" and "waivers" as they were understood.
+
+    Args:
+        policy: a shipped policy's name, or the path of a file.
+        waivers: the file of waivers; `None`: no rule is waived.
+
+    Raises:
+        JobError: one of them cannot be used; nothing was judged.
+    """
+    given = {"policy": given_policy(policy, Path())}
+    rules = named_policy(given["policy"])
+    if waivers is None:
+        return rules, (), given
+    given["waivers"] = read_given(waivers, "waivers", JobError)
+    return rules, build_waivers(parse_toml(given["waivers"], "waivers", JobError)), given

@@ -1,0 +1,123 @@
+"""The log of evaluations: how often a real table was measured against on this machine.
+
+Every evaluation that is published answers a query. Whoever may ask for numbers about tables of their own making, again
+and again, gets the real table out of the numbers. Nothing here stops that; it is counted, so that a report can say how
+often it was done.
+
+The log is kept beside the key of fingerprints: one line for each evaluation, only ever added to, with the keyed
+fingerprint of the table and the declared name of its dataset. Another machine, another key or another schema counts
+anew. What may be published counts by the name alone: a count by the fingerprint would tell whoever compares two of them
+whether a single row changed in between.
+
+Source: Ganev & De Cristofaro 2023, arXiv:2312.05114 (ReconSyn: reconstruction from metrics that are open to queries).
+"""
+
+import datetime as dt
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from synth.errors import OutputError
+from synth.parsing import plain_json
+from understudy.provenance import key_path
+
+if TYPE_CHECKING:
+    from synth.schema import Schema
+
+FILE_VARIABLE = "UNDERSTUDY_ATTEMPTS_FILE"
+_LINE = {"table": str, "attempt": str, "tables": int, "at": str}
+PATIENCE_S = 10.0
+"""How long another process that counts is waited for."""
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """How often one real table, or one dataset by its name, was measured against.
+
+    Attributes:
+        evaluations: runs, evaluations and comparisons, this one included.
+        tables: synthetic tables that were measured in them.
+        since: the day of the first, as ISO 8601 has it.
+    """
+
+    evaluations: int
+    tables: int
+    since: str
+
+
+def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where attempts are counted.
+
+    Raises:
+        OutputError: there is no home folder to count them in.
+    """
+    if environment.get(FILE_VARIABLE):
+        return Path(environment[FILE_VARIABLE])
+    return key_path(environment).with_name("attempts.jsonl")
+
+
+def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tables: int) -> dict[str, Any] | None:
+    """The attempts on a table with this one among them, as plain data; none where they cannot be counted.
+
+    Beside them, under `by_name`, those on all versions of its dataset, by name and unit as ledgers know it; none where
+    the schema names none.
+
+    Args:
+        print_of_table: its keyed fingerprint; see `understudy.provenance.fingerprint`.
+        schema: may name the dataset, and says the unit.
+        attempt: what tells this attempt from others: one that is counted again, as it was resumed, counts once.
+        n_tables: synthetic tables that it measures.
+    """
+    try:
+        path = attempts_path()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
+            lines = list(_lines(path))
+            if not any((line["table"], line["attempt"]) == (print_of_table, attempt) for line in lines):
+                line = {"table": print_of_table, "attempt": attempt, "tables": n_tables, "at": _today()}
+                lines.append(_added(path, {**line, "dataset": schema.dataset, "unit": schema.unit}))
+    except (OSError, OutputError, Timeout):
+        return None
+    of_table = [line for line in lines if line["table"] == print_of_table]
+    name = (schema.dataset, schema.unit)
+    of_name = [line for line in lines if schema.dataset is not None and (line.get("dataset"), line.get("unit")) == name]
+    return {**_counted(of_table), "by_name": _counted(of_name) if of_name else None}
+
+
+def _counted(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    first = min(str(line["at"]) for line in lines)
+    return asdict(Attempts(len(lines), sum(int(line["tables"]) for line in lines), first))
+
+
+def _today() -> str:
+    return dt.datetime.now(dt.UTC).date().isoformat()
+
+
+def _added(path: Path, line: dict[str, Any]) -> dict[str, Any]:
+    """A line written at the end and flushed to the disk; a line that was cut off by a crash stays by itself."""
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(handle, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        file.write((b"\n" if torn else b"") + json.dumps(line).encode() + b"\n")
+        file.flush()
+        os.fsync(handle)
+    return line
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines; one that a crash cut off, or that is damaged, counts for nothing."""
+    if not path.exists():
+        return
+    for text in path.read_bytes().split(b"\n"):
+        try:
+            line = plain_json(text)
+        except ValueError:
+            continue
+        if isinstance(line, dict) and all(type(line.get(key)) is kind for key, kind in _LINE.items()):
+            yield line

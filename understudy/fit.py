@@ -1,0 +1,163 @@
+"""One fit outside a job: checked before a row is read, paid for before the first draw, saved whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from synth.dp.budget import Budget
+from synth.dp.schedule import Schedule
+from synth.errors import JobError
+from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
+from synth.generators.registry import load_model
+from synth.output import Making, is_taken
+from synth.progress import Progress
+from synth.schema import Schema
+from synth.table.conforming import Outside
+from understudy import provenance
+from understudy.budget.account import Fund, ledger_url, open_fund
+from understudy.data.load import read_real
+from understudy.data.source import RealTable
+from understudy.run.preflight import Intent, cautions, check_fit
+from understudy.run.reservation import commit, make_request
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+    Rows = pd.DataFrame | StoredTable
+
+
+@dataclass(frozen=True)
+class SingleFit:
+    """A fit that is about to be made.
+
+    Attributes:
+        generator: the specification.
+        table: the real rows' place.
+        schema: what is public about the table.
+        schedule: all that the fit will draw; none: it promises nothing.
+        fund: the total that pays for it; none: no ledger, or nothing to pay for.
+        outside: what becomes of values outside the schema.
+        made: the model's folder.
+        place: where unfinished work without a guarantee and a network's log are kept; `None`: nowhere.
+    """
+
+    generator: Generator
+    table: RealTable
+    schema: Schema
+    schedule: Schedule | None
+    fund: Fund | None
+    outside: Outside
+    made: Making
+    place: Path | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be said before a row is read."""
+        schedules = {} if self.schedule is None else {"": self.schedule}
+        return cautions(Intent({"": self.generator}, schedules, self.schema, self.fund, self.outside))
+
+
+def plan_fit(
+    chosen: Generator,
+    table: RealTable,
+    schema: Schema,
+    made: Making,
+    *,
+    outside: Outside,
+    ledger: str | None,
+    place: Path | None = None,
+) -> SingleFit:
+    """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved.
+
+    Args:
+        chosen: the specification.
+        table: the real rows' place.
+        schema: what is public about the table.
+        made: the model's folder; where an earlier start of the same fit has made it, nothing is to be paid.
+        outside: what becomes of values outside the schema.
+        ledger: a path or URL; none: the environment's, if it names one.
+        place: where unfinished work and a network's log are to be kept.
+
+    Raises:
+        BadInput: the schema, the output or the ledger does not allow the fit, or it keeps nothing in a `place`.
+    """
+    if place is not None and not chosen.resumes:
+        raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
+    if table.stored:
+        check_fit(chosen, "the fit")
+    chosen.check(schema)
+    chosen.check_saving()
+    url = ledger_url(ledger)
+    schedule = fund = None
+    if isinstance(chosen, PrivateGenerator) and chosen.promises:
+        fund = None if url is None else open_fund(url, schema)
+        schedule = chosen.schedule(schema)
+    if fund is not None and schedule is not None and made.told is None:
+        fund.check({chosen.name: schedule.curve})
+    return SingleFit(chosen, table, schema, schedule, fund, outside, made, place)
+
+
+def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
+    """The saved model, and what the ledger says of the table.
+
+    Args:
+        fit: what to make.
+        seed: of everything but private noise.
+        progress: told what is being done.
+
+    Raises:
+        BadInput: the table does not fit, or the ledger no longer admits the fit; nothing was saved.
+    """
+    with read_real(fit.table, fit.schema, fit.outside) as real:
+        if fit.schedule is not None and fit.fund is not None:
+            return _paid(fit, fit.schedule, fit.fund, real, seed, progress)
+        model = _fit(fit, None if fit.schedule is None else Budget(fit.schedule), real, seed, progress)
+        model.save(fit.made.place)
+    fit.made.finish({"warnings": []})
+    return model, ()
+
+
+def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
+    """The saved model of an earlier start that was killed before it could tell; nothing is drawn or charged again.
+
+    Args:
+        fit: what was made.
+        told: what the earlier start knew.
+
+    Raises:
+        BadInput: the model or the ledger cannot be read.
+    """
+    model = load_model(fit.made.out)
+    if fit.fund is not None and model.statement is not None and model.statement.ledger is not None:
+        commit(fit.fund, model.statement)
+    return model, tuple(told["warnings"])
+
+
+def _paid(
+    fit: SingleFit, schedule: Schedule, fund: Fund, real: "Rows", seed: int, progress: Progress
+) -> tuple[Model, tuple[str, ...]]:
+    """A fit under a ledger: reserved, used, drawn, saved, committed."""
+    key = provenance.fingerprint_key(provenance.key_path())
+    request = make_request(
+        f"a fit by {fit.generator.name}", schedule, fit.schema, provenance.fingerprint(real, fit.schema, key)
+    )
+    (reservation,) = fund.ledger.reserve([request])
+    try:
+        fund.ledger.use(request.token)
+        model = _fit(fit, Budget(schedule, ledger=fund.ledger.note(request.token)), real, seed, progress)
+        model.save(fit.made.place)
+        fit.made.finish({"warnings": list(reservation.warnings)})
+        assert model.statement is not None
+        commit(fund, model.statement)
+    except BaseException as error:
+        left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
+        error.add_note(f"{left}, and what the ledger reserved for it stays spent")
+        raise
+    return model, reservation.warnings
+
+
+def _fit(fit: SingleFit, budget: Budget | None, real: "Rows", seed: int, progress: Progress) -> Model:
+    return fit_model(fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place)

@@ -1,0 +1,101 @@
+"""A job with all its files, each read once and checked against the others. No row and no ledger is read."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluate.engine import MEASURES, aimed
+from evaluate.gate.policy import Policy, Waiver, build_waivers, check_waivers
+from synth.errors import JobError, SchemaError, nearest
+from synth.generators.base import Generator
+from synth.generators.registry import generator
+from synth.input_file import GivenFile, read_given
+from synth.schema import Schema
+from synth.schema_file import schema_of
+from synth.validation import parse_toml
+from understudy.job.spec import Job, build_job
+from understudy.job.sweep import NONE, Point
+from understudy.policies import given_policy, named_policy
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A job with what its files say.
+
+    Attributes:
+        job: the specification.
+        given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were when they
+            were understood.
+        schema: what is public about the table.
+        policy: what the verdicts rest on.
+        waivers: rules that somebody answers for.
+        generators: of every candidate, by label.
+    """
+
+    job: Job
+    given: Mapping[str, GivenFile]
+    schema: Schema
+    policy: Policy
+    waivers: tuple[Waiver, ...]
+    generators: Mapping[str, Generator]
+
+
+def read_inputs(job_path: Path) -> Inputs:
+    """A job with its schema, policy, waivers and generators, or the first thing that is wrong with them.
+
+    Raises:
+        BadInput: one of the files cannot be read or used, or does not go with the others; nothing was done.
+        MissingExtra: a generator needs what is not installed.
+    """
+    given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
+    job = build_job(parse_toml(given["job"], "job", JobError))
+    given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
+    schema = schema_of(given["schema"])
+    given["policy"] = given_policy(job.policy, home)
+    policy = named_policy(given["policy"])
+    waivers: tuple[Waiver, ...] = ()
+    if job.waivers is not None:
+        given["waivers"] = read_given(home / job.waivers, "waivers", JobError)
+        waivers = build_waivers(parse_toml(given["waivers"], "waivers", JobError))
+    check_waivers(waivers, [policy], list(job.points))
+    check_measures(job.evaluation.measures or ())
+    aimed(schema, job.evaluation.target, job.evaluation.task)
+    return Inputs(job, given, schema, policy, waivers, _generators(job, schema))
+
+
+def check_measures(measures: Iterable[str]) -> None:
+    """Refuse a measure that does not exist.
+
+    Raises:
+        JobError: a name is unknown; nothing was measured.
+    """
+    for name in measures:
+        if name not in MEASURES:
+            raise JobError(f"measure={name!r} is unknown; {nearest(name, MEASURES)}")
+
+
+def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
+    """The specification of every candidate, checked; the seeds of a sweep share theirs."""
+    found: dict[tuple[str, float | None], Generator] = {}
+    for point in job.points.values():
+        if point.setting not in found:
+            found[point.setting] = _generator(job, point, schema)
+    return {label: found[point.setting] for label, point in job.points.items()}
+
+
+def _generator(job: Job, point: Point, schema: Schema) -> Generator:
+    parameters: dict[str, Any] = point.spec.parameters
+    try:
+        asked = generator(point.spec.generator or point.family, **parameters)
+        asked.check(schema)
+    except JobError as error:
+        raise JobError(f"generators.{point.family}{_at(job, point)}: {error}") from None
+    return asked.chosen(schema)
+
+
+def _at(job: Job, point: Point) -> str:
+    """Which epsilon of a list an error is about."""
+    if not job.generators[point.family].sweeps:
+        return ""
+    return f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"

@@ -1,0 +1,229 @@
+"""The job file: what to read, what to fit, what to measure and who may have it, as a checked and frozen specification.
+
+`docs/job.md` explains every key. Here nothing is read but the job file itself.
+"""
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+
+from evaluate.tables import N_ROWS, SAMPLE_ROWS
+from synth.errors import JobError, nearest
+from synth.schema import Kind
+from synth.usage_terms import Terms
+from synth.validation import Frozen, read_toml, sentence
+from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
+from understudy.job.sweep import TABLES, GeneratorSpec, Point, Seed, SweepSpec, points
+
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What a generator may be called: its label also names files."""
+
+
+class TableSpec(Frozen):
+    """Where the real table is, and its schema. Relative paths start from the job file."""
+
+    path: str | None = Field(
+        default=None,
+        description="A .csv, .csv.gz or .parquet file, a folder of such files, or postgresql://host/database#table and "
+        "its like; no password.",
+    )
+    source: str | None = Field(default=None, description='A table that a package brings, such as "statsmodels:fair".')
+    schema_path: str = Field(alias="schema", description="The schema file.")
+    outside: Literal["refuse", "clamp"] = Field(
+        default="refuse", description="What becomes of values outside the schema's bounds."
+    )
+    engine: Engine | None = Field(
+        default=None,
+        description="memory reads a file whole; stored splits, counts and samples it where it is stored, as folders "
+        "and databases always are; none: memory for a file.",
+    )
+    memory_mb: int | None = Field(
+        default=None,
+        ge=LEAST_MEMORY_MB,
+        strict=True,
+        description=f"What the embedded engine of stored files may take; none: {MEMORY_MB}.",
+    )
+    threads: int | None = Field(default=None, ge=1, strict=True, description="Of the embedded engine; none: all cores.")
+
+    @field_validator("path")
+    @classmethod
+    def _no_credentials(cls, path: str | None) -> str | None:
+        if path is not None:
+            refuse_credentials(path)
+        return path
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.path is None) == (self.source is None):
+            raise ValueError("a table comes either from a path or from a source; name one of them")
+        return self
+
+
+class SplitSpec(Frozen):
+    """How many units are kept from every generator."""
+
+    holdout_share: float = Field(default=0.2, gt=0, lt=1)
+    seed: Seed | None = Field(default=None, description="Names the split; none: the job's seed.")
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class EvaluationSpec(Frozen):
+    """What to measure, and for how long."""
+
+    measures: (
+        Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])] | None
+    ) = Field(default=None, description="Names of measures; none: all.")
+    time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; none: no limit.")
+    audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
+    target: str | None = Field(default=None, description="Column that models predict; none: the schema's target.")
+    task: Kind | None = Field(default=None, description="How they predict it; left out: the schema's, or by target.")
+    targets: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
+        default=8_000, description="Rows of either side that attacks are tried on at most; all: every one."
+    )
+    fidelity_rows: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
+        default=N_ROWS, description="Rows of each table that columns, pairs and triples compare at most; all: all."
+    )
+    sample_rows: Annotated[int, Field(strict=True, ge=100)] | None = Field(
+        default=None,
+        description="Of a table that stays where it is stored: rows of either real side that attacks and models are "
+        f"given at most, and five times as many synthetic ones; none: {SAMPLE_ROWS}.",
+    )
+    shadow_models: Annotated[int, Field(strict=True, ge=4, le=1000)] | None = Field(
+        default=None, description="Models that the shadow-model attack fits; none: no attack."
+    )
+
+    black_box: Annotated[int, Field(strict=True, ge=20, le=100_000)] | None = Field(
+        default=None, description="Fits of a black-box audit, on a stand-in; none: no such audit."
+    )
+
+    @property
+    def n_targets(self) -> int | None:
+        """Rows of either side that attacks are tried on at most; none: every one."""
+        return None if self.targets == "all" else self.targets
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows of each table that marginal fidelity compares at most; none: all."""
+        return None if self.fidelity_rows == "all" else self.fidelity_rows
+
+
+class LedgerSpec(Frozen):
+    """Where the budget of the dataset is kept."""
+
+    url: str = Field(
+        min_length=1, description="A path, sqlite:///path or postgresql://user@host/database; no password."
+    )
+
+
+class PublicReportSpec(Frozen):
+    """What the numbers of the public report may cost."""
+
+    epsilon: Annotated[float, Field(strict=True, ge=1e-3, le=100.0)] = Field(
+        description="Of all numbers together, charged to the ledger beside the fits."
+    )
+    delta: float | Literal["auto"] = Field(default="auto", description="auto: as for a fit.")
+
+
+class Job(Frozen):
+    """One run: a table, its schema, generators, measures, a policy. Constructing one checks it."""
+
+    name: str | None = Field(default=None, min_length=1, description="Title of the report.")
+    seed: Seed = Field(default=0, description="Of every draw but the noise of private fits.")
+    workers: int = Field(default=1, ge=1, strict=True, description="Processes that make candidates side by side.")
+    release: str | None = Field(default=None, description="Label of the candidate whose table is to be released.")
+    policy: str = Field(default="internal", description="Name of a shipped policy, or the path of one.")
+    waivers: str | None = Field(
+        default=None, min_length=1, description="A file of waivers, relative to the job file; none: no rule is waived."
+    )
+    table: TableSpec
+    split: SplitSpec = SplitSpec()
+    generators: dict[str, GeneratorSpec] = Field(min_length=1)
+    sweep: SweepSpec | None = Field(default=None, description="None: a sweep only where an epsilon is a list.")
+    evaluation: EvaluationSpec = EvaluationSpec()
+    ledger: LedgerSpec | None = Field(default=None, description="None: private fits are outside any ledger.")
+    card: Terms = Terms()
+    public_report: PublicReportSpec | None = Field(
+        default=None, description="None: the public report holds no number that was read off real rows."
+    )
+
+    @field_validator("generators")
+    @classmethod
+    def _labels(cls, generators: dict[str, GeneratorSpec]) -> dict[str, GeneratorSpec]:
+        for label, spec in generators.items():
+            if LABEL.fullmatch(label) is None:
+                raise ValueError(f"label={label!r} names files: use letters, digits, '.', '_' and '-' only")
+            for key, value in spec.parameters.items():
+                if isinstance(value, dict) and key not in TABLES:
+                    raise ValueError(f'a label with a dot is quoted; write [generators."{label}.{key}"]')
+        if len({label.casefold() for label in generators}) < len(generators):
+            raise ValueError("two labels differ in case only, which some file systems cannot tell apart; rename one")
+        return generators
+
+    @model_validator(mode="after")
+    def _reports_on_the_release(self) -> Self:
+        if self.public_report is not None and self.release is None:
+            raise ValueError(
+                "public_report is about the table that is released, and release names none; name it, or leave "
+                "public_report out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _release_is_there(self) -> Self:
+        labels = self.points  # Built even where none is named, so that an unusable epsilon is refused here.
+        if self.release is None or self.release in labels:
+            return self
+        remedy = nearest(self.release, self.points)
+        if self.release in self.generators:
+            point = next(label for label, point in self.points.items() if point.family == self.release)
+            raise ValueError(
+                f"release={self.release!r} is a generator of a sweep; name one of its points, as {point!r}"
+            )
+        raise ValueError(f"release={self.release!r} is not a generator's label; {remedy}")
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether generators are fitted at several epsilons or with several seeds."""
+        return self.sweep is not None or any(spec.sweeps for spec in self.generators.values())
+
+    @cached_property
+    def points(self) -> dict[str, Point]:
+        """Every candidate by its label: a generator, or one point of a sweep."""
+        return points(self.generators, (self.sweep or SweepSpec()).seeds if self.is_sweep else None)
+
+    @property
+    def split_seed(self) -> int:
+        """What names the split."""
+        return self.seed if self.split.seed is None else self.split.seed
+
+
+def read_job(path: Path) -> Job:
+    """A job from its TOML file.
+
+    Raises:
+        JobError: the file cannot be read or is not a job; nothing was run.
+    """
+    return build_job(read_toml(path, "job", JobError))
+
+
+def build_job(content: dict[str, Any]) -> Job:
+    """A job from plain data, as its file holds it.
+
+    Raises:
+        JobError: the content is not a job; the message names the place and the remedy.
+    """
+    try:
+        return Job.model_validate(content)
+    except ValidationError as error:
+        raise JobError(f"the job cannot be used: {sentence(error, Job)}") from None
+
+
+def job_json() -> dict[str, Any]:
+    """The JSON Schema of a job file."""
+    return Job.model_json_schema(by_alias=True)

@@ -1,0 +1,219 @@
+"""Attacks that fit models: the audit of a claim, shadow models, and the black-box audit.
+
+The audit is part of every run that can have it: its trial is one more candidate. The other two fit many models, and run
+only where somebody asks.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
+from evaluate.engine import isolated
+from evaluate.result import Candidate, Failure
+from evaluate.tables import Measurement, Tables
+from synth.dp.calibration import resolve_delta
+from synth.dp.statement import PrivacyStatement
+from synth.errors import ModelError, UnderstudyError
+from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.neural_model import NeuralModel
+from synth.generators.registry import generator
+from synth.progress import Progress
+from synth.schema import Schema
+
+SECONDS = "privacy.audit"
+"""What the time of an audit goes by among a candidate's seconds."""
+FALSE_ALARMS = (
+    "about one audit in 10,000 of a true claim disproves it by chance (by its 99% confidence, at most one in 100)"
+)
+"""As `evaluate.privacy.audit.white_box` has it, with the confidence of 99% of every audit in a run."""
+CALIBRATED = 0.05
+"""How far below its target a claim may lie, as a share of it: noise is calibrated to the target from below."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an audit is made of; all of it public.
+
+    Attributes:
+        generator: with the epsilon and delta that are claimed.
+        schema: gives the unit, k and n_units.
+        seed: of which canaries are in; never of the noise.
+        time_limit_s: of the audit, where somebody asked for one; `None`: no limit.
+    """
+
+    generator: PrivateGenerator
+    schema: Schema
+    seed: int
+    time_limit_s: float | None = None
+
+
+def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candidate:
+    """The candidate with the audit of its claim, or with the reason why there is none. No real row is read.
+
+    Args:
+        candidate: whose claim it is.
+        trial: what to audit.
+        progress: told the share done.
+    """
+    from evaluate.privacy.audit import white_box as auditing
+
+    started = time.perf_counter()
+    try:
+        found = auditing.audit(
+            trial.generator, trial.schema, seed=trial.seed, progress=progress, time_limit_s=trial.time_limit_s
+        )
+    except UnderstudyError as error:
+        return _not_audited(candidate, error)
+    return replace(
+        candidate,
+        estimates=(*candidate.estimates, found.estimate),
+        audit=found.to_dict(),
+        seconds={**candidate.seconds, SECONDS: round(time.perf_counter() - started, 3)},
+    )
+
+
+def audit_model(
+    candidate: Candidate, model: Model, *, seed: int, time_limit_s: float | None, progress: Progress
+) -> Candidate:
+    """The candidate with the audit of its model's claim, made with the generator and parameters of the model's fit.
+
+    Args:
+        candidate: whose table is said to come from the model.
+        model: saved by a fit.
+        seed: of which canaries are in; never of the noise.
+        time_limit_s: as in `Trial`.
+        progress: told the share done.
+    """
+    if model.statement is None:
+        return candidate
+    try:
+        trial = Trial(claimed_generator(model, model.statement), model.schema, seed, time_limit_s)
+    except UnderstudyError as error:
+        return _not_audited(candidate, error)
+    return audit_trial(candidate, trial, progress)
+
+
+def disproved(candidate: Candidate) -> tuple[str, ...]:
+    """Warnings where an audit disproves the claim: what it means for this table, for others, and how to go on."""
+    if candidate.audit is None or candidate.audit.get("verdict") != EXCEEDS:
+        return ()
+    return (
+        f"the audit disproves the privacy statement of {candidate.name}: the noise protects less than its epsilon "
+        "promises, so release neither its table nor its model",
+        "a disproved statement does not disprove those of other generators, but all take their noise from the same "
+        "code, and what counts with a disputed fit is disputed, too: audit them again before a release",
+        f"{FALSE_ALARMS}: `understudy audit --model DIR` audits the same model again, without a new fit, and "
+        "`understudy evaluate --model DIR` measures its table beside it, for the gate to judge",
+    )
+
+
+def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
+    """The specification that a model was fitted by.
+
+    Raises:
+        AuditError: the model does not tell it, or it is of another claim than the statement's.
+        JobError: the parameters are none of the generator's.
+    """
+    parameters = model.parameters if isinstance(model, MarginalModel | NeuralModel) else None
+    if not isinstance(parameters, Mapping):
+        raise AuditError(
+            "a model's claim is audited by its generator's parameters, and this one holds none; fit it again"
+        )
+    found = generator(model.name, **parameters)
+    if not isinstance(found, PrivateGenerator) or found.epsilon is None:
+        raise AuditError("the model claims an epsilon and its parameters name none; fit it again")
+    target = (found.epsilon, resolve_delta(found.delta, model.schema))
+    claimed = math.isclose(statement.epsilon, target[0], rel_tol=CALIBRATED)
+    if not claimed or not math.isclose(statement.delta, target[1], rel_tol=1e-6):
+        raise AuditError(
+            f"the model claims epsilon={statement.epsilon:g} at delta={statement.delta:g}, and its parameters are for "
+            f"epsilon={target[0]:g} at delta={target[1]:g}; fit it again"
+        )
+    return found
+
+
+def _not_audited(candidate: Candidate, error: UnderstudyError) -> Candidate:
+    return replace(candidate, failures=(*candidate.failures, Failure(MEASURE, "failed", str(error))))
+
+
+SHADOW, BLACK_BOX = "privacy.shadow", "privacy.black_box"
+
+
+def attacked(
+    candidate: Candidate, measure: str, attack: Callable[[], Measurement], time_limit_s: float | None = None
+) -> Candidate:
+    """The candidate with what an attack came to, or with the reason why it came to nothing.
+
+    Args:
+        candidate: whose table is attacked.
+        measure: `SHADOW` or `BLACK_BOX`.
+        attack: as `shadow_attack` or `black_box_audit` makes it.
+        time_limit_s: wall seconds; none: no limit.
+    """
+    found, seconds = isolated(measure, attack, time_limit_s)
+    return replace(
+        candidate,
+        estimates=(*candidate.estimates, *found.estimates),
+        failures=(*candidate.failures, *found.failures),
+        seconds={**candidate.seconds, measure: round(seconds, 3)},
+    )
+
+
+def shadow_attack(
+    tables: Callable[[], Tables], chosen: Generator, n_models: int, progress: Progress
+) -> Callable[[], Measurement]:
+    """The attack, not yet begun.
+
+    Args:
+        tables: *Sensitive*. Gives the real rows and the synthetic table.
+        chosen: the generator that made it, with its parameters.
+        n_models: shadow models to fit.
+        progress: told the share done.
+    """
+
+    def attack() -> Measurement:
+        from evaluate.privacy.shadow_models import measure
+
+        return measure(tables(), chosen, n_models, progress)
+
+    return attack
+
+
+def black_box_audit(
+    chosen: Generator, schema: Schema, n_fits: int, *, seed: int, time_limit_s: float | None, progress: Progress
+) -> Callable[[], Measurement]:
+    """The audit of a generator by its tables alone, on a public stand-in, not yet begun. No real row is read.
+
+    Args:
+        chosen: with an epsilon or without.
+        schema: gives the columns, the unit, k and n_units.
+        n_fits: how often it is fitted.
+        seed: of all draws but private noise.
+        time_limit_s: wall seconds after which no further fit is begun; none: no limit.
+        progress: told the share done.
+    """
+
+    def audit() -> Measurement:
+        from evaluate.privacy.audit.black_box import Trials, black_box
+        from evaluate.privacy.audit.neighboring_tables import Worlds
+
+        worlds, trials = Worlds.stand_in(schema, seed=seed), Trials(n_fits, time_limit_s=time_limit_s, seed=seed)
+        return Measurement((black_box(chosen, worlds, trials, progress=progress).estimate,))
+
+    return audit
+
+
+def specification_of(model: Model) -> Generator:
+    """The generator and the parameters that a model was fitted by.
+
+    Raises:
+        ModelError: the model does not hold them.
+        JobError: they are none of the generator's.
+    """
+    parameters = model.parameters if isinstance(model, MarginalModel | NeuralModel) else None
+    if parameters is None:
+        raise ModelError("shadow models are fitted by a model's parameters, and this one holds none; fit it again")
+    return generator(model.name, **parameters)

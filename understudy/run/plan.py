@@ -1,0 +1,261 @@
+"""The plan of a run: a job with everything checked that can be checked before a row of the real table is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from evaluate.gate.policy import Policy, Waiver, lasting
+from evaluate.metrics import CATALOG
+from evaluate.tables import SAMPLE_ROWS
+from synth.dp.schedule import Schedule
+from synth.dp.tradeoff import TradeOff
+from synth.errors import LedgerError
+from synth.generators.base import Generator
+from synth.generators.models.chunked_output import check_columns
+from synth.input_file import GivenFile
+from synth.schema import Schema
+from synth.table import check_names
+from understudy.budget.account import Fund, ledger_of, open_fund, payment, publication_of
+from understudy.data.source import RealTable, embedded_table, find_table
+from understudy.job.load import read_inputs
+from understudy.job.spec import Job
+from understudy.job.sweep import Composed, Point, composed
+from understudy.provenance import fingerprint_key, key_path
+from understudy.run.preflight import Intent, Swept, cautions, check_job, check_sampled, of_publication
+from understudy.run.workspace import check_free, requested
+
+PUBLICATION = "_published"
+"""What the numbers of the public report go by among the fits; no candidate's label begins like that."""
+PUBLISHED = "numbers of the public report"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do.
+
+    Attributes:
+        job: the specification.
+        job_path: the file it was read from.
+        given: the files of "job", "schema", "policy" and, where rules are waived, "waivers", as they were when they
+            were understood: what is hashed and sealed is what was acted upon.
+        out: the folder that will appear.
+        table: the real table's place.
+        schema: what is public about it.
+        policy: what the verdicts rest on.
+        generators: by label.
+        schedules: of those that promise something: all that their fits will draw.
+        fund: the total that pays for these; none: no ledger, or nothing to pay for.
+        publication: all that the numbers of the public report will draw; none: there are none.
+        key: *Sensitive*. Of the real table's fingerprint.
+        restart: whether unfinished work of this output is removed first.
+        workers: processes that make candidates side by side.
+        waivers: rules that somebody answers for.
+    """
+
+    job: Job
+    job_path: Path
+    given: Mapping[str, GivenFile]
+    out: Path
+    table: RealTable
+    schema: Schema
+    policy: Policy
+    generators: Mapping[str, Generator]
+    schedules: Mapping[str, Schedule]
+    fund: Fund | None
+    key: bytes
+    restart: bool = False
+    workers: int = 1
+    publication: Schedule | None = None
+    waivers: tuple[Waiver, ...] = ()
+
+    @property
+    def points(self) -> dict[str, Point]:
+        """Every candidate by its label."""
+        return self.job.points
+
+    @property
+    def private(self) -> bool:
+        """Whether any generator promises something."""
+        return bool(self.schedules)
+
+    @property
+    def unpaid(self) -> bool:
+        """Whether this is a sweep with private fits that nobody pays for: nothing of it may be released."""
+        return self.job.is_sweep and self.private and self.fund is None
+
+    @property
+    def reserved(self) -> dict[str, Schedule]:
+        """All that is drawn and paid for, by label: private fits, and the numbers of the public report."""
+        return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
+
+    @cached_property
+    def together(self) -> Composed | None:
+        """What the released table and the numbers about it come to: of a sweep, all its fits and the numbers.
+
+        None where there are no such numbers.
+        """
+        if self.publication is None or self.job.release is None:
+            return None
+        fits = self.schedules if self.job.is_sweep else {self.job.release: self.schedules[self.job.release]}
+        return composed({**fits, PUBLICATION: self.publication})
+
+    @cached_property
+    def composed(self) -> Composed | None:
+        """What all private fits of a sweep come to together; none outside one."""
+        return composed(self.schedules) if self.job.is_sweep else None
+
+    @cached_property
+    def everything(self) -> Composed | None:
+        """What all that is drawn from the real table comes to: whoever picks one of several fits has looked at all.
+
+        None where that is one release at most.
+        """
+        if len(self.reserved) < 2:
+            return None
+        return (self.together or self.composed) if self.job.is_sweep else composed(self.reserved)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be said before a row is read."""
+        # The seeds of a sweep share what there is to say: one line for all of them.
+        shown = {label: point.setting_label for label, point in self.points.items()}
+        intent = Intent(
+            {shown[label]: chosen for label, chosen in self.generators.items()},
+            {shown[label]: schedule for label, schedule in self.schedules.items()},
+            self.schema,
+            self.fund,
+            self.job.table.outside,
+            Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
+        )
+        published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
+        long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
+        return (*cautions(intent), *published, *long, *self._unreachable)
+
+    @property
+    def _unreachable(self) -> tuple[str, ...]:
+        """Rules that no table of the declared size could pass and no claim of this run proves."""
+        from understudy.reach import Size, beyond_reach, could_pass
+
+        of, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
+        if schema.n_units is None:
+            return ()
+        rules = tuple(
+            rule
+            for rule in self.policy.rules
+            if asked is None or rule.measure not in CATALOG or CATALOG[rule.measure].by in asked
+        )
+        share, rows_each = self.job.split.holdout_share, schema.max_rows_per_unit
+        sizes = {
+            label: Size(schema.n_units, share, of.n_targets, rows_each, self._n_rows(label), self._n_searched)
+            for label in (self.points if self.job.release is None else [self.job.release])
+        }
+        # Rules whose limits can be measured need no curve, which takes a moment to work out.
+        if all(could_pass(rule, size) for rule in rules for size in sizes.values()):
+            return ()
+        policy = self.policy.model_copy(update={"rules": rules})
+        return tuple(beyond_reach(policy, sizes, {label: self._proven(label) for label in sizes}))
+
+    def _n_rows(self, label: str) -> int | None:
+        """Rows of a synthetic table: as the job says, else as many as units, or as training rows without an epsilon."""
+        rows, n_units = self.points[label].spec.rows, self.schema.n_units
+        if rows is not None or n_units is None or label in self.schedules:
+            return rows
+        return round(n_units * (1 - self.job.split.holdout_share))
+
+    @property
+    def _n_searched(self) -> int | None:
+        """Synthetic rows that attacks search at most, where tables are stored."""
+        if not self.table.stored:
+            return None
+        from evaluate.stored.prepare import SEARCHED
+
+        return SEARCHED * (self.job.evaluation.sample_rows or SAMPLE_ROWS)
+
+    def _proven(self, label: str) -> TradeOff | None:
+        """The limit on tests that the claim of a table proves, with all that counts with it."""
+        if label not in self.schedules:
+            return None
+        alone = len(self.reserved) < 2 or (label == self.job.release and not self.job.is_sweep and not self.publication)
+        together = None if alone else self.together or self.everything
+        if together is None:
+            return self.schedules[label].trade_off
+        return TradeOff.of_claim(together.epsilon, together.delta)
+
+    @property
+    def suffix(self) -> str:
+        """How synthetic tables are written: in the real table's format."""
+        return self.table.suffix
+
+    @property
+    def title(self) -> str:
+        """The report's headline."""
+        return self.job.name or self.job_path.stem
+
+
+def make_plan(job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None) -> Plan:
+    """A plan, or the first thing that would go wrong. No row of the table is read and nothing is written.
+
+    Args:
+        job_path: the job file.
+        out: the folder that will appear.
+        restart: whether unfinished work of this output is removed first.
+        workers: processes that make candidates side by side; none: as the job says.
+
+    Raises:
+        BadInput: job, schema, policy, waivers, a generator's parameters, the table's place or the output's cannot be
+            used, or the ledger does not admit what the job needs.
+        MissingExtra: the table or a generator needs what is not installed.
+    """
+    asked, home = read_inputs(job_path), job_path.parent
+    finished = check_free(out, restart=restart)
+    job, schema, generators = asked.job, asked.schema, asked.generators
+    table = _table(job, home)
+    check_written = check_columns if table.stored else check_names
+    check_written(schema.kept, out / f"synthetic{table.suffix}")
+    check_sampled(job.evaluation.sample_rows, stored=table.stored)
+    if table.stored:
+        check_job(job, generators)
+    schedules, fund = payment(job, home, schema, generators)
+    publication = publication_of(job, schema, generators)
+    plan = Plan(
+        job=job,
+        job_path=job_path,
+        given=asked.given,
+        out=out,
+        table=table,
+        schema=schema,
+        policy=asked.policy,
+        generators=generators,
+        schedules=schedules,
+        fund=fund,
+        key=fingerprint_key(key_path()),
+        restart=restart,
+        workers=workers or job.workers,
+        publication=publication,
+        waivers=asked.waivers,
+    )
+    if fund is not None and not finished:
+        paid = frozenset() if restart else requested(out)
+        left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
+        fund.check({PUBLISHED if label == PUBLICATION else label: curve for label, curve in left.items()})
+    return plan
+
+
+def with_fund(plan: Plan) -> Plan:
+    """A plan that has lost its open ledger, with the ledger opened anew, as another process needs it.
+
+    Raises:
+        LedgerError: the ledger is not named any more, or cannot be opened.
+    """
+    url = ledger_of(plan.job, plan.job_path.parent)
+    if url is None:
+        raise LedgerError("a private fit of this run is paid for, and no ledger is named any more; name the same again")
+    return replace(plan, fund=open_fund(url, plan.schema))
+
+
+def _table(job: Job, home: Path) -> RealTable:
+    said = job.table
+    given = str(embedded_table(said.source)) if said.source is not None else str(said.path)
+    return find_table(given, home, engine=said.engine, memory_mb=said.memory_mb, threads=said.threads)

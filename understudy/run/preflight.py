@@ -1,0 +1,244 @@
+"""Preflight checks of a job, before any row of its table is read: refusals and cautions.
+
+A stored table is refused what nobody can have of one that stays where it is. A caution is said of a job in which
+nothing is wrong: each is a choice.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from evaluate.text import typed_loss
+from synth.dp.calibration import resolve_delta
+from synth.dp.events import GaussianEvent
+from synth.dp.renyi_curve import RdpCurve
+from synth.dp.schedule import Schedule
+from synth.errors import JobError
+from synth.generators.base import Generator, PrivateGenerator
+from synth.schema import Schema
+from understudy.budget.account import LEDGER_VARIABLE, Fund
+from understudy.job.spec import Job
+from understudy.job.sweep import Composed, composed
+
+
+def check_fit(chosen: Generator, place: str) -> None:
+    """Refuse a generator that needs the whole table in memory.
+
+    Args:
+        chosen: the specification.
+        place: what an error names it by.
+
+    Raises:
+        JobError: it does; nothing was read.
+    """
+    if not chosen.stored:
+        raise JobError(
+            f"{place}: generator={chosen.name!r} reads the whole table into memory, and this table stays where it is "
+            "stored; choose one of ours (`understudy generators`), or give it a sample as a file"
+        )
+
+
+def check_job(job: Job, generators: Mapping[str, Generator]) -> None:
+    """Refuse what a job asks for and cannot have of a table that stays where it is stored.
+
+    Args:
+        job: the specification.
+        generators: of all candidates, by label.
+
+    Raises:
+        JobError: a generator, an attack or published numbers need the rows themselves; nothing was read.
+    """
+    for label, chosen in generators.items():
+        check_fit(chosen, f"generators.{label}")
+    if job.evaluation.shadow_models is not None:
+        raise JobError(
+            f"evaluation.shadow_models={job.evaluation.shadow_models} fits the generator on parts of the real rows, "
+            "and this table stays where it is stored, so that a sample would be attacked in its place; leave it out"
+        )
+    if job.public_report is not None:
+        raise JobError(
+            f"public_report.epsilon={job.public_report.epsilon:g} pays for numbers that a model reads off each "
+            "held-out row, and this table stays where it is stored; leave public_report out"
+        )
+
+
+def check_sampled(sample_rows: int | None, *, stored: bool) -> None:
+    """Refuse to draw samples of tables that are in memory as a whole.
+
+    Args:
+        sample_rows: what is asked for; none: nothing is.
+        stored: whether the tables stay where they are stored.
+
+    Raises:
+        JobError: samples are asked for in vain; nothing was read.
+    """
+    if sample_rows is not None and not stored:
+        raise JobError(
+            f"sample_rows={sample_rows} is of tables that stay where they are stored, and these are read into memory "
+            'and measured whole; leave it out, or set engine = "stored"'
+        )
+
+
+WEAK_EPSILON = 10.0
+"""An epsilon above this is called weak."""
+FEW_UNITS = 5000
+"""Fewer units than this are called few."""
+DROWNED_SHARE = 0.05
+"""Noise whose standard deviation is beyond this share of the units is called large."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What is about to be fitted.
+
+    Attributes:
+        generators: by label; a single one may have an empty label.
+        schedules: of those that promise something, by label.
+        schema: what is public about the table.
+        fund: what pays for them; none: no ledger.
+        outside: what becomes of values outside the schema.
+        swept: of a sweep: what it comes to; its labels are then one for each setting.
+    """
+
+    generators: Mapping[str, Generator]
+    schedules: Mapping[str, Schedule]
+    schema: Schema
+    fund: Fund | None
+    outside: str
+    swept: "Swept | None" = None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep comes to.
+
+    Attributes:
+        composed: what all its private fits promise together; none where none promises anything.
+        unpaid: whether nobody pays for them.
+        schedules: of all of them, by label.
+    """
+
+    composed: Composed | None
+    unpaid: bool
+    schedules: Mapping[str, Schedule]
+
+
+def cautions(intent: Intent) -> tuple[str, ...]:
+    """Sentences without a final stop, each with its reason; none where there is nothing to say."""
+    found = [*_without_promise(intent), *_of_settings(intent)]
+    if intent.schedules:
+        for label in intent.schedules:
+            found += _of_budget(intent, label)
+        found += _of_units(intent)
+        found += _of_all(intent)
+    return tuple(found)
+
+
+def of_publication(release: str, together: Composed) -> str:
+    """What the numbers of the public report come to beside the table that they are about.
+
+    Args:
+        release: label of that table.
+        together: of the table and the numbers.
+    """
+    return (
+        f"public_report: whoever gets the table of generators.{release} and the numbers published about it has both: "
+        f"together they come to epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}"
+    )
+
+
+def _without_promise(intent: Intent) -> Iterator[str]:
+    plain = [label for label, chosen in intent.generators.items() if not chosen.promises]
+    if plain:
+        yield (
+            f"no formal guarantee for {_listed(intent, plain)}: a synthetic table without an epsilon is not private by "
+            "itself, and may repeat what single rows say"
+        )
+
+
+def _of_settings(intent: Intent) -> Iterator[str]:
+    for label, chosen in intent.generators.items():
+        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in chosen.cautions)
+
+
+def _of_budget(intent: Intent, label: str) -> Iterator[str]:
+    chosen = intent.generators[label]
+    assert isinstance(chosen, PrivateGenerator)
+    assert chosen.epsilon is not None
+    if chosen.epsilon > WEAK_EPSILON:
+        yield (
+            f"epsilon={chosen.epsilon:g} of {_listed(intent, [label])} is weak: it lets what comes out be "
+            f"e^{chosen.epsilon:g}, about {math.exp(chosen.epsilon):.2g}, times as likely with one unit as without it, "
+            "plus delta"
+        )
+    automatic = resolve_delta("auto", intent.schema)
+    if chosen.delta != "auto" and chosen.delta > automatic:
+        yield (
+            f'delta={chosen.delta:g} of {_listed(intent, [label])} is larger than the {automatic:.2g} of "auto": it '
+            "alone would allow every row to be given away whole with that probability"
+        )
+
+
+def _of_units(intent: Intent) -> Iterator[str]:
+    n_units, k = intent.schema.n_units or 0, intent.schema.max_rows_per_unit
+    if n_units < FEW_UNITS:
+        yield (
+            f"n_units={n_units} is few for a private fit: its noise does not shrink with the table, so that little but "
+            "the most frequent values and the strongest relations will stand out from it"
+        )
+    events = [e for schedule in intent.schedules.values() for e in schedule.events if isinstance(e, GaussianEvent)]
+    sigma = max((event.sigma for event in events if event.sensitivity == k), default=0.0)
+    if k > 1 and sigma > DROWNED_SHARE * n_units:
+        yield (
+            f"max_rows_per_unit={k} makes the noise {k} times as large as one row per unit would: counts get a "
+            f"standard deviation of up to {sigma:.3g}, at n_units={n_units}; a lower one uses fewer rows of each unit "
+            "and adds less noise"
+        )
+
+
+def _of_all(intent: Intent) -> Iterator[str]:
+    schedules = intent.schedules if intent.swept is None else intent.swept.schedules
+    if len(schedules) > 1:
+        yield _together(intent, schedules)
+    if intent.swept is not None and intent.swept.unpaid:
+        yield (
+            "NOTHING OF THIS SWEEP MAY BE RELEASED: no ledger pays for its private fits, so its synthetic tables and "
+            "models are not kept, and every verdict is FAIL; to release one of its points, name a ledger, which "
+            "reserves the sum of all of them"
+        )
+    elif intent.fund is None:
+        yield (
+            "a private fit outside a ledger is not added to earlier releases of the same table; name a ledger in the "
+            f"job ([ledger] url), with a fit's --ledger, or in {LEDGER_VARIABLE}"
+        )
+    elif intent.fund.holding.n_units != intent.schema.n_units:
+        yield (
+            f"n_units={intent.schema.n_units} of the schema is not the n_units={intent.fund.holding.n_units} that the "
+            "ledger's total was opened with; both should be the public number of units"
+        )
+    if intent.outside == "refuse":
+        yield (
+            'values outside the schema stop a private fit (outside = "refuse"), and whether it stops depends on the '
+            'rows, which the guarantee does not cover; clamping them (outside = "clamp" in a job, --clamp of a fit) is '
+            "inside it"
+        )
+
+
+def _together(intent: Intent, schedules: Mapping[str, Schedule]) -> str:
+    """What several private fits of one table come to: whoever picks the best of them has looked at all."""
+    found = composed(schedules) if intent.swept is None else intent.swept.composed
+    assert found is not None
+    in_ledger = ""
+    if intent.fund is not None:
+        curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
+        in_ledger = f" ({typed_loss(intent.fund.filter.spent(curve))} in the ledger)"
+    named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
+    return (
+        f"{len(schedules)} private fits of one table compose, {named}: "
+        f"together they come to epsilon={typed_loss(found.epsilon)} at delta={typed_loss(found.delta)}{in_ledger}, "
+        "which is the price of choosing the best of them too"
+    )
+
+
+def _listed(intent: Intent, labels: list[str]) -> str:
+    return ", ".join(f"generators.{label}" if label else intent.generators[label].name for label in labels)

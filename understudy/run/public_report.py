@@ -1,0 +1,142 @@
+"""The public report of a run: its numbers, released once under a budget of their own, and what may stand beside them.
+
+What a run releases is on the disk before anything shows it: the noisy values in a journal, the finished numbers in the
+workspace. A start that goes on from there draws nothing again.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from evaluate.dp_release.numbers import Released
+from evaluate.result import Evaluation
+from reports.public.facts import PublicFacts
+from reports.public.page import write_public_html
+from synth.dp.budget import Budget
+from synth.dp.schedule import Schedule
+from synth.dp.statement import PrivacyStatement
+from synth.output import whole_file
+from synth.progress import Progress
+from synth.schema import Schema
+from synth.split import Split
+from synth.table import read_table
+from understudy.job.sweep import Composed
+from understudy.run import reservation
+from understudy.run.plan import PUBLICATION, Plan
+from understudy.run.workspace import Work
+
+REPORT, NUMBERS = "report.public.html", "released.json"
+NOTICE = (
+    "Public: every number here was released under a budget of its own; the statements say which, how and at what cost. "
+    "Price them anew with `understudy account released.json --candidate NAME`."
+)
+ALONE, BOTH = "published numbers", "the table and the published numbers"
+"""What the statements are called for which there is no label."""
+
+
+def release_numbers(plan: Plan, work: Work, sides: Split, table: Path, progress: Progress) -> None:
+    """The numbers of the public report drawn and kept, once whatever cuts the run short; nothing where none is asked.
+
+    Args:
+        plan: names the table and the schedule.
+        work: keeps what is drawn.
+        sides: *Sensitive*. Train and holdout.
+        table: the synthetic table's file.
+        progress: told the share done.
+
+    Raises:
+        LedgerError: the total does not admit that lost draws are made again; nothing was drawn.
+    """
+    if plan.publication is None:
+        return
+    if "statement" not in work.stage(PUBLICATION):
+        _release(plan, work, sides, table, progress)
+    if plan.fund is not None:
+        reservation.commit(plan.fund, PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"]))
+
+
+def _release(plan: Plan, work: Work, sides: Split, table: Path, progress: Progress) -> None:
+    from evaluate.dp_release.release import release_numbers as released
+    from evaluate.engine import aimed
+
+    schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
+    with reservation.budget(plan, work, PUBLICATION) as budget:
+        assert budget is not None
+        numbers = released(sides, read_table(table), schema, budget, progress)
+        statement = budget.statement(plan.schema)
+    content = {"statement": statement.to_dict(), "numbers": [number.to_dict() for number in numbers]}
+    work.write_stage(PUBLICATION, content)
+
+
+def publication(plan: Plan, work: Work) -> dict[str, Any] | None:
+    """What was released for the public report, as plain data; none where nothing was.
+
+    Holds the label of the table, the numbers, their statement, that of table and numbers together, and what all private
+    fits of the job and the numbers come to.
+    """
+    if plan.publication is None or plan.together is None or plan.job.release is None:
+        return None
+    kept = work.stage(PUBLICATION)
+    fit = PrivacyStatement.from_dict(work.stage(plan.job.release)["statement"])
+    fits = plan.schedules if plan.job.is_sweep else {plan.job.release: plan.schedules[plan.job.release]}
+    both = _together({**fits, PUBLICATION: plan.publication}, plan.together, plan.schema)
+    own = PrivacyStatement.from_dict(kept["statement"])
+    return {
+        "table": plan.job.release,
+        "numbers": kept["numbers"],
+        "statement": kept["statement"],
+        "together": replace(both, private=fit.private and own.private).to_dict(),
+        "n_fits": len(fits),
+        "every": None if plan.everything is None else asdict(plan.everything),
+    }
+
+
+def _together(schedules: Mapping[str, Schedule], found: Composed, schema: Schema) -> PrivacyStatement:
+    events = tuple(event for schedule in schedules.values() for event in schedule.events)
+    return Budget(Schedule(events, found.delta)).statement(schema)
+
+
+def with_numbers(evaluation: Evaluation, published: Mapping[str, Any] | None) -> Evaluation:
+    """The evaluation with the published numbers among those of their table, so that a rule may rest on them.
+
+    Args:
+        evaluation: of the run.
+        published: as `publication` gives it.
+    """
+    if published is None:
+        return evaluation
+    found = tuple(Released.from_dict(one).estimate for one in published["numbers"])
+    candidates = (
+        replace(one, estimates=(*one.estimates, *found)) if one.name == published["table"] else one
+        for one in evaluation.candidates
+    )
+    provenance = {**evaluation.provenance, "public_report": dict(published)}
+    return replace(evaluation, candidates=tuple(candidates), provenance=provenance)
+
+
+def write_public(facts: PublicFacts, folder: Path) -> None:
+    """`report.public.html`, and `released.json` where numbers were released; each file whole or not there.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    write_public_html(facts, folder / REPORT)
+    if facts.publication is not None:
+        with whole_file(folder / NUMBERS) as beside:
+            beside.write_text(released_json(facts), encoding="utf-8")
+
+
+def released_json(facts: PublicFacts) -> str:
+    """The published numbers with the statements that anyone prices anew, as JSON text."""
+    found = facts.publication
+    assert found is not None
+    statements = {facts.table: facts.statement, ALONE: found.statement, BOTH: found.together}
+    content = {
+        "notice": NOTICE,
+        "table": facts.table,
+        "numbers": [number.to_dict() for number in found.numbers],
+        "candidates": [{"name": name, "statement": statement} for name, statement in statements.items()],
+    }
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)

@@ -1,0 +1,243 @@
+"""One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from evaluate.gate.verdict import Verdict
+from evaluate.result import Evaluation
+from evaluate.result_io import evaluation_from
+from synth.output import whole_file
+from synth.split import Split
+from understudy import provenance
+from understudy.artifacts.cards import Handing
+from understudy.artifacts.delivery import EVALUATION, Delivery
+from understudy.budget.account import releases
+from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.keys import Signer
+from understudy.console import DONE, VERDICTS, Console
+from understudy.evaluation_log import count_attempt
+from understudy.run import candidates, public_report, reservation, stages
+from understudy.run.attacks import disproved
+from understudy.run.plan import PUBLICATION, Plan
+from understudy.run.pool import make_all
+from understudy.run.workspace import TRAINING, Work, unfinished
+
+MODELS = "models"
+# The key is the seed; evaluations name the split so.
+KEYED, STRATIFIED = "keyed hash", "stratified draw"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    plan: Plan
+    evaluation: Evaluation
+    verdicts: tuple[Verdict, ...]
+    unsaved: Mapping[str, str]
+
+    @property
+    def delivery(self) -> Delivery:
+        """What is written of it."""
+        plan = self.plan
+        tables = {label: Path(candidates.SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
+        kept = {} if plan.unpaid else tables
+        return Delivery(
+            self.evaluation, self.verdicts, plan.policy, plan.title, plan.job.release, kept, Handing.of(plan)
+        )  # fmt: skip
+
+    @property
+    def exit_code(self) -> int:
+        """0, or what the verdict on the table to release says."""
+        released = self.delivery.released
+        return DONE if released is None else VERDICTS[released.verdict]
+
+
+def run(
+    plan: Plan, console: Console, signer: Signer | None = None, tell: Callable[[Outcome], None] | None = None
+) -> Outcome:
+    """Carry out a plan, from where an earlier start of the same run was cut short.
+
+    Args:
+        plan: what to do.
+        console: is told.
+        signer: signs the evidence; none: nobody does.
+        tell: says what the run came to. Until that is done, the same run finds its output its own.
+
+    Raises:
+        BadInput: the table does not fit, a fit is not possible, or other unfinished work is in the way; no output was
+            left, and unfinished work only where something was reserved or drawn, or a fit was finished.
+        LostCandidates: some candidates could not be made, the others are finished; no output was left.
+    """
+    with unfinished(plan.out, restart=plan.restart) as work:
+        work.claim(_names(plan))
+        outcome = _again(plan, work, console) if work.is_finished else _carry_out(plan, work, console, signer)
+        if tell is not None:
+            tell(outcome)
+    return outcome
+
+
+def _again(plan: Plan, work: Work, console: Console) -> Outcome:
+    """The outcome of an output that an earlier start finished: nothing is drawn, paid for or written again.
+
+    Raises:
+        OtherWork: the output is of another table.
+    """
+    with console.stage("split"), stages.read(plan) as table:
+        sides = stages.split(plan, table)
+        work.claim(provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key))
+    console.note(f"the output is whole: an earlier start of this run was cut short once {str(plan.out)!r} was there")
+    evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
+    saved = plan.points if plan.unpaid else [label for label in plan.points if (plan.out / MODELS / label).is_dir()]
+    unsaved = dict.fromkeys(set(plan.points) - set(saved), "")
+    return Outcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
+
+
+def _carry_out(plan: Plan, work: Work, console: Console, signer: Signer | None) -> Outcome:
+    """All stages, and the output."""
+    began_at = work.began_at
+    with _real(plan, work, console) as real:
+        if not _whole(work).exists():
+            make_all(plan, work, real.sides, console)
+            _publish(plan, work, real.sides, console)
+            _join(plan, work, real, began_at)
+    evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
+    verdicts = stages.verdicts_of(plan, evaluation)
+    made = {label: candidates.made(work, label) for label in plan.points}
+    outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
+    with console.stage("report"):
+        _write(outcome, work.result, signer)
+    work.finish()
+    return outcome
+
+
+def _names(plan: Plan) -> dict[str, str | None]:
+    """What makes this run this run, as far as it is known before the table is read."""
+    return {
+        **{name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS},
+        "version of understudy": metadata.version("understudy"),
+        # A copy of unfinished work would draw under the same reservation once more.
+        "output": str(plan.out.parent.resolve() / plan.out.name),
+        "ledger": None if plan.fund is None else plan.fund.place,
+    }
+
+
+@dataclass(frozen=True)
+class _Real:
+    """The real table of a run.
+
+    Attributes:
+        sides: *Sensitive*. Train and holdout.
+        prints: keyed fingerprints of the table and of its sides.
+    """
+
+    sides: stages.Sides
+    prints: Mapping[str, str]
+
+
+@contextmanager
+def _real(plan: Plan, work: Work, console: Console) -> Iterator[_Real]:
+    """The real table as long as it is needed, with everything paid for that is drawn from it."""
+    with ExitStack() as until_the_end:
+        with console.stage("split"):
+            table = until_the_end.enter_context(stages.read(plan))
+            sides = stages.split(plan, table)
+            prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
+            work.claim(prints)
+        reservation.reserve(plan, work, prints["table"])
+        for sentence in work.warnings:
+            console.warn(sentence)
+        yield _Real(sides, prints)
+
+
+def _publish(plan: Plan, work: Work, sides: stages.Sides, console: Console) -> None:
+    """The numbers of the public report, where the job pays for any."""
+    if plan.publication is None or plan.job.release is None:
+        return
+    assert isinstance(sides, Split)  # as planned: no such numbers are read off a table that stays where it is stored
+    with console.stage("release numbers") as progress:
+        table = candidates.table_path(plan, work, plan.job.release)
+        public_report.release_numbers(plan, work, sides, table, progress)
+
+
+def _whole(work: Work) -> Path:
+    return work.result / EVALUATION
+
+
+def _join(plan: Plan, work: Work, real: _Real, began_at: str) -> None:
+    """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
+    evaluation = candidates.joined(plan, work)
+    if plan.unpaid:
+        _remove_releasable(work.result)
+    evaluation = replace(evaluation, provenance=_provenance(plan, work, real, began_at, evaluation))
+    evaluation = public_report.with_numbers(evaluation, public_report.publication(plan, work))
+    with whole_file(_whole(work)) as beside:
+        beside.write_text(evaluation.to_json(), encoding="utf-8")
+
+
+def _remove_releasable(folder: Path) -> None:
+    """Nothing that could be passed on is left of a sweep that nobody pays for."""
+    for kept in (candidates.SYNTHETIC, MODELS, TRAINING):
+        if (folder / kept).exists():  # What cannot be removed must stop the run: the output says that nothing is left.
+            shutil.rmtree(folder / kept)
+
+
+def _provenance(plan: Plan, work: Work, real: _Real, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
+    from reports.sections.utility import given_away
+
+    audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
+    disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
+    stated = {label: work.stage(label)["statement"] for label in plan.points}
+    if plan.publication is not None:
+        stated[public_report.ALONE] = work.stage(PUBLICATION)["statement"]
+    said = provenance.Said(
+        job=plan.title,
+        release=plan.job.release,
+        split=f"{KEYED if real.sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
+        warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed, *given_away(evaluation)))),
+        ledger=releases(stated),
+        sweep=_swept(plan),
+        composed=None if plan.everything is None else asdict(plan.everything),
+        attempts=count_attempt(real.prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
+        run_id=work.attempt,
+        evaluated_at=began_at,
+    )
+    return provenance.record(
+        plan.job.seed,
+        real.prints,
+        plan.given,
+        {str(path.relative_to(work.result)): provenance.sha256(path) for path in _outputs(work)},
+        said,
+    )
+
+
+def _outputs(work: Work) -> list[Path]:
+    """Every file of the result; a table in parts is one. Of an unpaid sweep no table is left."""
+    tables = [path for path in (work.result / candidates.SYNTHETIC).glob("*") if path.is_dir()]
+    files = (path for path in work.result.rglob("*") if path.is_file() and not set(tables) & set(path.parents))
+    return sorted([*tables, *files])
+
+
+def _swept(plan: Plan) -> dict[str, Any] | None:
+    """What a sweep says of itself; none where the job is none."""
+    if not plan.job.is_sweep:
+        return None
+    return {
+        "releasable": not plan.unpaid,
+        "composed": None if plan.composed is None else asdict(plan.composed),
+        "points": [point.content() for point in plan.points.values()],
+    }
+
+
+def _write(outcome: Outcome, folder: Path, signer: Signer | None) -> None:
+    plan = outcome.plan
+    if plan.unpaid:
+        _remove_releasable(folder)
+    given = {f"{name}.toml": file.content for name, file in plan.given.items()}
+    seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
+    write_evidence(Evidence(outcome.delivery, given, seeds), folder, signer)

@@ -1,0 +1,234 @@
+"""The stages of a run, in order: the table of contents of the whole product."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from evaluate.engine import aimed, evaluate_beside
+from evaluate.gate.verdict import Verdict, judge
+from evaluate.result import Candidate, Evaluation
+from evaluate.tables import SAMPLE_ROWS, Real
+from synth.dp.budget import Budget
+from synth.dp.statement import PrivacyStatement
+from synth.generators.base import Model, PrivateGenerator, fit_model
+from synth.generators.forecast import Planned, outlook
+from synth.generators.models.chunked_output import write_rows
+from synth.generators.models.rejection_sampling import REJECTED
+from synth.progress import Progress
+from synth.split import Split, split_table
+from synth.table import read_table, write_table
+from understudy.data import load
+from understudy.data.load import StoredSplit, opened, read_real
+from understudy.job.seeds import child_seed
+from understudy.run.attacks import BLACK_BOX, SHADOW, Trial, attacked, audit_trial, black_box_audit, shadow_attack
+from understudy.run.plan import Plan
+
+if TYPE_CHECKING:
+    from synth.stored import StoredTable
+
+ENGINES = 2
+"""Embedded engines of a run at once: one for the real table, one for the synthetic table beside it."""
+Sides = Split | StoredSplit
+
+
+def read(plan: Plan) -> "AbstractContextManager[pd.DataFrame | StoredTable]":
+    """The real table, conforming to its schema: in memory, or where it is stored. *Sensitive*."""
+    return read_real(plan.table.shared(ENGINES), plan.schema, plan.job.table.outside)
+
+
+def split(plan: Plan, real: "pd.DataFrame | StoredTable") -> Sides:
+    """Train and holdout: by hashes of names where it is stored or any generator is private, stratified otherwise."""
+    if not isinstance(real, pd.DataFrame):
+        return StoredSplit.of(real, plan.schema, holdout_share=plan.job.split.holdout_share, seed=plan.job.split_seed)
+    return split_table(
+        real,
+        plan.schema,
+        holdout_share=plan.job.split.holdout_share,
+        seed=plan.job.split_seed,
+        private=plan.private,
+    )
+
+
+def fit(
+    plan: Plan,
+    label: str,
+    train: "pd.DataFrame | StoredTable",
+    budget: Budget | None,
+    place: Path,
+    progress: Progress,
+) -> Model:
+    """One generator's model of the training table; a private one draws from its budget. The seed reaches no noise.
+
+    Args:
+        plan: names the generators.
+        label: which of them.
+        train: *Sensitive*. The rows.
+        budget: of a private fit.
+        place: where unfinished work and a network's log are kept.
+        progress: told the share done.
+    """
+    chosen, seed = plan.generators[label], child_seed(plan.job.seed, "fit", label)
+    return fit_model(chosen, train, plan.schema, seed=seed, progress=progress, budget=budget, place=place)
+
+
+def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress) -> int | None:
+    """One generator's synthetic table, written: as many rows as the job says, else the model's own default.
+
+    Args:
+        plan: says how many, and whether they are a file or a folder of parts.
+        label: of the generator.
+        model: fitted.
+        path: of the file or folder.
+        progress: told the share done.
+
+    Returns:
+        Rows that were drawn and rejected for breaking a constraint; none where the schema has none.
+    """
+    rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
+    if plan.table.stored:
+        return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
+    synthetic = model.sample(rows, seed=seed, progress=progress)
+    write_table(synthetic, path, plan.schema)
+    rejected: int | None = synthetic.attrs.get(REJECTED)
+    return rejected
+
+
+@contextmanager
+def synthetic(plan: Plan, path: Path) -> "Iterator[pd.DataFrame | StoredTable]":
+    """A synthetic table as it was written: in memory, or where it is."""
+    if not plan.table.stored:
+        yield read_table(path)
+        return
+    with opened(replace(plan.table.shared(ENGINES), address=str(path), shown=str(path))) as table:
+        yield table
+
+
+def real(plan: Plan, sides: Sides) -> Real:
+    """The real side of every evaluation."""
+    schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
+    terms: dict[str, Any] = {
+        "seed": child_seed(plan.job.seed, "evaluate"),
+        "outside": plan.job.table.outside,
+        "n_targets": plan.job.evaluation.n_targets,
+        "n_rows": plan.job.evaluation.n_rows,
+    }
+    if isinstance(sides, Split):
+        return Real.prepare(sides.train, sides.holdout, schema, **terms)
+    # Whatever does not fit was refused when the whole table was read.
+    sample_rows = plan.job.evaluation.sample_rows or SAMPLE_ROWS
+    return Real.prepare_stored(
+        sides.train, sides.holdout, schema, **{**terms, "outside": "clamp", "sample_rows": sample_rows}
+    )
+
+
+def evaluate(
+    plan: Plan,
+    real: Real,
+    synthetic: "Mapping[str, pd.DataFrame | StoredTable]",
+    statements: Mapping[str, PrivacyStatement | None],
+    progress: Progress,
+    *,
+    self_tested: bool = True,
+) -> Evaluation:
+    """Every synthetic table measured against train and holdout, each with its generator's specification.
+
+    Args:
+        plan: says what to measure.
+        real: *Sensitive*. The real side.
+        synthetic: the tables, by label.
+        statements: what they promise, by label.
+        progress: told what is being measured.
+        self_tested: whether the self-tests run, too; once is enough for a run.
+    """
+    return evaluate_beside(
+        real,
+        synthetic,
+        measures=plan.job.evaluation.measures,
+        time_limit_s=plan.job.evaluation.time_limit_s,
+        progress=progress,
+        statements={label: stated.to_dict() for label, stated in statements.items() if stated is not None},
+        generators={label: _specification(plan, label) for label in synthetic},
+        self_tested=self_tested,
+    )
+
+
+def check_reached(sides: Sides) -> None:
+    """Refuse to take what could not be measured for a finding where the real table cannot be reached any more.
+
+    Raises:
+        TableError: it cannot; the same command goes on from here.
+    """
+    if isinstance(sides, StoredSplit):
+        load.check_reached(sides.train)
+
+
+def expected(plan: Plan, label: str) -> dict[str, object] | None:
+    """What public facts let one expect of a private candidate, as plain data; none where nothing can be worked out."""
+    chosen, schedule = plan.generators[label], plan.schedules.get(label)
+    if schedule is None or not isinstance(chosen, Planned):
+        return None
+    found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
+    tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
+    return {"column": found.column, "tree": tree, "pair": pair, "seconds": found.seconds, "n_rows": found.n_rows}
+
+
+def audited(plan: Plan) -> tuple[str, ...]:
+    """Labels of the candidates whose claim is audited: those with an epsilon, unless the job says otherwise.
+
+    An audit is of a mechanism, not of a fit: of a sweep's seeds the first stands for all. What nobody pays for is not
+    audited, since no audit could make it releasable.
+    """
+    if not plan.job.evaluation.audit or plan.unpaid:
+        return ()
+    firsts = {point.setting: label for label, point in reversed(plan.points.items())}
+    return tuple(label for label in plan.schedules if firsts[plan.points[label].setting] == label)
+
+
+def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
+    """The candidate with the audit of its generator's claim, or why there is none. No real row is read."""
+    chosen, seed = plan.generators[candidate.name], child_seed(plan.job.seed, "audit", candidate.name)
+    assert isinstance(chosen, PrivateGenerator)
+    return audit_trial(candidate, Trial(chosen, plan.schema, seed, plan.job.evaluation.time_limit_s), progress)
+
+
+def shadow(
+    plan: Plan, real: Real, candidate: Candidate, synthetic: pd.DataFrame, progress: Progress
+) -> Candidate:  # fmt: skip
+    """The candidate with the shadow-model attack on its table. Its fits are never released; no ledger hears of them.
+
+    Args:
+        plan: says how many models.
+        real: *Sensitive*. The real side.
+        candidate: measured.
+        synthetic: its table.
+        progress: told the share done.
+    """
+    asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
+    assert asked.shadow_models is not None
+    attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
+    return attacked(candidate, SHADOW, attack, asked.time_limit_s)
+
+
+def black_box(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
+    """The candidate with the audit of its generator by tables alone. No real row is read."""
+    asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
+    assert asked.black_box is not None
+    seed = child_seed(plan.job.seed, "black box", candidate.name)
+    audit = black_box_audit(
+        chosen, plan.schema, asked.black_box, seed=seed, time_limit_s=asked.time_limit_s, progress=progress
+    )
+    return attacked(candidate, BLACK_BOX, audit)
+
+
+def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
+    """The policy's verdict on every candidate, with the waivers that are in force today."""
+    return judge(evaluation, [plan.policy], waivers=plan.waivers)
+
+
+def _specification(plan: Plan, label: str) -> dict[str, object]:
+    chosen = plan.generators[label]
+    return {"generator": chosen.name, **chosen.parameters()}

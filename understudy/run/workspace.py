@@ -1,0 +1,400 @@
+"""The workspace of a run: a hidden folder beside the output, which a later start of the same run goes on from.
+
+::
+
+    .NAME.unfinished/
+        lock            held by the process at work
+        work.json       whose work it is: job, schema, policy, version, output, ledger, the table's keyed fingerprint
+        reservations/   one request to the ledger for each private generator, written before it is made
+        journals/       noisy values of private fits, written before anything reads them
+        training/       unfinished columns or checkpoint, and log, of each fit under way
+        stages/         what is known of each candidate's finished stages
+        measured/       the evaluation of each finished candidate
+        workers/        a lock for each process that makes candidates
+        warnings.json   what came up underway
+        result/         becomes the output by one rename
+
+Everything but journals and the lock is written beside and renamed, so whatever is there is whole. One process at a time
+works on an output, waits for workers that an earlier start left, and tidies up when a run ends badly.
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from synth.dp.noise_journal import Journal
+from synth.errors import JobError, OutputError
+from synth.output import check_new_folder, is_taken, sole, stamp, sync, sync_all, unwritable, whole_file
+from understudy.provenance import now
+
+NAMES = "work.json"
+FILES = "files"
+"""Which files the output is, among the names of finished work."""
+RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
+LOG, CLIPPING = "log.jsonl", "clipping.internal.jsonl"
+"""What a network in training writes for its reader; the latter is read off real rows."""
+MEASURED, WORKERS = "measured", "workers"
+SPENT = "what was drawn or reserved stays spent"
+
+
+class OtherWork(JobError):
+    """Unfinished work of another run is in the way; it was left as it is."""
+
+
+def work_folder(out: Path) -> Path:
+    """Where the unfinished work of an output lies."""
+    whole = out.absolute()
+    return whole.parent / f".{whole.name}.unfinished"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The folder of one unfinished run, held by this process alone.
+
+    Attributes:
+        folder: hidden, beside the output.
+        out: the output that it is to become.
+    """
+
+    folder: Path
+    out: Path
+
+    @property
+    def result(self) -> Path:
+        """What becomes the output."""
+        return self.folder / "result"
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
+        has_name = (self.folder / NAMES).exists() and self.result.exists()
+        trained = any((self.folder / TRAINING).glob("*/*.pt"))
+        return has_name and (
+            trained or any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the result has become the output."""
+        is_whole = not self.result.exists() and is_taken(self.out)
+        return is_whole and self._read(NAMES, {}).get(FILES) == stamp(self.out)
+
+    def claim(self, names: Mapping[str, str | None]) -> None:
+        """Take up the work if it goes by these names, or if nothing in it is worth keeping.
+
+        Args:
+            names: what this run is, such as the digest of its job; an earlier start may know of more.
+
+        Raises:
+            OtherWork: it goes by other names; it was left as it is.
+        """
+        known = self._read(NAMES, {})
+        other = [what for what in names if what in known and known[what] != names[what]]
+        if other and self.is_finished:
+            raise OtherWork(
+                f"an output folder must be new: {str(self.out)!r} exists, and is of another "
+                f"{' and another '.join(other)}; name another or remove it"
+            )
+        if self.is_finished:
+            return
+        if other and self.is_worth_keeping:
+            raise OtherWork(
+                f"unfinished work stands in the way of --out {str(self.out)!r}, and it is of another "
+                f"{' and another '.join(other)}; finish that with what it was begun with, name another --out, or add "
+                f"--restart, which removes it ({SPENT})"
+            )
+        if other or not known:
+            self.clear()
+        for part in (*_PARTS, MEASURED, WORKERS, "result/synthetic", "result/models"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        self._write(NAMES, {**known, **names})
+
+    def clear(self) -> None:
+        """Remove everything but the lock; without its name, what a killed process leaves of it is nobody's work."""
+        (self.folder / NAMES).unlink(missing_ok=True)
+        sync(self.folder)
+        for path in self.folder.iterdir():
+            if path.name != "lock":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def request(self, label: str) -> dict[str, Any] | None:
+        """What was asked of the ledger for a generator; none: nothing yet."""
+        found: dict[str, Any] | None = self._read(f"{RESERVATIONS}/{label}.json", None)
+        return found
+
+    def write_request(self, label: str, content: Mapping[str, Any]) -> None:
+        """Keep what will be asked of the ledger for a generator; it is on the disk when this returns."""
+        self._write(f"{RESERVATIONS}/{label}.json", content)
+
+    def forget_request(self, label: str) -> None:
+        """Drop a request that the ledger did not grant."""
+        (self.folder / RESERVATIONS / f"{label}.json").unlink(missing_ok=True)
+
+    def journal(self, label: str) -> Journal:
+        """The noisy values of a generator's fit, new or as an earlier start left them."""
+        return Journal(self._journal(label))
+
+    def has_values(self, label: str) -> bool:
+        """Whether a noisy value of the fit is on the disk."""
+        if not self._journal(label).exists():
+            return False
+        journal = self.journal(label)
+        journal.close()
+        return journal.n_persisted > 0
+
+    def forget_journal(self, label: str) -> None:
+        """Drop a journal without a value, and what was trained on none."""
+        shutil.rmtree(self.training(label), ignore_errors=True)
+        self._journal(label).unlink(missing_ok=True)
+        sync(self.folder / JOURNALS)
+
+    def training(self, label: str) -> Path:
+        """Where a generator's fit keeps its unfinished work and its log."""
+        return self.folder / TRAINING / label
+
+    def keep_log(self, label: str) -> None:
+        """Make the log of a finished training part of the result."""
+        for log in self.training(label).glob(LOG):
+            kept = self.result / TRAINING / f"{label}.jsonl"
+            kept.parent.mkdir(exist_ok=True)
+            log.replace(kept)
+
+    def expect_clipping(self, label: str) -> None:
+        """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays."""
+        self.training(label).mkdir(parents=True, exist_ok=True)
+        (self.training(label) / CLIPPING).touch()
+
+    def clipped(self, label: str) -> tuple[int, int] | None:
+        """*Sensitive*. Units that a network's training clipped, and those sampled; none where it is no DP-SGD."""
+        path = self.training(label) / CLIPPING
+        if not path.exists():
+            return None
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return sum(line["clipped"] for line in lines), sum(line["units"] for line in lines)
+
+    def forget_training(self, label: str) -> None:
+        """Drop the checkpoint of a training whose model is saved."""
+        shutil.rmtree(self.training(label), ignore_errors=True)
+
+    def stage(self, label: str) -> dict[str, Any]:
+        """What is known of a generator's finished stages; empty where none is finished."""
+        found: dict[str, Any] = self._read(f"{STAGES}/{label}.json", {})
+        return found
+
+    def write_stage(self, label: str, content: Mapping[str, Any]) -> None:
+        """Keep what is known of a generator's finished stages."""
+        self._write(f"{STAGES}/{label}.json", content)
+
+    def measured(self, label: str) -> Path:
+        """Where a candidate's evaluation is written."""
+        return self.folder / MEASURED / f"{label}.json"
+
+    def worker_lock(self, name: str) -> Path:
+        """The lock of a process that makes candidates: held as long as it lives."""
+        return self.folder / WORKERS / name
+
+    @property
+    def worker_locks(self) -> tuple[Path, ...]:
+        """The locks of all processes that ever made candidates here."""
+        return tuple(sorted((self.folder / WORKERS).glob("*")))
+
+    def model(self, label: str) -> Path:
+        """Where a generator's model is saved."""
+        return self.result / "models" / label
+
+    def is_made(self, label: str) -> bool:
+        """Whether a generator's fit needs no real row any more: its model is saved, or its table is written."""
+        return self.model(label).is_dir() or "statement" in self.stage(label)
+
+    @property
+    def attempt(self) -> str:
+        """What tells this work from others, however often it is taken up again."""
+        known: str | None = self._read("attempt.json", None)
+        if known is None:
+            known = secrets.token_hex(8)
+            self._write("attempt.json", known)
+        return known
+
+    @property
+    def began_at(self) -> str:
+        """When this was first asked for, in UTC as ISO 8601 has it: its evidence is no younger, however late it is."""
+        known: str | None = self._read("began.json", None)
+        if known is None:
+            known = now()
+            self._write("began.json", known)
+        return known
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What came up in any start of this work."""
+        return tuple(self._read("warnings.json", []))
+
+    def add_warnings(self, sentences: Sequence[str]) -> None:
+        """Keep what came up; a sentence that is known is not repeated."""
+        if not set(sentences) - set(self.warnings):
+            return
+        with FileLock(self.folder / "warnings.lock"):
+            self._write("warnings.json", list(dict.fromkeys((*self.warnings, *sentences))))
+
+    def finish(self) -> None:
+        """Turn the result into the output; whose it is stays known until `forget`.
+
+        Raises:
+            OutputError: something has taken the output's name meanwhile; the work was left as it is.
+        """
+        check_new_folder(self.out)
+        sync_all(self.result)
+        # Every model is saved by now: noisy values are of no more use, and would only be lying about.
+        shutil.rmtree(self.folder / JOURNALS)
+        self._write(NAMES, {**self._read(NAMES, {}), FILES: stamp(self.result)})
+        self.result.replace(self.out)
+        sync(self.out.absolute().parent)
+
+    def forget(self) -> None:
+        """Remove the folder and all that is in it: whose output was finished last of all, whose work is left first."""
+        if not self.is_finished:
+            (self.folder / NAMES).unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.name != NAMES:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _journal(self, label: str) -> Path:
+        return self.folder / JOURNALS / f"{label}.journal"
+
+    def _read(self, name: str, otherwise: Any) -> Any:
+        path = self.folder / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
+        except (ValueError, RecursionError):
+            raise OutputError(
+                f"the unfinished work is damaged: path={str(path)!r}; remove its folder and start anew (what was drawn "
+                "stays spent)"
+            ) from None
+
+    def _write(self, name: str, content: Any) -> None:
+        with whole_file(self.folder / name) as beside:
+            beside.write_text(json.dumps(content), encoding="utf-8")
+
+
+_PARTS = (RESERVATIONS, JOURNALS, STAGES)
+
+
+PARTS = ".parts"
+"""How the hidden folder ends in which `synth.generators.models.unfinished_rows` keeps rows that are being written."""
+WORKERS_WAIT_S = 30.0
+"""How long a new start waits for the processes of one that was killed."""
+
+
+def requested(out: Path) -> frozenset[str]:
+    """Labels of the generators for which unfinished work of this output may hold a reservation."""
+    return frozenset(path.stem for path in (work_folder(out) / RESERVATIONS).glob("[!.]*.json"))
+
+
+def check_free(out: Path, *, restart: bool = False) -> bool:
+    """Refuse an output that is taken, before any work is done, but for one whose run was cut short before it told so.
+
+    Args:
+        out: of a run.
+        restart: whether the run is to begin anew, so that nothing may be there.
+
+    Returns:
+        Whether a run has finished the output, and nobody was told yet.
+
+    Raises:
+        OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
+    """
+    if not restart and Work(work_folder(out), out).is_finished:
+        return True
+    tidy(out)
+    check_new_folder(out)
+    return False
+
+
+def tidy(out: Path) -> None:
+    """Remove what is left of the work that made an output; unfinished work stays."""
+    left = work_folder(out)
+    if is_taken(out) and left.is_dir() and not (left / "result").exists():
+        shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
+    """The work on an output, new or as it was left; when the block ends badly it is kept if that is worth it.
+
+    Args:
+        out: the folder that it is to become.
+        restart: remove what was left.
+
+    Where a run has finished the output and was cut short before anybody was told, its work is yielded as it is.
+
+    Raises:
+        OutputError: another run is at work on this output, or the output is taken; nothing was changed.
+    """
+    work = Work(work_folder(out), out)
+    busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"
+    with sole(work.folder, busy, lambda error: unwritable(out, error)):
+        try:
+            wait_for_workers(work.worker_locks, out)
+            if not check_free(out, restart=restart):
+                if restart:
+                    work.clear()
+                _sweep(work.folder)
+            yield work
+        except OtherWork:
+            raise
+        except BaseException as error:
+            if note := _left(work):
+                error.add_note(note)
+            _forget(work)
+            raise
+        _forget(work)
+
+
+def _forget(work: Work) -> None:
+    if not work.is_worth_keeping:
+        work.forget()
+
+
+def wait_for_workers(places: Sequence[Path], out: Path) -> None:
+    """Wait until the processes of an earlier start have noticed that it is over: they may be about to draw.
+
+    Args:
+        places: a lock for each of them; it goes with its process.
+        out: what they work on.
+
+    Raises:
+        OutputError: one of them is still at work; nothing was changed.
+    """
+    for place in places:
+        try:
+            with FileLock(place, timeout=WORKERS_WAIT_S):
+                place.unlink()
+        except Timeout:
+            raise OutputError(
+                f"a process of an earlier start is still at work on --out {str(out)!r}; wait for it, or end it"
+            ) from None
+
+
+def _left(work: Work) -> str:
+    """What an error leaves, in words; empty for nothing."""
+    if work.is_worth_keeping:
+        return f"the unfinished work is kept: the same command goes on from there, and with --restart anew ({SPENT})"
+    return "the output is whole all the same" if work.is_finished else ""
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed process was still writing: it has a hidden name until it is whole.
+
+    The parts of a synthetic table are taken up again by whoever writes it, and sweeps them itself.
+    """
+    kept = {path for parts in folder.rglob(f".*{PARTS}") for path in (parts, *parts.rglob("*"))}
+    for path in sorted(set(folder.rglob(".*")) - kept, key=lambda p: len(p.parts), reverse=True):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

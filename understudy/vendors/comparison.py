@@ -1,0 +1,382 @@
+"""The comparison of vendors, from files to an evaluation with its ranking: one unusable table never stops the others.
+
+Every table is measured on the same terms and judged before it is ranked. The standing of each vendor, and the picture
+of utility against privacy, are plain data.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from evaluate.engine import aimed, attempted, evaluate_beside, measure_candidate, real_facts
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import Policy
+from evaluate.gate.verdict import Verdict, judge
+from evaluate.ranking.figures import Figures
+from evaluate.ranking.ranking import Point, frontier, ranked
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.tables import Real
+from synth.errors import SchemaError
+from synth.input_file import GivenFile, read_given
+from synth.progress import Progress
+from synth.schema import Schema
+from synth.schema_file import schema_of
+from synth.table import conform, read_table
+from synth.table.limits import Limits
+from understudy import provenance
+from understudy.evaluate_external import CLAMPED
+from understudy.evaluation_log import count_attempt
+from understudy.job.load import check_measures
+from understudy.policies import given_policy, named_policy
+from understudy.vendors.request import Asked, read_claims, shown_name
+from understudy.vendors.rules import barring, beyond_policy, lacking_columns, name_of
+from understudy.vendors.submission import Offered, compared_rows, look_at, sampled
+
+PERSONAL = "privacy.personal"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is the same for all tables. *Sensitive*."""
+
+    asked: Asked
+    schema: Schema
+    policy: Policy
+    train: pd.DataFrame
+    holdout: pd.DataFrame
+    limits: Limits
+    real: Real
+    progress: Progress
+    given: Mapping[str, GivenFile]
+    started: str
+
+    def beside(self, offered: Offered) -> Real:
+        """The real rows by the columns that a table has; without all of them, they serve that table alone."""
+        return self.real if not offered.lacking else self.prepared(offered.schema)
+
+    def prepared(self, schema: Schema) -> Real:
+        """The real rows by the columns of a schema."""
+        return Real.prepare(
+            self.train, self.holdout, schema, seed=self.asked.seed, outside=self.asked.outside,
+            n_targets=self.asked.n_targets,
+        )  # fmt: skip
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts about the real table, with how train and holdout differ."""
+        return real_facts(self.real, self.asked.measures)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One table, measured.
+
+    Attributes:
+        candidate: with nothing that lacking a column could improve.
+        figures: that it is ranked by; none where it is not ranked.
+        barred: what bars it.
+        open: what may bar it, for all that is known.
+        own: what the comparison's own rules say.
+    """
+
+    candidate: Candidate
+    figures: Figures | None
+    barred: list[Finding]
+    open: list[Finding]
+    own: list[Finding]
+
+
+def looked_at(bench: Bench, named: Mapping[str, Any]) -> tuple[dict[str, Offered], dict[str, str]]:
+    """The tables that can be read, and why the others cannot.
+
+    Args:
+        bench: what is the same for all.
+        named: their files, by the vendors' names.
+    """
+    offers, unusable = {}, {}
+    for index, (name, path) in enumerate(named.items()):
+        bench.progress(f"read {name}", index / len(named))
+        got, _ = attempted(name, partial(look_at, name, path, bench.schema, bench.limits))
+        if isinstance(got, Failure):
+            unusable[name] = got.message
+        else:
+            offers[name] = got
+    return offers, unusable
+
+
+def measure(bench: Bench, offered: Offered, n_rows: int) -> Measured:
+    """One table, on as many rows as all others, with what bars it.
+
+    Args:
+        bench: *Sensitive*: holds the real rows.
+        offered: the table.
+        n_rows: that are compared of it.
+
+    Raises:
+        TableError: it changed since it was looked at; nothing was measured.
+    """
+    asked, real = bench.asked, bench.beside(offered)
+    delivered = offered.read(bench.limits)
+    tables = real.beside(sampled(delivered, offered.schema, n_rows, asked.seed))
+    candidate = measure_candidate(
+        offered.name, tables, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=bench.progress,
+        generator={"vendor": offered.name},
+    )  # fmt: skip
+    whole = real.beside(delivered) if len(delivered) > n_rows else None
+    own = beyond_policy(tables, candidate, None if whole is None else whole.synthetic)
+    if whole is not None:
+        in_all = measure_candidate(offered.name, whole, measures=[PERSONAL])
+        own += [f for f in barring(in_all, bench.policy, [], bench.facts)[0] if f.rule.measure.startswith(PERSONAL)]
+    barred, left_open = barring(candidate, bench.policy, own, bench.facts)
+    figures = None if barred or offered.lacking else Figures.of(tables, asked.time_limit_s)
+    tables.kept.clear()
+    return Measured(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
+
+
+Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]
+MOST_NAMED = 50
+"""Extra columns that are named; of more only the number is told."""
+EXPOSURE = "privacy.membership.auc"
+UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
+"""What the picture shows as utility: the first that every table in it has."""
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """How one vendor came out.
+
+    Attributes:
+        name: of the vendor.
+        file: name of the file that was delivered.
+        standing: ranked; incomplete (it lacks columns, so it comes after all that lack none and is not compared with
+            them); disqualified; or not evaluated.
+        reason: why it is not ranked; empty where it is.
+        offered: what is known of the table; none where it could not be read.
+        n_rows: rows of it that were compared.
+        claim: what the vendor claims, unverified.
+        same_as: another vendor whose table holds the same rows; none where there is none.
+        barred: findings that bar it from the ranking.
+        open: findings that leave open whether they would.
+        own: of them, those of the comparison's own rules.
+    """
+
+    name: str
+    file: str
+    standing: Standing
+    reason: str = ""
+    offered: Offered | None = None
+    n_rows: int | None = None
+    claim: Mapping[str, Any] | None = None
+    same_as: str | None = None
+    barred: Sequence[Finding] = ()
+    open: Sequence[Finding] = ()
+    own: Sequence[Finding] = field(default=(), repr=False)
+
+    def content(self) -> dict[str, Any]:
+        """The vendor as plain data."""
+        offered, seen = self.offered, {id(finding) for finding in self.own}
+        extra = () if offered is None else offered.extra
+        return {
+            "name": self.name,
+            "file": self.file,
+            "standing": self.standing,
+            "reason": self.reason,
+            "rows_offered": None if offered is None else offered.n_rows,
+            "rows_compared": self.n_rows,
+            "missing_columns": [] if offered is None else list(offered.lacking),
+            "extra_columns": list(extra[:MOST_NAMED]),
+            "n_extra_columns": len(extra),
+            "formula_cells": None if offered is None else offered.n_formulas,
+            "claim": None if self.claim is None else dict(self.claim),
+            "same_as": self.same_as,
+            "evidence": [{**f.to_dict(), "name": name_of(f.rule), "beyond_policy": id(f) in seen} for f in self.barred],
+            "open": list(dict.fromkeys(name_of(f.rule) for f in self.open)),
+        }
+
+
+def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> dict[str, Any] | None:
+    """Utility against the upper end of the membership attack's interval, as plain data; none without either.
+
+    Args:
+        candidates: every table that was measured.
+        standings: of each by name; a table that is not ranked is on no frontier.
+    """
+    for utility in UTILITIES:
+        found = [(c, c.find(utility), c.find(EXPOSURE)) for c in candidates]
+        points = [
+            (c.name, useful, exposed)
+            for c, useful, exposed in found
+            if isinstance(useful, Estimate) and isinstance(exposed, Estimate)
+        ]
+        if points:
+            break
+    else:
+        return None
+    ranked = [Point(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"]
+    best = frontier(ranked)
+    shown = [
+        {
+            "name": name, "utility": of.value, "utility_low": of.low, "utility_high": of.high,
+            "exposure": _worst(by), "exposure_value": by.value,
+            "standing": standings[name], "best": name in best,
+        }
+        for name, of, by in points
+    ]  # fmt: skip
+    marks = points[0][1]
+    return {
+        "utility": utility, "exposure": EXPOSURE, "points": shown, "reference": marks.reference, "floor": marks.floor,
+        "absent": [c.name for c in candidates if c.name not in {name for name, _, _ in points}],
+    }  # fmt: skip
+
+
+def _worst(estimate: Estimate) -> float:
+    return estimate.value if estimate.high is None else estimate.high
+
+
+@dataclass(frozen=True)
+class VendorComparison:
+    """What a comparison came to.
+
+    Attributes:
+        evaluation: *Sensitive*: of every table that could be measured, with its ranking.
+        verdicts: of the policy, on each of them.
+        policy: what they rest on.
+        vendors: how each came out, those that could not be measured included.
+        given: the files of "schema" and "policy", as they were understood.
+    """
+
+    evaluation: Evaluation
+    verdicts: tuple[Verdict, ...]
+    policy: Policy
+    vendors: tuple[Vendor, ...]
+    given: Mapping[str, GivenFile] = field(default_factory=dict)
+
+
+def compare(asked: Asked, progress: Progress) -> VendorComparison:
+    """Every table measured on the same terms, those that break a rule set apart, the others ranked.
+
+    Args:
+        asked: files and terms.
+        progress: told what is being done.
+
+    Raises:
+        BadInput: a real table, the schema, the policy or an option cannot be used, or no table can; nothing was
+            measured.
+    """
+    named, started, given = asked.named(), provenance.now(), {"policy": given_policy(asked.policy, Path())}
+    policy = named_policy(given["policy"])
+    check_measures(asked.measures or ())
+    claims = {} if asked.claims is None else read_claims(asked.claims, named)
+    given["schema"] = read_given(asked.schema, "schema", SchemaError)
+    schema = aimed(schema_of(given["schema"]), asked.target, asked.task)
+    key = provenance.fingerprint_key(provenance.key_path())
+    outside = asked.outside
+    train, holdout = (
+        conform(read_table(path), schema, outside=outside, part=True) for path in (asked.train, asked.holdout)
+    )
+    real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=outside, n_targets=asked.n_targets)
+    bench = Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress, given, started)
+
+    offers, unusable = looked_at(bench, named)
+    n_rows, few = compared_rows(list(offers.values()), len(train), asked.rows)
+    if not set(offers) - set(few):
+        raise EvaluationError(_none_usable(few | unusable))
+    measured: dict[str, Measured] = {}
+    for name in (name for name in offers if name not in few):
+        got, _ = attempted(name, partial(measure, bench, offers[name], n_rows))
+        if isinstance(got, Failure):
+            unusable[name] = got.message
+        else:
+            measured[name] = got
+    vendors = tuple(
+        _vendor(name, shown_name(named[name]), offers, measured.get(name), few | unusable, claims, n_rows)
+        for name in named
+    )
+    ranking = _ranking(bench, vendors, measured, n_rows)
+    base = evaluate_beside(real, {}, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=progress)
+    evaluation = replace(
+        base,
+        candidates=tuple(one.candidate for one in measured.values()),
+        ranking=ranking,
+        provenance=_provenance(bench, {name: offers[name] for name in measured}, key),
+    )
+    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, vendors, given)
+
+
+def _none_usable(reasons: Mapping[str, str]) -> str:
+    name, reason = next(iter(reasons.items()))
+    return f"a comparison needs a table that can be evaluated, and there is none; of {name!r}: {reason}"
+
+
+def _vendor(
+    name: str,
+    file: str,
+    offers: Mapping[str, Offered],
+    measured: Measured | None,
+    unusable: Mapping[str, str],
+    claims: Mapping[str, Mapping[str, Any]],
+    n_rows: int,
+) -> Vendor:
+    offered, claim = offers.get(name), claims.get(name)
+    if measured is None:
+        return Vendor(name, file, "not evaluated", unusable[name], offered, claim=claim)
+    assert offered is not None
+    same = next((o.name for o in offers.values() if o.name != name and o.content == offered.content), None)
+    made = Vendor(
+        name, file, "ranked", "", offered, n_rows, claim, same, measured.barred, measured.open, measured.own
+    )  # fmt: skip
+    if measured.barred:
+        return replace(made, standing="disqualified", reason=_why(measured.barred))
+    if offered.lacking:
+        names = ", ".join(map(repr, offered.lacking[:5])) + (", and others" if len(offered.lacking) > 5 else "")
+        return replace(made, standing="incomplete", reason=f"it lacks columns of the schema: {names}")
+    return made
+
+
+def _why(barred: list[Finding]) -> str:
+    """The rules that were broken, with what was found."""
+    return "; ".join(dict.fromkeys(_said(finding) for finding in barred))
+
+
+def _said(finding: Finding) -> str:
+    rule, found = finding.rule, finding.estimate
+    if found is None:
+        return name_of(rule)
+    ends = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
+    return f"{name_of(rule)} {found.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
+
+
+def _ranking(
+    bench: Bench, vendors: tuple[Vendor, ...], measured: Mapping[str, Measured], n_rows: int
+) -> dict[str, Any]:
+    """The ranking as plain data: what is the same for all, how each came out, and the order of those that are left."""
+    left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
+    order = ranked({name: figures for name, figures in left.items() if figures is not None})
+    standings = {vendor.name: vendor.standing for vendor in vendors}
+    return {
+        "terms": {
+            "rows": n_rows,
+            "rows_asked": bench.asked.rows,
+            "train_rows": len(bench.train),
+            "seed": bench.asked.seed,
+            "policy": bench.policy.name,
+            "policy_version": bench.policy.version,
+        },
+        "vendors": [vendor.content() for vendor in vendors],
+        **order,
+        "picture": picture([one.candidate for one in measured.values()], standings),
+    }
+
+
+def _provenance(bench: Bench, offers: Mapping[str, Offered], key: bytes) -> dict[str, Any]:
+    prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
+    attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
+    named = {f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()}
+    warnings = (CLAMPED,) if bench.asked.outside == "clamp" else ()
+    said = provenance.Said(warnings=warnings, attempts=attempts, evaluated_at=bench.started)
+    return provenance.record(bench.asked.seed, prints, bench.given, named, said)

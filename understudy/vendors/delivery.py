@@ -1,0 +1,101 @@
+"""The delivery of a comparison: evidence as every evaluation has it, and a table that a spreadsheet opens safely."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from evaluate.gate.shift import Shift
+from reports.exports.csv import write_csv
+from reports.sections.utility import given_away
+from synth.output import whole_folder
+from understudy.artifacts.delivery import Delivery
+from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.keys import Signer
+from understudy.console import DONE, FAILED, INCONCLUSIVE
+from understudy.vendors.comparison import VendorComparison
+from understudy.vendors.request import Asked
+
+TABLE = "comparison.csv"
+TITLE = "Comparison of vendors"
+NOTICE = "internal: reads real rows"
+FORMULAS = "cells that a spreadsheet runs as formulas"
+COLUMNS = (
+    "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
+    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "formula_cells", "same_as",
+)  # fmt: skip
+
+
+def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, signer: Signer | None = None) -> None:
+    """The sealed folder of a comparison, whole or not at all.
+
+    Args:
+        found: what the comparison came to.
+        asked: says the seed.
+        folder: must be new.
+        signer: signs it; none: nobody does.
+
+    Raises:
+        BundleError: something cannot be part of a bundle; nothing was left.
+        OutputError: the place is taken or cannot be written; nothing was left there.
+    """
+    delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
+    given = {f"{name}.toml": file.content for name, file in found.given.items()}
+    with whole_folder(folder) as beside:
+        ranking = found.evaluation.ranking or {}
+        ends = [f"{one['figure']} {part}" for one in ranking["figures"] for part in ("value", "group")]
+        write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, ranking))
+        write_evidence(Evidence(delivery, given, {"comparison": asked.seed}), beside, signer)
+
+
+def _lines(found: VendorComparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    places = {one["name"]: one for one in ranking["order"]}
+    verdicts = {verdict.candidate: verdict.verdict for verdict in found.verdicts}
+    for vendor in found.vendors:
+        content, claim = vendor.content(), vendor.claim or {}
+        place = places.get(vendor.name, {})
+        line = {
+            "vendor": vendor.name, "file": vendor.file, "standing": vendor.standing, "place": place.get("place"),
+            "group": place.get("letters"), "verdict": verdicts.get(vendor.name),
+            "claimed_epsilon_unverified": claim.get("epsilon"), "claimed_delta_unverified": claim.get("delta"),
+            "rows_delivered": content["rows_offered"], "rows_compared": content["rows_compared"],
+            "missing_columns": "; ".join(content["missing_columns"]),
+            "extra_columns": "; ".join(content["extra_columns"]), "formula_cells": content["formula_cells"],
+            "same_as": vendor.same_as,
+            "reason": vendor.reason, "notice": NOTICE,
+        }  # fmt: skip
+        for one in ranking["figures"]:
+            line[f"{one['figure']} value"] = one["values"].get(vendor.name)
+            line[f"{one['figure']} group"] = one["letters"].get(vendor.name)
+        yield line
+
+
+def exit_code(found: VendorComparison) -> int:
+    """0: every table was evaluated and one at least is ranked; 1: every table is disqualified; 3: anything else."""
+    standings = {vendor.standing for vendor in found.vendors}
+    if standings == {"disqualified"}:
+        return FAILED
+    return DONE if "ranked" in standings and standings <= {"ranked", "disqualified"} else INCONCLUSIVE
+
+
+def sentences(found: VendorComparison) -> tuple[str, ...]:
+    """What a reader has to know before the numbers."""
+    facts = (*Shift.of(found.evaluation.real).warnings, *given_away(found.evaluation))
+    said, seen = [*facts, *found.evaluation.provenance["warnings"]], set[str]()
+    for vendor in found.vendors:
+        if vendor.same_as is not None and vendor.same_as in seen:
+            said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
+        seen.add(vendor.name)
+        if vendor.offered is not None and vendor.offered.n_formulas:
+            n = vendor.offered.n_formulas
+            said.append(
+                f"{vendor.name} delivered {n:,} {'cell that a spreadsheet runs as a formula' if n == 1 else FORMULAS}; "
+                "open its file with none"
+            )
+        if vendor.standing == "ranked" and vendor.open:
+            said.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
+        if vendor.claim:
+            said.append(f"what {vendor.name} claims of privacy is not verified")
+    attempts = found.evaluation.provenance.get("attempts")
+    if attempts is None:
+        said.append("how often this real table was measured against could not be counted on this machine")
+    return tuple(said)
