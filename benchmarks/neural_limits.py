@@ -108,7 +108,7 @@ def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
     from synth.dp.events import SubsampledGaussianEvent
     from synth.dp.mechanisms import Steps, SystemNoise
     from synth.generators import registry
-    from synth.neural.batches import Units
+    from synth.neural.batches import UnitIndex
     from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
     from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
     from synth.table import conform
@@ -121,7 +121,7 @@ def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
         np.bincount(encoded.codes[:, place], minlength=size).astype(float) for place, size in enumerate(layout.sizes)
     ]
     rate = registry.generator_class(name).usual_rate  # type: ignore[attr-defined]
-    common = (Units.of(encoded), layout, one_way, rate * len(encoded))
+    common = (UnitIndex.of(encoded), layout, one_way, rate * len(encoded))
     backend: Any = "opacus" if way == "opacus" else "exact"
     training: Any
     clipping: Any

@@ -41,7 +41,7 @@ from evaluate.metrics import GATEABLE, numbers_of
 from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.sampling import learned_keys
 from evaluate.self_tests import self_tests_of
-from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Measurement, Real, Tables
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Kind, Schema, build_schema
@@ -125,7 +125,7 @@ def _dealt_with(error: BaseException | None) -> bool:
 
 
 T = TypeVar("T")
-Measure = Callable[[Tables], Measurement]
+Measure = Callable[[Tables], MetricResult]
 
 
 _MODULES = {
@@ -139,8 +139,8 @@ _MODULES = {
 def _late(name: str) -> Measure:
     """A measure by its name, from the module `evaluate.<name>` or that of `_MODULES`, imported when first run."""
 
-    def measure(tables: Tables) -> Measurement:
-        found: Measurement = importlib.import_module(f"evaluate.{_MODULES.get(name, name)}").measure(tables)
+    def measure(tables: Tables) -> MetricResult:
+        found: MetricResult = importlib.import_module(f"evaluate.{_MODULES.get(name, name)}").measure(tables)
         return found
 
     return measure
@@ -402,7 +402,7 @@ def measure_candidate(
 @dataclass(frozen=True)
 class _Run:
     measure: str
-    measurement: Measurement
+    measurement: MetricResult
     seconds: float
 
 
@@ -423,8 +423,8 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> _Run:
 
 
 def isolated(
-    measure: str, work: Callable[[], Measurement], time_limit_s: float | None
-) -> tuple[Measurement, float]:  # fmt: skip
+    measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
+) -> tuple[MetricResult, float]:  # fmt: skip
     """What a measure gives, with whatever goes wrong turned into failures, and its wall seconds.
 
     Args:
@@ -437,7 +437,7 @@ def isolated(
     """
     found, seconds = attempted(measure, work, time_limit_s)
     if isinstance(found, Failure):
-        found = Measurement(failures=_failures(measure, found.reason, found.message))
+        found = MetricResult(failures=_failures(measure, found.reason, found.message))
     return found, seconds
 
 

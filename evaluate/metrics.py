@@ -14,7 +14,7 @@ from evaluate.result import Direction
 
 
 @dataclass(frozen=True)
-class Number:
+class Metric:
     """What is known of a number before it is measured.
 
     Attributes:
@@ -38,11 +38,11 @@ def _biased(instead: str) -> str:
     return f"a small sample adds to it, so that a limit would depend on the number of rows; name {instead!r}"
 
 
-def _mean(name: str, by: str) -> dict[str, Number]:
+def _mean(name: str, by: str) -> dict[str, Metric]:
     """The mean of many distances, which only describes, and its excess over a fresh real sample."""
     return {
-        f"{name}.mean": Number(by, "lower", _biased(f"{name}.excess")),
-        f"{name}.excess": Number(by, "lower"),
+        f"{name}.mean": Metric(by, "lower", _biased(f"{name}.excess")),
+        f"{name}.excess": Metric(by, "lower"),
     }
 
 
@@ -52,34 +52,34 @@ _FAR = "distances do not find leaks; name 'privacy.membership.auc'"
 _FEW_VALUES = "a few values far out decide it and its interval; name 'columns.tail.excess.mean'"
 
 _VALIDITY = {
-    "validity.rows": Number("validity", "higher"),
-    "validity.column": Number("validity", "higher"),
-    "validity.constraint": Number("validity", "higher"),
+    "validity.rows": Metric("validity", "higher"),
+    "validity.column": Metric("validity", "higher"),
+    "validity.constraint": Metric("validity", "higher"),
 }
 
 _COLUMNS = {
     **_mean("columns.tvd", "fidelity.columns"),
     **_mean("columns.ks", "fidelity.columns"),
     **_mean("columns.wasserstein", "fidelity.columns"),
-    "columns.tvd": Number("fidelity.columns", "lower", _biased("columns.tvd.excess")),
-    "columns.ks": Number("fidelity.columns", "lower", _biased("columns.ks.excess")),
-    "columns.wasserstein": Number("fidelity.columns", "lower", _biased("columns.wasserstein.excess")),
-    "columns.chi2": Number("fidelity.columns", "lower", _biased("columns.chi2.excess")),
-    "columns.chi2.excess": Number("fidelity.columns", "lower"),
-    "columns.tvd.excess.worst": Number("fidelity.columns", "lower"),
-    "columns.missing": Number("fidelity.columns", "lower"),
-    "columns.tail": Number("fidelity.columns", "none", "honest rows lie there, too; name 'columns.tail.excess'"),
-    "columns.tail.excess": Number("fidelity.columns", "lower"),
-    "columns.tail.excess.mean": Number("fidelity.columns", "lower"),
-    "columns.tail.excess.worst": Number("fidelity.columns", "lower"),
-    "columns.mean": Number("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.mean.worst": Number("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.std": Number("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.std.worst": Number("fidelity.columns", "lower", _FEW_VALUES),
-    "columns.spikes.kept": Number("fidelity.columns", "higher"),
-    "columns.spikes.kept.worst": Number("fidelity.columns", "higher"),
-    "columns.lattice.kept": Number("fidelity.columns", "higher"),
-    "columns.lattice.kept.worst": Number("fidelity.columns", "higher"),
+    "columns.tvd": Metric("fidelity.columns", "lower", _biased("columns.tvd.excess")),
+    "columns.ks": Metric("fidelity.columns", "lower", _biased("columns.ks.excess")),
+    "columns.wasserstein": Metric("fidelity.columns", "lower", _biased("columns.wasserstein.excess")),
+    "columns.chi2": Metric("fidelity.columns", "lower", _biased("columns.chi2.excess")),
+    "columns.chi2.excess": Metric("fidelity.columns", "lower"),
+    "columns.tvd.excess.worst": Metric("fidelity.columns", "lower"),
+    "columns.missing": Metric("fidelity.columns", "lower"),
+    "columns.tail": Metric("fidelity.columns", "none", "honest rows lie there, too; name 'columns.tail.excess'"),
+    "columns.tail.excess": Metric("fidelity.columns", "lower"),
+    "columns.tail.excess.mean": Metric("fidelity.columns", "lower"),
+    "columns.tail.excess.worst": Metric("fidelity.columns", "lower"),
+    "columns.mean": Metric("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.mean.worst": Metric("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.std": Metric("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.std.worst": Metric("fidelity.columns", "lower", _FEW_VALUES),
+    "columns.spikes.kept": Metric("fidelity.columns", "higher"),
+    "columns.spikes.kept.worst": Metric("fidelity.columns", "higher"),
+    "columns.lattice.kept": Metric("fidelity.columns", "higher"),
+    "columns.lattice.kept.worst": Metric("fidelity.columns", "higher"),
 }
 
 _PAIRS = {
@@ -88,22 +88,22 @@ _PAIRS = {
     **_mean("pairs.cramers_v", "fidelity.pairs"),
     **_mean("pairs.correlation_ratio", "fidelity.pairs"),
     **_mean("pairs.association", "fidelity.pairs"),
-    "pairs.association.kept": Number("fidelity.pairs", "higher"),
-    "pairs.pearson.excess.worst": Number("fidelity.pairs", "lower"),
-    "pairs.dependence.floor_share": Number("fidelity.pairs", "lower"),
-    "pairs.dependence.floor_share.worst": Number("fidelity.pairs", "lower"),
+    "pairs.association.kept": Metric("fidelity.pairs", "higher"),
+    "pairs.pearson.excess.worst": Metric("fidelity.pairs", "lower"),
+    "pairs.dependence.floor_share": Metric("fidelity.pairs", "lower"),
+    "pairs.dependence.floor_share.worst": Metric("fidelity.pairs", "lower"),
     **_mean("pairs.tvd", "fidelity.pairs"),
-    "pairs.tvd": Number("fidelity.pairs", "lower", _biased("pairs.tvd.excess.worst")),
-    "pairs.tvd.excess.worst": Number("fidelity.pairs", "lower"),
-    "pairs.tvd.floor_share": Number("fidelity.pairs", "lower"),
-    "pairs.tvd.floor_excess": Number("fidelity.pairs", "lower"),
+    "pairs.tvd": Metric("fidelity.pairs", "lower", _biased("pairs.tvd.excess.worst")),
+    "pairs.tvd.excess.worst": Metric("fidelity.pairs", "lower"),
+    "pairs.tvd.floor_share": Metric("fidelity.pairs", "lower"),
+    "pairs.tvd.floor_excess": Metric("fidelity.pairs", "lower"),
 }
 
 _TRIPLES = {
     **_mean("triples.tvd", "fidelity.triples"),
-    "triples.tvd": Number("fidelity.triples", "lower", _biased("triples.tvd.excess.worst")),
-    "triples.tvd.excess.worst": Number("fidelity.triples", "lower"),
-    "triples.tvd.floor_share": Number("fidelity.triples", "lower"),
+    "triples.tvd": Metric("fidelity.triples", "lower", _biased("triples.tvd.excess.worst")),
+    "triples.tvd.excess.worst": Metric("fidelity.triples", "lower"),
+    "triples.tvd.floor_share": Metric("fidelity.triples", "lower"),
 }
 
 _LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess' or 'joint.pmse.excess'"
@@ -112,19 +112,19 @@ _WIDE = "its interval is on the wide side; name 'joint.density.gap' or 'joint.be
 _AUTHENTIC = "distances do not find leaks, and rows far off are authentic too; name 'privacy.membership.auc'"
 
 _JOINT = {
-    "joint.c2st.auc": Number("fidelity.detection", "lower", _LEARNS),
-    "joint.c2st.excess": Number("fidelity.detection", "lower"),
-    "joint.pmse.ratio": Number("fidelity.detection", "lower", _LEARNS),
-    "joint.pmse.excess": Number("fidelity.detection", "lower"),
-    "joint.alpha_precision": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.alpha_precision.gap'"),
-    "joint.alpha_precision.gap": Number("fidelity.support", "lower", _WIDE),
-    "joint.beta_recall": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.beta_recall.gap'"),
-    "joint.beta_recall.gap": Number("fidelity.support", "lower"),
-    "joint.density": Number("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.density.gap'"),
-    "joint.density.gap": Number("fidelity.support", "lower"),
-    "joint.coverage": Number("fidelity.support", "higher", _WIDE),
-    "joint.coverage.gap": Number("fidelity.support", "lower", _WIDE),
-    "joint.authenticity": Number("fidelity.support", "none", _AUTHENTIC),
+    "joint.c2st.auc": Metric("fidelity.detection", "lower", _LEARNS),
+    "joint.c2st.excess": Metric("fidelity.detection", "lower"),
+    "joint.pmse.ratio": Metric("fidelity.detection", "lower", _LEARNS),
+    "joint.pmse.excess": Metric("fidelity.detection", "lower"),
+    "joint.alpha_precision": Metric("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.alpha_precision.gap'"),
+    "joint.alpha_precision.gap": Metric("fidelity.support", "lower", _WIDE),
+    "joint.beta_recall": Metric("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.beta_recall.gap'"),
+    "joint.beta_recall.gap": Metric("fidelity.support", "lower"),
+    "joint.density": Metric("fidelity.support", "higher", f"{_SUPPORT}; name 'joint.density.gap'"),
+    "joint.density.gap": Metric("fidelity.support", "lower"),
+    "joint.coverage": Metric("fidelity.support", "higher", _WIDE),
+    "joint.coverage.gap": Metric("fidelity.support", "lower", _WIDE),
+    "joint.authenticity": Metric("fidelity.support", "none", _AUTHENTIC),
 }
 
 _SCORED = "its interval is not simulated; name 'utility.tstr.linear' or 'utility.gap.linear'"
@@ -135,46 +135,46 @@ _OF_ANOTHER = "it says what another way would give, not how good the table is; n
 _CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
 
 _UTILITY = {
-    "utility.tstr.linear": Number("utility.tstr", "higher"),
-    "utility.tstr.boosting": Number("utility.tstr", "higher"),
-    "utility.gap.linear": Number("utility.tstr", "lower"),
-    "utility.gap.boosting": Number("utility.tstr", "lower"),
+    "utility.tstr.linear": Metric("utility.tstr", "higher"),
+    "utility.tstr.boosting": Metric("utility.tstr", "higher"),
+    "utility.gap.linear": Metric("utility.tstr", "lower"),
+    "utility.gap.boosting": Metric("utility.tstr", "lower"),
     **{
-        f"utility.{kind}.{form}.{variant}": Number("utility.tstr", direction, describes)
+        f"utility.{kind}.{form}.{variant}": Metric("utility.tstr", direction, describes)
         for variant, describes in (("without", ""), ("uncut", _OUTLIERS))
         for form in ("linear", "boosting")
         for kind, direction in _TSTR.items()
     },
-    "utility.average_precision.linear": Number("utility.tstr", "higher", _SCORED),
-    "utility.average_precision.boosting": Number("utility.tstr", "higher", _SCORED),
-    "utility.importance.linear": Number("utility.importance", "higher", _ROUGH),
-    "utility.importance.boosting": Number("utility.importance", "higher", _ROUGH),
-    "utility.queries": Number("utility.queries", "lower", _biased("utility.queries.excess")),
-    "utility.queries.median": Number("utility.queries", "lower", _biased("utility.queries.excess")),
-    "utility.queries.excess": Number("utility.queries", "lower"),
-    "utility.dp_alternative.score": Number("utility.dp_alternative", "none", _OF_ANOTHER),
-    "utility.dp_alternative.gap": Number("utility.dp_alternative", "lower", _OF_ANOTHER),
+    "utility.average_precision.linear": Metric("utility.tstr", "higher", _SCORED),
+    "utility.average_precision.boosting": Metric("utility.tstr", "higher", _SCORED),
+    "utility.importance.linear": Metric("utility.importance", "higher", _ROUGH),
+    "utility.importance.boosting": Metric("utility.importance", "higher", _ROUGH),
+    "utility.queries": Metric("utility.queries", "lower", _biased("utility.queries.excess")),
+    "utility.queries.median": Metric("utility.queries", "lower", _biased("utility.queries.excess")),
+    "utility.queries.excess": Metric("utility.queries", "lower"),
+    "utility.dp_alternative.score": Metric("utility.dp_alternative", "none", _OF_ANOTHER),
+    "utility.dp_alternative.gap": Metric("utility.dp_alternative", "lower", _OF_ANOTHER),
 }
 
 _ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.linear'"
 
 _FAIRNESS = {
-    "fairness.gap.linear": Number("fairness.models", "lower", _CHOSEN),
-    "fairness.gap.boosting": Number("fairness.models", "lower", _CHOSEN),
-    "fairness.parity.linear": Number("fairness.models", "none", _ADDED),
-    "fairness.parity.boosting": Number("fairness.models", "none", _ADDED),
-    "fairness.odds.linear": Number("fairness.models", "none", _ADDED),
-    "fairness.odds.boosting": Number("fairness.models", "none", _ADDED),
-    "fairness.tvd.excess": Number("fairness.columns", "lower", _CHOSEN),
+    "fairness.gap.linear": Metric("fairness.models", "lower", _CHOSEN),
+    "fairness.gap.boosting": Metric("fairness.models", "lower", _CHOSEN),
+    "fairness.parity.linear": Metric("fairness.models", "none", _ADDED),
+    "fairness.parity.boosting": Metric("fairness.models", "none", _ADDED),
+    "fairness.odds.linear": Metric("fairness.models", "none", _ADDED),
+    "fairness.odds.boosting": Metric("fairness.models", "none", _ADDED),
+    "fairness.tvd.excess": Metric("fairness.columns", "lower", _CHOSEN),
 }
 
 _COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
 
 _PERSONAL = {
-    "privacy.personal": Number("privacy.personal", "lower"),
-    "privacy.personal.column": Number("privacy.personal", "lower", _COINCIDE),
-    "privacy.personal.holdout": Number("privacy.personal", "lower", _COINCIDE),
-    "privacy.personal.excess": Number("privacy.personal", "lower"),
+    "privacy.personal": Metric("privacy.personal", "lower"),
+    "privacy.personal.column": Metric("privacy.personal", "lower", _COINCIDE),
+    "privacy.personal.holdout": Metric("privacy.personal", "lower", _COINCIDE),
+    "privacy.personal.excess": Metric("privacy.personal", "lower"),
 }
 
 _OF_MANY = "it is one of several and picked by nobody; name {!r}, which allows for the choice"
@@ -184,66 +184,66 @@ _SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.a
 _BLACK_BOX = "it is expected near 0 whether the claim holds or not; name 'privacy.audit.excess'"
 
 _ATTACKS = {
-    "privacy.vulnerable.isolated.auc": Number("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.isolated.tpr_at_0.01": Number("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.rare.auc": Number("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.rare.tpr_at_0.01": Number("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.vulnerable.group.auc": Number("privacy.vulnerable", "lower", _SUBSET),
-    "privacy.singling_out.univariate": Number("privacy.singling_out", "lower"),
-    "privacy.singling_out.multivariate": Number("privacy.singling_out", "lower"),
-    "privacy.linkability": Number("privacy.linkability", "lower"),
-    "privacy.linkability.split": Number("privacy.linkability", "lower", _OF_MANY.format("privacy.linkability")),
-    "privacy.inference": Number("privacy.inference", "lower"),
-    "privacy.inference.column": Number("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
-    "privacy.inference.model": Number("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
-    "privacy.quasi_identifiers": Number("privacy.quasi_identifiers", "lower", _COUNTED),
-    "privacy.quasi_identifiers.excess": Number("privacy.quasi_identifiers", "lower"),
-    "privacy.shadow.auc": Number("privacy.shadow", "lower", _SHADOW),
-    "privacy.shadow.tpr_at_0.01": Number("privacy.shadow", "lower", _SHADOW),
-    "privacy.black_box.epsilon": Number("privacy.black_box", "lower", _BLACK_BOX),
+    "privacy.vulnerable.isolated.auc": Metric("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.isolated.tpr_at_0.01": Metric("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.rare.auc": Metric("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.rare.tpr_at_0.01": Metric("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.vulnerable.group.auc": Metric("privacy.vulnerable", "lower", _SUBSET),
+    "privacy.singling_out.univariate": Metric("privacy.singling_out", "lower"),
+    "privacy.singling_out.multivariate": Metric("privacy.singling_out", "lower"),
+    "privacy.linkability": Metric("privacy.linkability", "lower"),
+    "privacy.linkability.split": Metric("privacy.linkability", "lower", _OF_MANY.format("privacy.linkability")),
+    "privacy.inference": Metric("privacy.inference", "lower"),
+    "privacy.inference.column": Metric("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
+    "privacy.inference.model": Metric("privacy.inference", "lower", _OF_MANY.format("privacy.inference")),
+    "privacy.quasi_identifiers": Metric("privacy.quasi_identifiers", "lower", _COUNTED),
+    "privacy.quasi_identifiers.excess": Metric("privacy.quasi_identifiers", "lower"),
+    "privacy.shadow.auc": Metric("privacy.shadow", "lower", _SHADOW),
+    "privacy.shadow.tpr_at_0.01": Metric("privacy.shadow", "lower", _SHADOW),
+    "privacy.black_box.epsilon": Metric("privacy.black_box", "lower", _BLACK_BOX),
 }
 
 _PRIVACY = {
-    "privacy.copies.people": Number("privacy.copies", "lower"),
-    "privacy.copies.values": Number("privacy.copied_parts", "lower"),
-    "privacy.copies.parts": Number("privacy.copied_parts", "lower"),
-    "privacy.copies.near": Number("privacy.copied_parts", "lower"),
-    "privacy.copies": Number("privacy.copies", "lower"),
-    "privacy.copies.excess": Number("privacy.copies", "lower"),
-    "privacy.copies.unique": Number("privacy.copies", "lower"),
-    "privacy.copies.unique.excess": Number("privacy.copies", "lower"),
-    "privacy.multiset": Number("privacy.copies", "higher"),
-    "privacy.membership.auc": Number("privacy.membership", "lower"),
-    "privacy.membership.tpr_at_0.01": Number("privacy.membership", "lower"),
-    "privacy.membership.tpr_at_0.001": Number("privacy.membership", "lower"),
+    "privacy.copies.people": Metric("privacy.copies", "lower"),
+    "privacy.copies.values": Metric("privacy.copied_parts", "lower"),
+    "privacy.copies.parts": Metric("privacy.copied_parts", "lower"),
+    "privacy.copies.near": Metric("privacy.copied_parts", "lower"),
+    "privacy.copies": Metric("privacy.copies", "lower"),
+    "privacy.copies.excess": Metric("privacy.copies", "lower"),
+    "privacy.copies.unique": Metric("privacy.copies", "lower"),
+    "privacy.copies.unique.excess": Metric("privacy.copies", "lower"),
+    "privacy.multiset": Metric("privacy.copies", "higher"),
+    "privacy.membership.auc": Metric("privacy.membership", "lower"),
+    "privacy.membership.tpr_at_0.01": Metric("privacy.membership", "lower"),
+    "privacy.membership.tpr_at_0.001": Metric("privacy.membership", "lower"),
     **_ATTACKS,
-    "privacy.dcr.median": Number("privacy.distance", "none", _FAR),
-    "privacy.nndr.median": Number("privacy.distance", "none", _FAR),
-    "privacy.dcr.share_closer": Number("privacy.distance", "none", _FAR),
-    AUDITED: Number("privacy.audit", "lower"),
-    "statement.epsilon": Number("statement", "lower"),
-    "statement.delta": Number("statement", "lower"),
+    "privacy.dcr.median": Metric("privacy.distance", "none", _FAR),
+    "privacy.nndr.median": Metric("privacy.distance", "none", _FAR),
+    "privacy.dcr.share_closer": Metric("privacy.distance", "none", _FAR),
+    AUDITED: Metric("privacy.audit", "lower"),
+    "statement.epsilon": Metric("statement", "lower"),
+    "statement.delta": Metric("statement", "lower"),
 }
 
 _RELEASED = {
-    "rows.released": Number("released", "none", "it says how large the table is; name 'columns.tvd.released.mean'"),
-    "columns.tvd.released": Number("released", "lower"),
-    "columns.tvd.released.mean": Number("released", "lower"),
-    "pairs.tvd.released.mean": Number("released", "lower"),
-    "utility.accuracy.released": Number("released", "higher"),
+    "rows.released": Metric("released", "none", "it says how large the table is; name 'columns.tvd.released.mean'"),
+    "columns.tvd.released": Metric("released", "lower"),
+    "columns.tvd.released.mean": Metric("released", "lower"),
+    "pairs.tvd.released.mean": Metric("released", "lower"),
+    "utility.accuracy.released": Metric("released", "higher"),
 }
 """Numbers published under a budget of their own (`evaluate.dp_release`): the interval is that of the noise, which is
 known. They are there only where a job asks for them."""
 
 CLIPPED = "training.clip_fraction"
 _TRAINING = {
-    CLIPPED: Number(
+    CLIPPED: Metric(
         "training", "none", "it is of how a network was trained, not of its table; name 'privacy.membership.auc'"
     )
 }
 """What the fit of a network notes beside its log; it is there only of a fit by DP-SGD."""
 
-CATALOG: Mapping[str, Number] = {
+CATALOG: Mapping[str, Metric] = {
     **_VALIDITY, **_COLUMNS, **_PAIRS, **_TRIPLES, **_JOINT, **_UTILITY, **_FAIRNESS, **_PERSONAL, **_PRIVACY,
     **_RELEASED, **_TRAINING,
 }  # fmt: skip

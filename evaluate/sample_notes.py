@@ -19,7 +19,7 @@ from evaluate.intervals import clopper_pearson
 from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
 from evaluate.result import Estimate
 from evaluate.stored.tables import StoredTables
-from evaluate.tables import Measurement
+from evaluate.tables import MetricResult
 from synth.columns import IdentifierColumn, PersonalColumn
 
 ON_ALL_ROWS = ("validity", "fidelity.columns", "fidelity.pairs", "fidelity.triples", "privacy.copies")
@@ -34,7 +34,7 @@ _AMONG = {
 """What else is of the sample, by measure."""
 
 
-def on_samples(measure: str, found: Measurement, stored: StoredTables) -> Measurement:
+def on_samples(measure: str, found: MetricResult, stored: StoredTables) -> MetricResult:
     """What a measure found, with a note on the samples it rests on; where they are all rows, nothing changes.
 
     Args:

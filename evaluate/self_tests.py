@@ -21,7 +21,7 @@ from evaluate.gate.checks import COPIED
 from evaluate.metrics import GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, learned_keys, shuffle_columns
-from evaluate.tables import Measurement, Real, Tables
+from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import Schema
 from synth.split import halves, twins
 
@@ -43,7 +43,7 @@ TELLING: dict[Case, tuple[str, ...]] = {
 NARROWED = (PAIRS, MEMBERSHIP)
 """Measures that look at `MAX_COLUMNS` at most."""
 
-Run = Callable[[str, Tables], Measurement]
+Run = Callable[[str, Tables], MetricResult]
 """A measurement of one table by a measure's name; errors become failures."""
 
 
@@ -123,7 +123,7 @@ def _measured(
     tables: Mapping[Case, Tables], asked: Mapping[Case, Collection[str]], run: Run
 ) -> dict[Case, Candidate]:  # fmt: skip
     """The numbers of each table that a rule may rest on, without what a report draws."""
-    found: dict[Case, list[Measurement]] = {case: [] for case in tables}
+    found: dict[Case, list[MetricResult]] = {case: [] for case in tables}
     for name in (COPIES, COLUMNS, PAIRS, MEMBERSHIP):
         for case, given in tables.items():
             if name in asked[case]:
@@ -131,7 +131,7 @@ def _measured(
     return {case: _candidate(case, measured) for case, measured in found.items()}
 
 
-def _candidate(case: Case, measured: Iterable[Measurement]) -> Candidate:
+def _candidate(case: Case, measured: Iterable[MetricResult]) -> Candidate:
     measured = list(measured)
     return Candidate(
         name=case,

@@ -39,7 +39,7 @@ SAMPLE_ROWS = 100_000
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MetricResult:
     """What one measure module gives: numbers, what it could not measure, and data to draw."""
 
     estimates: tuple[Estimate, ...] = ()
@@ -48,7 +48,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Claim:
+class StatedClaim:
     """What the table's privacy statement promises: public numbers.
 
     Attributes:
@@ -64,7 +64,7 @@ class Claim:
     max_rows_per_unit: int = 1
 
     @classmethod
-    def of(cls, statement: Mapping[str, Any] | None) -> "Claim | None":
+    def of(cls, statement: Mapping[str, Any] | None) -> "StatedClaim | None":
         """The claim of a statement as plain data; none where there is none, or it names no numbers."""
         known = {name: (statement or {}).get(name) for name in ("epsilon", "delta", "n_units")}
         if not all(isinstance(number, int | float) for number in known.values()):
@@ -230,7 +230,7 @@ class Real:
             order = seeded_order(fitted, self.schema, side_seed(self.seed, "synthetic"))
             offered, fitted = (_taken(rows, order) for rows in (offered, fitted))
         real = {one.name: getattr(self, one.name) for one in fields(self)} | {"stored": stored}
-        made = Tables(**real, offered=offered, synthetic=fitted, claim=Claim.of(statement))
+        made = Tables(**real, offered=offered, synthetic=fitted, claim=StatedClaim.of(statement))
         object.__setattr__(made, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
         return made
 
@@ -272,7 +272,7 @@ class Tables:
     synthetic: pd.DataFrame
     shuffled: pd.DataFrame
     seed: int
-    claim: Claim | None = None
+    claim: StatedClaim | None = None
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     stored: "StoredTables | None" = None

@@ -13,7 +13,7 @@ from evaluate.gate.shift import Shift
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
-from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, Entry, entry
+from reports.glossary import GLOSSARY, KEY_FIGURES, NOTES, GlossaryEntry, entry
 from reports.interpretation import better
 from reports.sections.attacks import AttackNote, attack_note
 from reports.sections.fidelity import (
@@ -28,9 +28,17 @@ from reports.sections.fidelity import (
     score_extent,
     worst_cliques,
 )
-from reports.sections.guidelines import Row, criteria_rows
-from reports.sections.limitations import Limits, Power, attempts_on, limits_of, powers, twins, warnings_of
-from reports.sections.privacy_budget import Books, books_of
+from reports.sections.guidelines import GuidelineRow, criteria_rows
+from reports.sections.limitations import (
+    AttackPower,
+    TableLimitations,
+    attempts_on,
+    limits_of,
+    powers,
+    twins,
+    warnings_of,
+)
+from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
 from reports.sections.ranking import Ranking, VendorRow, intervals_of, ranking_of
 from reports.sections.sweep import Sweep, shown_in_full, sweep_of
@@ -45,7 +53,7 @@ class Comparison:
     """One key figure of every candidate, in the order of candidates."""
 
     measure: str
-    entry: Entry
+    entry: GlossaryEntry
     better: str
     note: str
     cells: tuple[Estimate | Failure | None, ...]
@@ -85,8 +93,8 @@ class Section:
     associations: AssociationSet | None
     worst_pairs: tuple[WorstClique, ...]
     worst_triples: tuple[WorstClique, ...]
-    limits: Limits
-    books: Books | None
+    limits: TableLimitations
+    books: BudgetTable | None
     claims: Claims | None
     protection: Protection | None
     attacks: AttackNote
@@ -122,14 +130,14 @@ class Document:
     rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
-    powers: tuple[Power, ...]
+    powers: tuple[AttackPower, ...]
     self_checks: tuple[SelfCheck, ...]
     attempts: str
     facts: tuple[FactGroup, ...]
     versions: tuple[Fact, ...]
     schema: tuple[SchemaRow, ...]
-    criteria: tuple[Row, ...]
-    glossary: tuple[tuple[str, Entry], ...]
+    criteria: tuple[GuidelineRow, ...]
+    glossary: tuple[tuple[str, GlossaryEntry], ...]
     sweep: Sweep | None = None
     ranking: Ranking | None = None
     intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
@@ -147,7 +155,7 @@ class Document:
         return tuple(one for one in admitted[0] if all(one in other for other in admitted)) if admitted else ()
 
     @property
-    def sources(self) -> tuple[tuple[str, tuple[Row, ...]], ...]:
+    def sources(self) -> tuple[tuple[str, tuple[GuidelineRow, ...]], ...]:
         """The guidelines, each with its criteria."""
         names = dict.fromkeys(row.criterion.source for row in self.criteria)
         return tuple((name, tuple(row for row in self.criteria if row.criterion.source == name)) for name in names)
@@ -240,7 +248,7 @@ def _section(
     )
 
 
-def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Entry], ...]:
+def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, GlossaryEntry], ...]:
     """The measures that this report mentions."""
     met = {e.measure for c in candidates for e in c.estimates} | {f.measure for c in candidates for f in c.failures}
     met |= {finding.rule.measure for v in verdicts for finding in v.findings}

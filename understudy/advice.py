@@ -22,7 +22,7 @@ from synth.generators.auto import LEAST_SIGNAL, Auto
 from synth.generators.base import Generator
 from synth.generators.fitting.fixed_costs import domain_event_name, domain_shares, spikes_event_name
 from synth.generators.fitting.histograms import RARE
-from synth.generators.forecast import ASSUMED_CATEGORIES, Noise, Outlook, Planned, assumed, outlook
+from synth.generators.forecast import ASSUMED_CATEGORIES, MarginalNoise, Outlook, Planned, assumed, outlook
 from synth.generators.registry import generator
 from synth.schema import Schema
 from understudy.console import duration
@@ -144,7 +144,7 @@ def _noise_sentence(found: Outlook) -> str:
     )
 
 
-def _drowned(noise: Noise | None) -> str:
+def _drowned(noise: MarginalNoise | None) -> str:
     assert noise is not None
     return (
         f"sigma of a count is {noise.sigma:.3g} rows, and a pair of {_shape(noise)}, as in the tree with the fewest "
@@ -152,7 +152,7 @@ def _drowned(noise: Noise | None) -> str:
     )
 
 
-def _shape(noise: Noise) -> str:
+def _shape(noise: MarginalNoise) -> str:
     return f"{' x '.join(str(codes) for codes in noise.codes)} codes"
 
 
@@ -181,7 +181,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Facts:
+class AdviceFacts:
     """What is recommended, and what it rests on; all of it public."""
 
     schema: Schema
@@ -196,7 +196,7 @@ class Facts:
         return outlook(self.generator, schema, train_share=self.train_share)
 
 
-def warnings_of(facts: Facts) -> Iterator[str]:
+def warnings_of(facts: AdviceFacts) -> Iterator[str]:
     """Sentences without a final stop, each with its reason and what would help."""
     yield from _of_epsilon(facts)
     yield from _of_units(facts)
@@ -207,7 +207,7 @@ def warnings_of(facts: Facts) -> Iterator[str]:
     yield from _of_identifiers(facts)
 
 
-def _of_epsilon(facts: Facts) -> Iterator[str]:
+def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
     if facts.epsilon > WEAK_EPSILON:
         yield (
             f"epsilon={facts.epsilon:g} is weak: it lets what comes out be e^{facts.epsilon:g}, about "
@@ -216,7 +216,7 @@ def _of_epsilon(facts: Facts) -> Iterator[str]:
         )
 
 
-def _of_units(facts: Facts) -> Iterator[str]:
+def _of_units(facts: AdviceFacts) -> Iterator[str]:
     error, n_units = facts.outlook.column, facts.schema.n_units
     assert n_units is not None
     if error > LARGE_COLUMN_ERROR:
@@ -227,7 +227,7 @@ def _of_units(facts: Facts) -> Iterator[str]:
         )
 
 
-def _of_entity(facts: Facts) -> Iterator[str]:
+def _of_entity(facts: AdviceFacts) -> Iterator[str]:
     k = facts.schema.max_rows_per_unit
     if k > 1:
         halved = facts.schema.model_copy(update={"max_rows_per_unit": max(k // 2, 1)})
@@ -239,7 +239,7 @@ def _of_entity(facts: Facts) -> Iterator[str]:
         )
 
 
-def _of_measured(facts: Facts) -> Iterator[str]:
+def _of_measured(facts: AdviceFacts) -> Iterator[str]:
     schema = facts.schema
     measured, shares = schema.measured, domain_shares(schema)
     if schema.spikes_measured:
@@ -262,7 +262,7 @@ def _of_measured(facts: Facts) -> Iterator[str]:
     )
 
 
-def _of_categories(facts: Facts) -> Iterator[str]:
+def _of_categories(facts: AdviceFacts) -> Iterator[str]:
     schema, found = facts.schema, facts.outlook
     many = [
         name
@@ -278,7 +278,7 @@ def _of_categories(facts: Facts) -> Iterator[str]:
         )
 
 
-def _of_bounds(facts: Facts) -> Iterator[str]:
+def _of_bounds(facts: AdviceFacts) -> Iterator[str]:
     numbers = (IntegerColumn, RealColumn, WeightColumn)
     for name in facts.schema.modeled:
         column = facts.schema.columns[name]
@@ -292,7 +292,7 @@ def _of_bounds(facts: Facts) -> Iterator[str]:
             )
 
 
-def _of_identifiers(facts: Facts) -> Iterator[str]:
+def _of_identifiers(facts: AdviceFacts) -> Iterator[str]:
     names = [name for name in facts.schema.kept if isinstance(facts.schema.columns[name], IdentifierColumn)]
     if names:
         yield f"{_listed(names)}: identifiers are made anew in the same format; nothing about them is learned"
@@ -443,7 +443,7 @@ def advise(
     shown = list(options.values())
     if chosen.settings:
         shown.append(chosen)
-    facts = Facts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share, chosen.schedule)
+    facts = AdviceFacts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share, chosen.schedule)
     warnings = tuple(warnings_of(facts))
     if policies and holdout_share > 0 and schema.n_units is not None:
         from evaluate.tables import N_TARGETS

@@ -77,7 +77,7 @@ class Inquiry:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AuditAnswer:
     """What came of it.
 
     Attributes:
@@ -125,7 +125,7 @@ def of_model(model: Model) -> Generator:
     return specification_of(model) if model.statement is None else claimed_generator(model, model.statement)
 
 
-def inquire(asked: Inquiry, progress: Progress) -> Answer:
+def inquire(asked: Inquiry, progress: Progress) -> AuditAnswer:
     """The audits that were asked for.
 
     Args:
@@ -144,10 +144,10 @@ def inquire(asked: Inquiry, progress: Progress) -> Answer:
     arena = None if asked.black_box_fits is None else _Arena.of(asked)
     white = _white_box(asked, progress)
     if arena is None:
-        return Answer(white, None)
+        return AuditAnswer(white, None)
     budgets, warnings = (None, ()) if paid is None else paid.reserved(asked, arena.worlds.table(present=True))
     found = black_box(asked.generator, arena.worlds, arena.trials, budgets=budgets, progress=progress)
-    return Answer(white, found, warnings)
+    return AuditAnswer(white, found, warnings)
 
 
 def _white_box(asked: Inquiry, progress: Progress) -> Audit | None:

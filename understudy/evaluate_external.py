@@ -26,7 +26,7 @@ from synth.schema import Kind, Schema
 from synth.schema_file import schema_of
 from synth.table import conform, read_table
 from synth.table.conforming import Outside
-from synth.table.limits import Limits
+from synth.table.limits import SizeLimits
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.data.load import check_reached, opened
@@ -50,7 +50,7 @@ CLAMPED = (
 
 
 @dataclass(frozen=True)
-class Given:
+class ExternalTables:
     """Where the tables of an offer are.
 
     Attributes:
@@ -67,7 +67,7 @@ class Given:
     def of(
         cls, train: str, holdout: str, synthetic: tuple[str, ...], engine: Engine | None, *,
         memory_mb: int | None = None, threads: int | None = None,
-    ) -> "Given":  # fmt: skip
+    ) -> "ExternalTables":  # fmt: skip
         """The tables that texts name: all of them are read where they are stored, if one is.
 
         Raises:
@@ -132,7 +132,7 @@ class Laid:
 
 
 @contextmanager
-def laid_out(given: Given, schema: Schema, draws: Draws) -> Iterator[Laid]:
+def laid_out(given: ExternalTables, schema: Schema, draws: Draws) -> Iterator[Laid]:
     """The tables of an offer, as long as the block lasts.
 
     Raises:
@@ -147,7 +147,7 @@ def laid_out(given: Given, schema: Schema, draws: Draws) -> Iterator[Laid]:
         conform(read_table(one.file), schema, outside=draws.outside, part=True) for one in (given.train, given.holdout)
     )
     # As they were given, violations and all: how many rows are valid is one of the measures.
-    read = {name: read_digested(one.file, Limits.beside(train)) for name, one in given.synthetic.items()}
+    read = {name: read_digested(one.file, SizeLimits.beside(train)) for name, one in given.synthetic.items()}
     yield Laid(
         Real.prepare(train, holdout, schema, **draws.terms),
         {name: table.frame for name, table in read.items()},
@@ -157,7 +157,7 @@ def laid_out(given: Given, schema: Schema, draws: Draws) -> Iterator[Laid]:
 
 
 @contextmanager
-def _where_stored(given: Given, schema: Schema, key: bytes, draws: Draws) -> Iterator[Laid]:
+def _where_stored(given: ExternalTables, schema: Schema, key: bytes, draws: Draws) -> Iterator[Laid]:
     # One for each table at most, and where both real sides are in databases one where tables may meet.
     n_engines = 2 + len(given.synthetic) + (given.train.is_database and given.holdout.is_database)
     files = {name: Path(one.address) for name, one in given.synthetic.items() if not one.is_database}
@@ -262,7 +262,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     """
     from reports.sections.utility import given_away
 
-    given = Given.of(
+    given = ExternalTables.of(
         str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)), offer.engine,
         memory_mb=offer.memory_mb, threads=offer.threads,
     )  # fmt: skip
@@ -312,7 +312,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     return replace(evaluation, provenance=known)
 
 
-def _check_shadows(offer: Offer, given: Given) -> None:
+def _check_shadows(offer: Offer, given: ExternalTables) -> None:
     """Refuse shadow models that nothing says how to fit, or whose rows stay where they are stored."""
     if offer.shadow_models is None:
         return

@@ -36,7 +36,7 @@ PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
-class Attempts:
+class EvaluationCounts:
     """How often one real table, or one dataset by its name, was measured against.
 
     Attributes:
@@ -91,7 +91,7 @@ def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tabl
 
 def _counted(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = min(str(line["at"]) for line in lines)
-    return asdict(Attempts(len(lines), sum(int(line["tables"]) for line in lines), first))
+    return asdict(EvaluationCounts(len(lines), sum(int(line["tables"]) for line in lines), first))
 
 
 def _today() -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.table import read_table
-from synth.table.limits import NO_MORE, Limits, opened
+from synth.table.limits import NO_MORE, SizeLimits, opened
 from understudy.data.parts import parts_of
 from understudy.provenance import sha256
 
@@ -28,7 +28,7 @@ class Digested:
     frame: pd.DataFrame = field(repr=False)
 
 
-def read_digested(path: Path, limits: Limits = NO_MORE, expected: str | None = None) -> Digested:
+def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None = None) -> Digested:
     """A table as it was delivered, with the digest of its file.
 
     Args:
@@ -104,7 +104,7 @@ def changed(shown: str) -> TableError:
     return TableError(f"a table must stay as it is while it is measured: path={shown!r} changed; measure it anew")
 
 
-def _digest(path: Path, limits: Limits) -> str:
+def _digest(path: Path, limits: SizeLimits) -> str:
     """Empty where it cannot be read, of which whoever reads it tells more."""
     try:
         with opened(path, limits) as file:

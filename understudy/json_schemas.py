@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from synth.errors import JobError, nearest
 
 if TYPE_CHECKING:
-    from understudy.bundle.documents import Document
+    from understudy.bundle.documents import SignedDocument
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -97,7 +97,7 @@ def _withdrawal() -> dict[str, Any]:
     return _one_form(Withdrawal)
 
 
-def _one_form(document: "type[Document]") -> dict[str, Any]:
+def _one_form(document: "type[SignedDocument]") -> dict[str, Any]:
     """The JSON Schema of a document of a bundle, which is refused where any of its keys is left out."""
     made = document.model_json_schema()
     for part in (made, *made["$defs"].values()):

@@ -15,7 +15,7 @@ from evaluate.fairness.groups import MIN_ROWS, Groups
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer
 
 NAME = "fairness.tvd.excess"
@@ -23,7 +23,7 @@ N_BINS = 8
 """Bins of a number: a group has fewer rows than the table."""
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """How far columns are off within groups.
 
     Estimates, by sensitive column: `fairness.tvd.excess` (mean total variation in the group where it is most beyond
@@ -32,12 +32,12 @@ def measure(tables: Tables) -> Measurement:
     columns = [name for name in tables.schema.sensitive if name in tables.schema.learned]
     if not columns or len(tables.schema.learned) < 2:
         message = "the schema names no sensitive column that is learned, or has no other column"
-        return Measurement(failures=(Failure(NAME, "skipped", message),))
+        return MetricResult(failures=(Failure(NAME, "skipped", message),))
     samples = Samples.draw(tables)
     discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
     coded = [discretizer.encode(sample.rows).astype(np.int64) for sample in samples.all]
     parts = [_of_column(name, tables, samples, discretizer, coded) for name in columns]
-    return Measurement(
+    return MetricResult(
         tuple(estimate for part in parts for estimate in part.estimates),
         tuple(failure for part in parts for failure in part.failures),
         {"fairness_columns": [part.figures for part in parts]},
@@ -46,7 +46,7 @@ def measure(tables: Tables) -> Measurement:
 
 def _of_column(
     name: str, tables: Tables, samples: Samples, discretizer: Discretizer, coded: list[np.ndarray]
-) -> Measurement:
+) -> MetricResult:
     groups = Groups.of(name, tables.train, tables.schema)
     members = [groups.codes(sample.rows, tables.schema) for sample in samples.all]
     others = [index for index, column in enumerate(discretizer.columns) if column != name]
@@ -66,8 +66,8 @@ def _of_column(
     figure = {"column": name, "groups": rows}
     if not found:
         message = f"no group has {MIN_ROWS} rows in every table"
-        return Measurement(failures=(Failure(NAME, "skipped", message, (name,)),), figures=figure)
-    return Measurement((_worst(name, found, min(samples.n, len(members[1]))),), figures=figure)
+        return MetricResult(failures=(Failure(NAME, "skipped", message, (name,)),), figures=figure)
+    return MetricResult((_worst(name, found, min(samples.n, len(members[1]))),), figures=figure)
 
 
 def _worst(name: str, found: dict[int, np.ndarray], n: int) -> Estimate:

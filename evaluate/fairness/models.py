@@ -21,7 +21,7 @@ import numpy as np
 
 from evaluate.fairness.groups import MIN_ROWS, Groups
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Form
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, interval, study_of
@@ -105,7 +105,7 @@ def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) ->
     return np.asarray(spread.max(axis=1))
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """How groups fare by models trained on synthetic rows.
 
     Estimates, by sensitive column: `fairness.gap.<form>` (TRTR - TSTR in the group that loses most, lower);
@@ -113,12 +113,12 @@ def measure(tables: Tables) -> Measurement:
     """
     columns = [name for name in tables.schema.sensitive if name in tables.schema.learned]
     if not columns:
-        return Measurement(failures=_failures("the schema names no sensitive column that is learned"))
+        return MetricResult(failures=_failures("the schema names no sensitive column that is learned"))
     study = study_of(tables)
     if isinstance(study, str):
-        return Measurement(failures=_failures(study))
+        return MetricResult(failures=_failures(study))
     parts = [_of_column(Groups.of(name, tables.train, tables.schema), study) for name in columns]
-    return Measurement(
+    return MetricResult(
         tuple(estimate for part in parts for estimate in part.estimates),
         tuple(failure for part in parts for failure in part.failures),
         {"fairness_models": [part.figures for part in parts if part.figures]},
@@ -130,14 +130,14 @@ def _failures(message: str, subject: tuple[str, ...] = ()) -> tuple[Failure, ...
     return tuple(Failure(name, "skipped", message, subject) for name in names)
 
 
-def _of_column(groups: Groups, study: Study) -> Measurement:
+def _of_column(groups: Groups, study: Study) -> MetricResult:
     subject = (groups.column,)
     if study.task.target == groups.column:
-        return Measurement(failures=_failures("the sensitive column is what models predict", subject))
+        return MetricResult(failures=_failures("the sensitive column is what models predict", subject))
     view = View.of(study, groups)
     if len(view.usable) < 2:
         message = f"fewer than two of its groups have {MIN_ROWS} control rows"
-        return Measurement(failures=_failures(message, subject))
+        return MetricResult(failures=_failures(message, subject))
     estimates, failures, rows = [], [], [_blank(view, group) for group in range(len(groups.labels))]
     for form in FORMS:
         gaps = {group: _gap(view, form, group) for group in view.usable}
@@ -152,7 +152,7 @@ def _of_column(groups: Groups, study: Study) -> Measurement:
         estimates += [_added(view, form, "parity", view.parity), _added(view, form, "odds", view.odds)]
     levels = [_levels(view, form) for form in FORMS]
     figure = {"column": groups.column, "groups": [row for row in rows if row["n"]], "levels": levels}
-    return Measurement(tuple(estimates), tuple(failures), figure)
+    return MetricResult(tuple(estimates), tuple(failures), figure)
 
 
 @dataclass(frozen=True)

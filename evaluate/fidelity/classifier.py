@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evaluate.fidelity.joint_samples import Side
+from evaluate.fidelity.joint_samples import JointSide
 from evaluate.intervals import placements
 from synth.columns import BooleanColumn, CategoricalColumn, DateColumn, DatetimeColumn
 from synth.domain import numeric_scale
@@ -49,7 +49,7 @@ class Skill:
     losses: np.ndarray
 
 
-def coded(sides: list[Side], schema: Schema) -> tuple[list[np.ndarray], np.ndarray]:
+def coded(sides: list[JointSide], schema: Schema) -> tuple[list[np.ndarray], np.ndarray]:
     """The rows of every table as small whole numbers, made without a look at which table a row is from.
 
     Missing is a code of its own.

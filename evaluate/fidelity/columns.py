@@ -20,12 +20,12 @@ import numpy as np
 from evaluate.fidelity import descriptives, encoded
 from evaluate.fidelity.encoded import Four, binned, replicated, total_variations
 from evaluate.fidelity.estimates import Distance, worst
-from evaluate.fidelity.protocol import LEVELS, MAX_VALUES, AnyLine, CellLine, Line, too_many
+from evaluate.fidelity.protocol import LEVELS, MAX_VALUES, AnyLine, CellLine, OrderedValues, too_many
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
 from evaluate.figures import LARGEST
 from evaluate.intervals import Rate, newcombe, replicate_groups
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.columns import DateColumn, DatetimeColumn
 from synth.domain import Attribute
 
@@ -57,13 +57,19 @@ class Gaps:
         largest, area, error = np.zeros(len(replicates)), np.zeros(len(replicates)), 0.0
         if isinstance(first, CellLine) and isinstance(second, CellLine):
             largest, area, error = _in_cells(first, second, replicates)
-        elif isinstance(first, Line) and isinstance(second, Line) and len(first.values) + len(second.values):
+        elif (
+            isinstance(first, OrderedValues)
+            and isinstance(second, OrderedValues)
+            and len(first.values) + len(second.values)
+        ):
             largest, area = _place_by_place(first, second, replicates)
         alone, present = (n_first > 0) != (n_second > 0), (n_first + n_second) > 0
         return cls(np.where(alone, 1.0, np.where(present, largest, 0.0)), area, error)
 
 
-def _place_by_place(first: Line, second: Line, replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _place_by_place(
+    first: OrderedValues, second: OrderedValues, replicates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The largest gap and the area."""
     places = np.union1d(first.values, second.values)
     widths = np.append(np.diff(places), 0.0)
@@ -281,13 +287,13 @@ class ColumnCounts:
         return self.tvd if kind == "tvd" else self.on_the_line.get(kind)
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """Distances of every learned column, their means, and the figure "columns"."""
     if not tables.schema.learned:
         why = "the schema has no column that is learned"
         names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
         names += descriptives.OF_THE_TABLE
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in names))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in names))
     samples = AnySamples.of(tables)
     columns = compared_columns(tables, samples)
     measured: list[Estimate | Failure] = []
@@ -300,7 +306,7 @@ def measure(tables: Tables) -> Measurement:
     whole = samples.whole()
     described, drawn = descriptives.measure(whole, tables.schema.columns, _lines(whole))
     measured += described
-    return Measurement(
+    return MetricResult(
         tuple(m for m in measured if isinstance(m, Estimate)),
         tuple(m for m in measured if isinstance(m, Failure)),
         {"columns": [{**_figure(column), "descriptives": drawn.get(column.name)} for column in columns]},

@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 from scipy import special
 
-from evaluate.fidelity.encoded import Coded, Four
+from evaluate.fidelity.encoded import EncodedSamples, Four
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.intervals import HALVES, LEVEL, N_GROUPS
 from evaluate.result import Estimate, Failure
@@ -112,7 +112,7 @@ class Squares:
         return room > 0 and _quantile(n_comparisons) * noise * (1 + size_ratio) <= TELLING * room
 
 
-def measure(coded: Coded) -> list[Estimate | Failure]:
+def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
     """The share over all pairs, and the largest over the pairs of one column.
 
     Args:
@@ -142,7 +142,7 @@ def _overall(total: Squares, n: int, ratio: float) -> Estimate | Failure:
     )  # fmt: skip
 
 
-def _worst(by_column: list[Squares], coded: Coded, ratio: float) -> Estimate | Failure:
+def _worst(by_column: list[Squares], coded: EncodedSamples, ratio: float) -> Estimate | Failure:
     """The largest share of a column; its interval holds the shares of all columns at once."""
     d = len(by_column)
     telling = {coded.columns[i]: one for i, one in enumerate(by_column) if one.tells(ratio, d)}
@@ -161,7 +161,7 @@ def _worst(by_column: list[Squares], coded: Coded, ratio: float) -> Estimate | F
     )  # fmt: skip
 
 
-def _dependence(coded: Coded, a: int, b: int, counts: Four) -> np.ndarray:
+def _dependence(coded: EncodedSamples, a: int, b: int, counts: Four) -> np.ndarray:
     """Of two columns in the four samples, in units in which each column alone has variance 1 in train.
 
     Shape (4, 31, n_codes), zero where a column is constant in train.

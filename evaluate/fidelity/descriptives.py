@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.protocol import LEVELS, AnyLine, CellLine, Line
+from evaluate.fidelity.protocol import LEVELS, AnyLine, CellLine, OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, AnySamples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
@@ -52,7 +52,7 @@ _NO_NUMBER = "the schema has no number or date with a value"
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class ColumnValues:
     """Values of one number or date in the training, synthetic, fresh and shuffled rows.
 
     Attributes:
@@ -115,7 +115,7 @@ class Shares:
         n_pseudo_hits: values added to those of train at the places, as these are chosen by it.
     """
 
-    values: Values
+    values: ColumnValues
     where: Callable[[AnyLine], np.ndarray]
     among: Callable[[AnyLine], np.ndarray]
     description: str = ""
@@ -192,11 +192,11 @@ def measure(
     sizes = [of.n_rows for of in samples.all]
     units = [source.n_units(n) for source, n in zip(samples.sources, sizes, strict=True)]
     worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
-    found = [Values(name, columns[name], tuple(of), worth) for name, of in there.items()]
+    found = [ColumnValues(name, columns[name], tuple(of), worth) for name, of in there.items()]
     return [*_tails(found), *_moments(found), *_kept(found)], {of.name: of.drawn for of in found}
 
 
-def _tails(columns: Sequence[Values]) -> list[Estimate | Failure]:
+def _tails(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
     tails = [tail(of) for of in columns]
     measured: list[Estimate | Failure] = []
     for one in tails:
@@ -204,7 +204,7 @@ def _tails(columns: Sequence[Values]) -> list[Estimate | Failure]:
     return [*measured, _mean_tail(tails), _worst_share("columns.tail.excess.worst", tails, Shares.differences, "lower")]
 
 
-def _moments(columns: Sequence[Values]) -> list[Estimate | Failure]:
+def _moments(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
     varied = [of for of in columns if of.moments[0, 2, 0] > 0]
     why = "the column is constant in the training table, so that there is no scale"
     measured: list[Estimate | Failure] = []
@@ -217,7 +217,7 @@ def _moments(columns: Sequence[Values]) -> list[Estimate | Failure]:
     return measured
 
 
-def _kept(columns: Sequence[Values]) -> list[Estimate | Failure]:
+def _kept(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
     measured: list[Estimate | Failure] = []
     for name, of_column, without in (
         ("columns.spikes.kept", spikes, "no number or date has values that are frequent"),
@@ -230,7 +230,7 @@ def _kept(columns: Sequence[Values]) -> list[Estimate | Failure]:
     return measured
 
 
-def tail(of: Values) -> Shares:
+def tail(of: ColumnValues) -> Shares:
     """The share of values beyond the outermost 1 in 1,000 of train's at either end.
 
     Of k training values beyond the one that is taken for a quantile, another sample has k + 1 more often than k.
@@ -246,13 +246,13 @@ def tail(of: Values) -> Shares:
     low, high = max(min(first, last), 0), min(max(first, last), len(counts) - 1)
     description = f"Share of values beyond all but the outermost {most / n:.2%} of the real ones at either end."
     where = partial(_in_cells, first=low, last=high)
-    if isinstance(train, Line):
+    if isinstance(train, OrderedValues):
         where = partial(_between, least=train.values[low], largest=train.values[high])
     sides = float((low > 0) + (high < len(counts) - 1))
     return Shares(of, lambda one: ~where(one), _all, description, sides)
 
 
-def spikes(of: Values) -> Shares | None:
+def spikes(of: ColumnValues) -> Shares | None:
     """The share of values that are frequent ones of train; `None` where it has none to speak of."""
     train, n = of.lines[0], of.sizes[0]
     counts = train.counts.sum(axis=0)
@@ -272,7 +272,7 @@ def spikes(of: Values) -> Shares | None:
     return Shares(of, partial(_on_places, places=train.values[frequent]), _all, called)
 
 
-def lattice(of: Values) -> Shares | None:
+def lattice(of: ColumnValues) -> Shares | None:
     """The share of values other than 0 on the coarsest lattice that most of train's lie on; `None` where there is none.
 
     A step that the schema rounds to is kept by every table, and so is no finding.
@@ -315,7 +315,7 @@ def _on_multiples(of: Any, step: float) -> np.ndarray:
     return _multiples(of.values, step)
 
 
-def _at(of: Line, places: np.ndarray) -> np.ndarray:
+def _at(of: OrderedValues, places: np.ndarray) -> np.ndarray:
     """Counts at some places."""
     found = np.clip(np.searchsorted(of.values, places), 0, len(of.values) - 1)
     return np.where(np.isclose(of.values[found], places, rtol=1e-12), of.counts.sum(axis=0)[found], 0)
@@ -342,7 +342,7 @@ def _center_and_scale(train: AnyLine) -> tuple[float, float]:
 
 def _sums(of: AnyLine, center: float, scale: float) -> np.ndarray:
     """Count, sum and sum of squares by group of the values around a center in a scale; shape (3, n_groups)."""
-    if isinstance(of, Line):
+    if isinstance(of, OrderedValues):
         with np.errstate(over="ignore"):
             scaled = np.clip((of.values - center) / scale, -_FURTHEST, _FURTHEST)
         return np.array([of.counts @ scaled**power for power in range(3)])
@@ -416,7 +416,7 @@ def _worst_share(
     )  # fmt: skip
 
 
-def _signed(of: Values, which: str) -> np.ndarray:
+def _signed(of: ColumnValues, which: str) -> np.ndarray:
     """Difference of means, or log ratio of deviations, of synthetic, fresh and shuffled rows; (3, n_replicates)."""
     train, *others = of.moments
     if which == "mean":
@@ -426,7 +426,7 @@ def _signed(of: Values, which: str) -> np.ndarray:
     return np.asarray(np.clip(np.nan_to_num(logs, nan=0.0), -LARGEST_LOG, LARGEST_LOG))
 
 
-def _of_moment(of: Values, which: str, n_comparisons: int = 1) -> Estimate:
+def _of_moment(of: ColumnValues, which: str, n_comparisons: int = 1) -> Estimate:
     """Absolute difference of a moment; the note tells the direction."""
     found = _signed(of, which)
     value, without = float(found[0, 0]), found[0, WITHOUT]
@@ -441,7 +441,7 @@ def _of_moment(of: Values, which: str, n_comparisons: int = 1) -> Estimate:
     return replace(plain, low=max(low, -high, 0.0), high=max(high, -low))
 
 
-def _worst_moment(columns: Sequence[Values], which: str) -> Estimate:
+def _worst_moment(columns: Sequence[ColumnValues], which: str) -> Estimate:
     found = [_of_moment(of, which, len(columns)) for of in columns]
     worst = max(found, key=lambda one: one.value)
     ends = [max((getattr(one, end) for one in found if one.low is not None), default=None) for end in ("low", "high")]

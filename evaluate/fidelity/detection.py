@@ -20,10 +20,10 @@ import numpy as np
 from scipy import linalg, special
 
 from evaluate.fidelity.classifier import Skill, coded, skill
-from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, Side, joint_samples
+from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, JointSide, joint_samples
 from evaluate.intervals import LEVEL
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 RIDGE = 1.0
 MAX_PRODUCTS_OF = 10
@@ -199,7 +199,7 @@ rows are many and the difference is large. Intervals are on the wide side there.
 _EQUAL = "All rows of all tables are equal: there is nothing to tell them by."
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """The AUC of a classifier, its excess over real against real, and the pMSE over and beyond what chance makes of it.
 
     Estimates: `joint.c2st.auc`, `joint.c2st.excess`, `joint.pmse.ratio`, `joint.pmse.excess`. For a fixed difference
@@ -208,12 +208,12 @@ def measure(tables: Tables) -> Measurement:
     samples = joint_samples(tables)
     if samples.n_units < MIN_UNITS:
         why = f"it needs at least {MIN_UNITS} rows (or entities) of each table"
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
     pmse = _pmse(samples)
-    return Measurement((*_c2st(samples, tables), *pmse.estimates), pmse.failures)
+    return MetricResult((*_c2st(samples, tables), *pmse.estimates), pmse.failures)
 
 
-def _tables(samples: JointSamples) -> tuple[Side, Side, Side]:
+def _tables(samples: JointSamples) -> tuple[JointSide, JointSide, JointSide]:
     """What is set against held-out rows: synthetic, training and shuffled rows."""
     return samples.synthetic, samples.train, samples.shuffled
 
@@ -246,7 +246,7 @@ def _error(synthetic: Skill, samples: JointSamples, real: Skill | None = None) -
     return float(np.sqrt(TWICE * sum(_variance(*part) for part in parts)))
 
 
-def _variance(added: np.ndarray, side: Side) -> float:
+def _variance(added: np.ndarray, side: JointSide) -> float:
     """The variance of a mean over rows of whole units."""
     sums = np.bincount(side.units, added)
     return float(sums @ sums) / len(added) ** 2 * len(sums) / (len(sums) - 1)
@@ -257,13 +257,13 @@ def _around(value: float, error: float, bounds: tuple[float, float]) -> tuple[fl
     return max(value - half, bounds[0]), min(value + half, bounds[1])
 
 
-def _pmse(samples: JointSamples) -> Measurement:
+def _pmse(samples: JointSamples) -> MetricResult:
     """The pMSE over what chance makes of it, and beyond it."""
     sides = (samples.fresh, *_tables(samples))
     effects = design([side.points for side in sides])
     names = ("joint.pmse.ratio", "joint.pmse.excess")
     if effects[0].shape[1] == 0:
-        return Measurement(failures=tuple(Failure(name, "skipped", _EQUAL.rstrip(".")) for name in names))
+        return MetricResult(failures=tuple(Failure(name, "skipped", _EQUAL.rstrip(".")) for name in names))
     held_out, *others = ((of, side.units) for of, side in zip(effects, sides, strict=True))
     synthetic, real, shuffled = (propensity(held_out, other) for other in others)
     note = f"The pMSE is {synthetic.pmse:.4f}; two samples of one population show {synthetic.expected:.4f}."
@@ -277,4 +277,4 @@ def _pmse(samples: JointSamples) -> Measurement:
         names[1], synthetic.excess, samples.n, "lower", low=low, high=high,
         reference=real.excess, floor=shuffled.excess, note=note,
     )  # fmt: skip
-    return Measurement((ratio, excess))
+    return MetricResult((ratio, excess))

@@ -1,7 +1,7 @@
 """Encoded columns of the samples: contingency tables of their codes, and total variation and associations of these.
 
-Counts of codes, of one column or a few together, are of all rows and of replicates. `Coded` are all columns of the four
-samples in the bins of the training table, coarse enough that so many columns can be counted together.
+Counts of codes, of one column or a few together, are of all rows and of replicates. `EncodedSamples` are all columns of the
+four samples in the bins of the training table, coarse enough that so many columns can be counted together.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from evaluate.fidelity import associations
-from evaluate.fidelity.protocol import Clique, CodedRows, Rows
+from evaluate.fidelity.protocol import Clique, EncodedRows, SampledRows
 from evaluate.fidelity.samples import AnySamples
 from evaluate.intervals import replicate_groups
 from evaluate.tables import Tables
@@ -91,7 +91,7 @@ Four = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class EncodedSamples:
     """All learned columns of the four samples: training, synthetic, fresh and shuffled rows.
 
     Attributes:
@@ -105,7 +105,7 @@ class Coded:
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
     is_number: np.ndarray
-    rows: tuple[CodedRows, ...]
+    rows: tuple[EncodedRows, ...]
     samples: AnySamples[Any]
 
     @classmethod
@@ -191,7 +191,7 @@ class Coded:
                     of[:, a, b] = of[:, b, a] = associations.correlation_ratio(*of_number)
 
 
-def binned(schema: Schema, train: Rows, n_bins: int = 20) -> Discretizer:
+def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:
     """Bins of about equal mass in the training sample, spikes in bins of their own.
 
     Args:
@@ -208,7 +208,7 @@ def total_variations(counts: Four) -> np.ndarray:
     return np.array([total_variation(train, other) for other in others])
 
 
-def _merged(attributes: tuple[Attribute, ...], train: Rows, most: int) -> tuple[Attribute, ...]:
+def _merged(attributes: tuple[Attribute, ...], train: SampledRows, most: int) -> tuple[Attribute, ...]:
     """The attributes with no more than `most` codes each, the rarest in the training sample as one."""
     large = [attribute for attribute in attributes if attribute.size > most]
     if not large:

@@ -16,8 +16,8 @@ from evaluate.fidelity.protocol import (
     Clique,
     Counted,
     Grid,
-    Line,
     MissingCounts,
+    OrderedValues,
     crossings,
     some,
     too_many,
@@ -32,7 +32,7 @@ from synth.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
-class HeldTable:
+class InMemorySample:
     """A table in seeded order.
 
     Attributes:
@@ -45,7 +45,7 @@ class HeldTable:
     rows: pd.DataFrame
     units: np.ndarray
     schema: Schema
-    unmoved: "tuple[HeldTable, Mapping[str, int]] | None" = None
+    unmoved: "tuple[InMemorySample, Mapping[str, int]] | None" = None
     _read: dict[str, np.ndarray] = field(default_factory=dict, init=False)
     _counted: dict[tuple[str, int], Counted] = field(default_factory=dict, init=False)
 
@@ -100,14 +100,14 @@ class HeldTable:
         return found
 
 
-def moved(table: HeldTable, offsets: Mapping[str, int]) -> HeldTable:
+def moved(table: InMemorySample, offsets: Mapping[str, int]) -> InMemorySample:
     """The same rows with each learned column moved along them, around the end; entities stay where they are."""
     n = table.n_rows
     rows = {
         str(name): column.take(_places(n, offsets.get(str(name), 0), n)).reset_index(drop=True)
         for name, column in table.rows.items()
     }
-    return HeldTable(pd.DataFrame(rows), table.units, table.schema, (table, offsets))
+    return InMemorySample(pd.DataFrame(rows), table.units, table.schema, (table, offsets))
 
 
 def _places(n_rows: int, offset: int, n: int) -> np.ndarray:
@@ -116,7 +116,7 @@ def _places(n_rows: int, offset: int, n: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class HeldRows:
-    """The first rows of a table in memory; the protocol is `evaluate.fidelity.protocol.Rows`.
+    """The first rows of a table in memory; the protocol is `evaluate.fidelity.protocol.SampledRows`.
 
     Attributes:
         table: *Sensitive*. The table.
@@ -124,7 +124,7 @@ class HeldRows:
         n_groups: groups of the half-samples.
     """
 
-    table: HeldTable
+    table: InMemorySample
     n_rows: int
     n_groups: int
 
@@ -192,7 +192,7 @@ class HeldRows:
 
     def _line(self, name: str, grid: Grid | None) -> AnyLine:
         of = self._read(name), self.groups, self.n_groups
-        return Line.of(*of) if grid is None else CellLine.of(*of, grid)
+        return OrderedValues.of(*of) if grid is None else CellLine.of(*of, grid)
 
 
 def _on_the_line(column: Any) -> bool:
@@ -201,7 +201,7 @@ def _on_the_line(column: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class HeldCodes:
-    """Rows in memory as codes; the protocol is `evaluate.fidelity.protocol.CodedRows`.
+    """Rows in memory as codes; the protocol is `evaluate.fidelity.protocol.EncodedRows`.
 
     Attributes:
         codes: *Sensitive*. Shape (n_rows, d).

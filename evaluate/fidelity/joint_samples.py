@@ -24,7 +24,7 @@ MIN_UNITS = 20
 
 
 @dataclass(frozen=True)
-class Side:
+class JointSide:
     """Rows of one table. *Sensitive* where the table is.
 
     Attributes:
@@ -54,10 +54,10 @@ class JointSamples:
         shuffled: *Sensitive*. Training rows, each column shuffled on its own.
     """
 
-    train: Side
-    fresh: Side
-    synthetic: Side
-    shuffled: Side
+    train: JointSide
+    fresh: JointSide
+    synthetic: JointSide
+    shuffled: JointSide
 
     @classmethod
     def draw(cls, tables: Tables) -> Self:
@@ -74,7 +74,9 @@ class JointSamples:
         synthetic = _rows(tables.synthetic, drawn_order(_keys(tables.synthetic, schema), 2 * seed)[:n], schema)
         frames = [train, _fresh(tables, n), synthetic, shuffled]
         points = embed(frames, schema)
-        return cls(*(Side(f, p.astype(np.float64), _units(f, schema)) for f, p in zip(frames, points, strict=True)))
+        return cls(
+            *(JointSide(f, p.astype(np.float64), _units(f, schema)) for f, p in zip(frames, points, strict=True))
+        )
 
     @property
     def n(self) -> int:

@@ -16,12 +16,12 @@ import numpy as np
 
 from evaluate.fidelity import dependence
 from evaluate.fidelity.associations import spearman
-from evaluate.fidelity.encoded import KINDS, Coded
+from evaluate.fidelity.encoded import KINDS, EncodedSamples
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 NAME = "pairs.association.kept"
 
@@ -71,16 +71,16 @@ NEARER = "The mean total variation minus that of columns shuffled independently.
 BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """Mean differences of associations, total variation of pairs, and the figures "associations" and "pairs"."""
     if len(tables.schema.learned) < 2:
         why = "the schema has fewer than two columns that are learned, so there is no pair"
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
     samples = AnySamples.of(tables)
-    with closing(Coded.of(tables, samples.whole())) as whole:
+    with closing(EncodedSamples.of(tables, samples.whole())) as whole:
         kept = association_kept(whole.associations(), whole.samples.n)
         dependent = dependence.measure(whole)
-    with closing(Coded.of(tables, samples)) as coded:
+    with closing(EncodedSamples.of(tables, samples)) as coded:
         tvd, found = coded.pairwise()
     n = samples.n
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
@@ -92,7 +92,7 @@ def measure(tables: Tables) -> Measurement:
     measured.append(worst("pairs.tvd.excess.worst", np.array([tvd[:, :, a, b] for a, b in pairs]), n, names))
     chosen = _worst(tvd)
     estimates = [m for m in measured if isinstance(m, Estimate)] + [_worst_pair(coded, tvd, pair) for pair in chosen]
-    return Measurement(
+    return MetricResult(
         estimates=tuple(estimates),
         failures=tuple(m for m in measured if isinstance(m, Failure)),
         figures={"associations": _association_figure(coded, found), "pairs": _pair_figure(coded, tvd, chosen)},
@@ -108,7 +108,7 @@ def of_cliques(family: str, mean: Distance) -> list[Estimate | Failure]:
     ]
 
 
-def _associations(tables: Tables, coded: Coded, found: np.ndarray) -> list[Estimate | Failure]:
+def _associations(tables: Tables, coded: EncodedSamples, found: np.ndarray) -> list[Estimate | Failure]:
     """The mean difference for each kind of association, then over all pairs, as it is and beyond a fresh sample."""
     pairs = {(a, b): coded.kind(a, b) for a, b in itertools.combinations(range(len(coded.columns)), 2)}
     measured: list[Estimate | Failure] = []
@@ -123,7 +123,7 @@ def _associations(tables: Tables, coded: Coded, found: np.ndarray) -> list[Estim
     return measured
 
 
-def _worst_correlation(coded: Coded, found: np.ndarray, pairs: list[tuple[int, int]]) -> Estimate | Failure:
+def _worst_correlation(coded: EncodedSamples, found: np.ndarray, pairs: list[tuple[int, int]]) -> Estimate | Failure:
     """The largest difference of Pearson's correlation of raw values, beyond that of a fresh sample."""
     chosen = found[:, :, *np.array(pairs, dtype=int).reshape(-1, 2).T]
     defined = ~np.isnan(chosen[0, 0])
@@ -135,7 +135,7 @@ def _worst_correlation(coded: Coded, found: np.ndarray, pairs: list[tuple[int, i
     return worst("pairs.pearson.excess.worst", differences, coded.samples.n, names)
 
 
-def _ranked(tables: Tables, coded: Coded, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
+def _ranked(tables: Tables, coded: EncodedSamples, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
     """Spearman's, which takes rows: of a table that stays where it is stored, those of its sample in memory."""
     samples = coded.samples if tables.stored is None else Samples.draw(tables)
     numeric = np.flatnonzero(coded.is_number)
@@ -177,7 +177,7 @@ def _worst(tvd: np.ndarray) -> list[tuple[int, int]]:
     return [(int(first[i]), int(second[i])) for i in order]
 
 
-def _worst_pair(coded: Coded, tvd: np.ndarray, pair: tuple[int, int]) -> Estimate:
+def _worst_pair(coded: EncodedSamples, tvd: np.ndarray, pair: tuple[int, int]) -> Estimate:
     d = len(coded.columns)
     return described(
         "pairs.tvd", tvd[:, :, *pair], coded.samples.n,
@@ -186,14 +186,14 @@ def _worst_pair(coded: Coded, tvd: np.ndarray, pair: tuple[int, int]) -> Estimat
     )  # fmt: skip
 
 
-def _association_figure(coded: Coded, found: np.ndarray) -> dict[str, Any]:
+def _association_figure(coded: EncodedSamples, found: np.ndarray) -> dict[str, Any]:
     d = range(len(coded.columns))
     train, synthetic = ([[None if np.isnan(v) else float(v) for v in row] for row in found[i, 0]] for i in (0, 1))
     kinds = [[None if a == b else coded.kind(a, b) for b in d] for a in d]
     return {"columns": list(coded.columns), "train": train, "synthetic": synthetic, "kinds": kinds}
 
 
-def _pair_figure(coded: Coded, tvd: np.ndarray, worst: list[tuple[int, int]]) -> dict[str, Any]:
+def _pair_figure(coded: EncodedSamples, tvd: np.ndarray, worst: list[tuple[int, int]]) -> dict[str, Any]:
     rows = []
     for pair in worst:
         value, reference, floor = (float(tvd[i, 0, *pair]) for i in (SYNTHETIC, FRESH, SHUFFLED))

@@ -1,10 +1,10 @@
-"""The protocol between fidelity and the rows it compares: `Rows`, `CodedRows`, and the counts they answer with.
+"""The protocol between fidelity and the rows it compares: `SampledRows`, `EncodedRows`, and the counts that they give.
 
 Rows answer with counts and sums by group, in memory (`evaluate.fidelity.in_memory`) or where a table is stored
 (`evaluate.fidelity.stored`).
 
-Values of one column are counted on a line: place by place (`Line`) up to `MAX_VALUES` distinct ones. Beyond that they
-are counted in cells of the training table (`Grid`, `CellLine`), none of which holds more than 1 in `LEVELS` of its rows
+Values of one column are counted on a line: place by place (`OrderedValues`) up to `MAX_VALUES` distinct ones. Beyond that
+they are counted in cells of the training table (`Grid`, `CellLine`), none of which holds more than 1 in `LEVELS` of its rows
 unless it is a single place; of each cell the sum of its values is known, too. Both give the same numbers wherever the
 rows are. `MissingCounts` are missing values, and how alike rows of an entity are in them.
 """
@@ -29,7 +29,7 @@ Counted = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class OrderedValues:
     """Values of one column, place by place.
 
     Attributes:
@@ -145,7 +145,7 @@ class CellLine:
         return self.grid.unit * _deviation(np.array([self.counts.sum(axis=1), self.sums.sum(axis=1), self.squares]))
 
 
-AnyLine = Line | CellLine
+AnyLine = OrderedValues | CellLine
 
 
 def too_many(n_values: int) -> bool:
@@ -237,7 +237,7 @@ Clique = tuple[int, ...]
 """Columns that are counted together, by their number among the attributes."""
 
 
-class CodedRows(Protocol):
+class EncodedRows(Protocol):
     """Rows as codes of some attributes."""
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
@@ -253,7 +253,7 @@ class CodedRows(Protocol):
         """Remove what was written down to count it."""
 
 
-class Rows(Protocol):
+class SampledRows(Protocol):
     """Rows of one table in seeded order, each in a group of the half-samples, whole entities together.
 
     Columns are numbered from 0 in the order of the schema's learned ones.
@@ -282,5 +282,5 @@ class Rows(Protocol):
     def missing(self) -> Mapping[str, Rate]:
         """The share of missing values of each column; rows of an entity that are alike count as one."""
 
-    def coded(self, attributes: Sequence[Attribute]) -> CodedRows:
+    def coded(self, attributes: Sequence[Attribute]) -> EncodedRows:
         """The rows as codes."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from evaluate.fidelity.in_memory import HeldRows, HeldTable, moved
-from evaluate.fidelity.protocol import Rows
+from evaluate.fidelity.in_memory import HeldRows, InMemorySample, moved
+from evaluate.fidelity.protocol import SampledRows
 from evaluate.intervals import N_GROUPS
 from evaluate.sampling import Side
 from evaluate.tables import Tables
@@ -28,7 +28,7 @@ SYNTHETIC, FRESH, SHUFFLED = 0, 1, 2
 
 _SOURCES = "fidelity sources"
 
-AnyRows = TypeVar("AnyRows", bound=Rows, covariant=True)
+AnyRows = TypeVar("AnyRows", bound=SampledRows, covariant=True)
 
 
 class Source(Protocol[AnyRows]):
@@ -74,9 +74,9 @@ class AnySamples(Generic[AnyRows]):
             tables: *Sensitive*. As `Tables.prepare` gives them.
         """
         holdout = tables.holdout
-        train = HeldTable.drawn(tables.train, tables.order("train"), tables)
-        synthetic = HeldTable.drawn(tables.synthetic, tables.order("synthetic"), tables)
-        fresh = HeldTable.drawn(holdout, tables.order("holdout"), tables)
+        train = InMemorySample.drawn(tables.train, tables.order("train"), tables)
+        synthetic = InMemorySample.drawn(tables.synthetic, tables.order("synthetic"), tables)
+        fresh = InMemorySample.drawn(holdout, tables.order("holdout"), tables)
         shuffled = moved(train, offsets(tables.schema, train.n_rows, tables.seed))
         return _cut((train, synthetic, fresh, shuffled), len(holdout))
 

@@ -2,7 +2,7 @@
 
 Each drawn table is read once (`StoredSource`), as places on the line and numbers of categories: `p` is a row's place in
 the seeded order, `u` its entity, `x0`, `x1`, ... are the learned columns. Where that is ours to do it is written down.
-`StoredRows` are the first of these rows, and `StoredCodes` the same as codes: counts of cliques, and moments of
+`StoredSample` are the first of these rows, and `StoredCodes` the same as codes: counts of cliques, and moments of
 numbers, by group of the half-samples.
 """
 
@@ -25,8 +25,8 @@ from evaluate.fidelity.protocol import (
     Clique,
     Counted,
     Grid,
-    Line,
     MissingCounts,
+    OrderedValues,
     at_crossings,
     too_many,
 )
@@ -35,7 +35,7 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Attribute, numeric_scale
 from synth.domain.discretizer import categories
 from synth.schema import Schema
-from synth.stored.connection import N_ROWS, Place
+from synth.stored.connection import N_ROWS, StorageLocation
 from synth.stored.counts import StoredCounts
 from synth.stored.decode import Reader, cell_of, code_of
 from synth.stored.drawing import POSITION, UNIT, DrawnRows
@@ -56,8 +56,8 @@ def _current_setting(setting: str) -> str:  # type: ignore[empty-body]
     """Of the session."""
 
 
-def kept(place: Place, rows: ir.Table, n_rows: int) -> ir.Table:
-    """Rows that are read many times: written down as `Place.written` does; a sample also on PostgreSQL.
+def kept(place: StorageLocation, rows: ir.Table, n_rows: int) -> ir.Table:
+    """Rows that are read many times: written down as `StorageLocation.written` does; a sample also on PostgreSQL.
 
     There it is a temporary table, which only this session sees and which ends with it, where the user may have one:
     drawing a sample reads the whole table. Elsewhere the rows are drawn again in each scan.
@@ -78,7 +78,12 @@ def kept(place: Place, rows: ir.Table, n_rows: int) -> ir.Table:
 
 
 def grouped(
-    place: Place, rows: ir.Table, sets: Sequence[Sequence[str]], sums: Sequence[str] = (), *, sets_a_scan: int = 64
+    place: StorageLocation,
+    rows: ir.Table,
+    sets: Sequence[Sequence[str]],
+    sums: Sequence[str] = (),
+    *,
+    sets_a_scan: int = 64,
 ) -> Iterator[pa.Table]:
     """How many rows have each combination of values of a few columns, and sums of others over these rows.
 
@@ -103,7 +108,7 @@ def grouped(
         yield from place.in_one_scan(rows, sets[start : start + sets_a_scan], sums)
 
 
-def one_row(place: Place, rows: ir.Table, asked: dict[str, Any], most: int = 400) -> dict[str, Any]:
+def one_row(place: StorageLocation, rows: ir.Table, asked: dict[str, Any], most: int = 400) -> dict[str, Any]:
     """A few numbers about all rows, by name: so many in one scan at most."""
     names, found = list(asked), {}
     for start in range(0, len(names), most):
@@ -117,7 +122,7 @@ _SUMS_A_SCAN = 400
 
 @dataclass(frozen=True, eq=False)
 class StoredCodes:
-    """Stored rows as codes; the protocol is `evaluate.fidelity.protocol.CodedRows`.
+    """Stored rows as codes; the protocol is `evaluate.fidelity.protocol.EncodedRows`.
 
     Attributes:
         place: where they are.
@@ -127,7 +132,7 @@ class StoredCodes:
         n_groups: groups of the half-samples.
     """
 
-    place: Place
+    place: StorageLocation
     rows: ir.Table = field(repr=False)
     attributes: tuple[Attribute, ...]
     names: Mapping[str, str]
@@ -262,7 +267,7 @@ class StoredSource:
         n_all_units: entities of all of them.
     """
 
-    place: Place
+    place: StorageLocation
     read: ir.Table = field(repr=False)
     schema: Schema
     n_rows: int
@@ -303,9 +308,9 @@ class StoredSource:
         """*Sensitive*. The first rows."""
         return self.read if n_rows == self.n_rows else self.read.filter(self.read["p"] < n_rows)
 
-    def cut(self, n_rows: int, n_groups: int) -> "StoredRows":
+    def cut(self, n_rows: int, n_groups: int) -> "StoredSample":
         """The first rows, in so many groups."""
-        return StoredRows(self, n_rows, n_groups, self.n_units(n_rows))
+        return StoredSample(self, n_rows, n_groups, self.n_units(n_rows))
 
     @cached_property
     def numbers(self) -> dict[str, str]:
@@ -319,8 +324,8 @@ class StoredSource:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredRows:
-    """The first rows of a stored table; the protocol is `evaluate.fidelity.protocol.Rows`.
+class StoredSample:
+    """The first rows of a stored table; the protocol is `evaluate.fidelity.protocol.SampledRows`.
 
     Attributes:
         source: the table.
@@ -410,12 +415,12 @@ class StoredRows:
         found = one_row(self.source.place, units, asked)
         return [(found[n], found["sizes"], found[f"{n}_2"], found[f"{n}_s"]) for n in names]
 
-    def _by_place(self, names: Sequence[str]) -> list[Line]:
+    def _by_place(self, names: Sequence[str]) -> list[OrderedValues]:
         found = self._grouped([[self.source.numbers[name], "g"] for name in names])
         made = []
         for of in found:
             values, groups, counts = (of.column(i).to_numpy() for i in range(3))
-            made.append(Line.of_counts(values, groups, counts, self.n_groups))
+            made.append(OrderedValues.of_counts(values, groups, counts, self.n_groups))
         return made
 
     def _grouped(self, sets: Sequence[Sequence[str]]) -> Any:

@@ -19,7 +19,7 @@ from scipy import special
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, joint_samples
 from evaluate.intervals import HALVES, LEVEL, N_GROUPS, half_samples, replicate_groups, wilson
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 N_NEIGHBORS = 5
 """Neighbors that a ball reaches to: of two samples of one population, 1 - 2^-5 = .97 of the balls hold a row of the
@@ -197,21 +197,21 @@ _NOTES = {
 }
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """Alpha-precision, beta-recall, density, coverage, how far each is below a fresh sample's, and authenticity."""
     samples = joint_samples(tables)
     if samples.n_units < MIN_UNITS:
         why = f"it needs at least {MIN_UNITS} rows (or entities) of each table"
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
     if samples.train.points.shape[1] == 0:
         why = "all rows of all tables are equal, so there is no distance between them"
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
     train = samples.train.points
     own = cloud(train, train)
     others = [cloud(train, side.points) for side in (samples.synthetic, samples.fresh, samples.shuffled)]
     found = replicates(own, others, samples)
     estimates = [e for i, name in enumerate(FIGURES) for e in _estimates(name, found[:, :, i], samples.n)]
-    return Measurement((*estimates, _authenticity(own, others, samples)))
+    return MetricResult((*estimates, _authenticity(own, others, samples)))
 
 
 def replicates(own: Cloud, others: list[Cloud], samples: JointSamples) -> np.ndarray:

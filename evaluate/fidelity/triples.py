@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.encoded import Coded
+from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.pairs import N_WORST, of_cliques
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, AnySamples
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 MAX_TRIPLES = 1_000
 """More triples than this are sampled; what that costs is in the intervals."""
@@ -27,12 +27,12 @@ _NAMES = ("triples.tvd.mean", "triples.tvd.excess", "triples.tvd.floor_share", "
 Triple = tuple[int, int, int]
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """Total variation of triples, the worst ten of them, and the figure "triples"."""
     if len(tables.schema.learned) < 3:
         why = "the schema has fewer than three columns that are learned, so there is no triple"
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
-    with closing(Coded.of(tables, AnySamples.of(tables), together=3)) as coded:
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
+    with closing(EncodedSamples.of(tables, AnySamples.of(tables), together=3)) as coded:
         triples, share = _chosen(coded.columns, tables.seed)
         tvd, n = coded.tvds(triples), coded.samples.n
     beyond = tvd[:, SYNTHETIC, 0] - tvd[:, FRESH, 0]
@@ -42,7 +42,7 @@ def measure(tables: Tables) -> Measurement:
     order = np.argsort(-beyond, kind="stable")[:N_WORST]
     measured = [*of_cliques("triples", mean), _worst(tvd, n, names, share)]
     estimates = [m for m in measured if isinstance(m, Estimate)]
-    return Measurement(
+    return MetricResult(
         (*estimates, *(_worst_triple(names[i], tvd[i], n, len(triples)) for i in order)),
         tuple(m for m in measured if isinstance(m, Failure)),
         {"triples": _figure(names, tvd, order, share)},

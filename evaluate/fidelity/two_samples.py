@@ -24,7 +24,7 @@ import pandas as pd
 from scipy import special, stats
 
 from evaluate.fidelity.classifier import N_JUDGED, coded, scores
-from evaluate.fidelity.joint_samples import MIN_UNITS, Side
+from evaluate.fidelity.joint_samples import MIN_UNITS, JointSide
 from evaluate.gate.shift import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
@@ -44,7 +44,7 @@ POWER = 0.8
 """Of the smallest area that `detectable` names."""
 
 
-class Difference(NamedTuple):
+class TestResult(NamedTuple):
     """The result of one test on one column."""
 
     statistic: Literal["D", "V"]
@@ -91,7 +91,9 @@ def _in_turn(fresh: pd.DataFrame, control: pd.DataFrame) -> pd.DataFrame:
 def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> tuple[float, float, float]:
     """The area under the curve, its standard error in one population, and how likely it is to be as large there."""
     parts = [rows.head(MAX_ROWS) for rows in (train, holdout)]
-    codes, categories = coded([Side(rows, np.zeros((len(rows), 0)), np.arange(len(rows))) for rows in parts], schema)
+    codes, categories = coded(
+        [JointSide(rows, np.zeros((len(rows), 0)), np.arange(len(rows))) for rows in parts], schema
+    )
     turns = np.concatenate([np.arange(len(rows)) for rows in parts])
     labels, stacked = np.repeat([0, 1], [len(rows) for rows in parts]), np.concatenate(codes)
     scored, judged = turns % 2 == 1, turns % (2 * N_JUDGED) == 0
@@ -198,7 +200,7 @@ def _strata(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> np.nd
     return np.asarray(np.ceil(ranks * 10))
 
 
-def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[Difference]:
+def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[TestResult]:
     """The tests of one column."""
     if isinstance(column, CategoricalColumn | BooleanColumn):
         yield from _of_levels(*(side.astype(object).where(side.notna(), None) for side in (train, holdout)))
@@ -211,13 +213,13 @@ def _compared(train: pd.Series, holdout: pd.Series, column: object) -> Iterator[
     yield from _of_levels(*(pd.Series(np.isnan(side)) for side in places))
 
 
-def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> Difference:
+def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> TestResult:
     """The largest difference of two cumulative shares, and its p-value, which ties can only raise."""
     found = stats.ks_2samp(first, second, method="asymp")
-    return Difference("D", float(found.statistic), float(min(found.pvalue, 1.0)))
+    return TestResult("D", float(found.statistic), float(min(found.pvalue, 1.0)))
 
 
-def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[Difference]:
+def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[TestResult]:
     """Chi-square of two samples of levels: rare ones as one, rare ones in groups, and the furthest alone.
 
     Rare levels are grouped in their order, which no sample has a say in. As one they leave the test its power for
@@ -252,7 +254,7 @@ def _cells(counts: np.ndarray) -> tuple[np.ndarray, int]:
     return np.column_stack([frequent, grouped]), frequent.shape[1]
 
 
-def _chi_square(counts: np.ndarray) -> Difference:
+def _chi_square(counts: np.ndarray) -> TestResult:
     """Cramer's V of two samples of cells, and its p-value.
 
     Of the p-values of Pearson's statistic and of the likelihood ratio it is the larger. With ten rows expected,
@@ -260,10 +262,10 @@ def _chi_square(counts: np.ndarray) -> Difference:
     cells are many.
     """
     found = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
-    return Difference("V", _cramer(counts), float(max(found)))
+    return TestResult("V", _cramer(counts), float(max(found)))
 
 
-def _furthest(counts: np.ndarray) -> Difference:
+def _furthest(counts: np.ndarray) -> TestResult:
     """The cell whose share differs the most for its size, against all others: V, and p-value for the choice."""
     # Binomial where hypergeometric is exact: never too small a p-value, and fast.
     share, rows = counts[0].sum() / counts.sum(), counts.sum(axis=0)
@@ -271,7 +273,7 @@ def _furthest(counts: np.ndarray) -> Difference:
     p_values = np.minimum(1.0, 2 * np.minimum(fewer, more))
     one = int(p_values.argmin())
     pair = np.column_stack([counts[:, one], counts.sum(axis=1) - counts[:, one]])
-    return Difference("V", _cramer(pair), float(min(1.0, p_values[one] * counts.shape[1])))
+    return TestResult("V", _cramer(pair), float(min(1.0, p_values[one] * counts.shape[1])))
 
 
 def _cramer(counts: np.ndarray) -> float:

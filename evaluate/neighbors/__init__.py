@@ -2,13 +2,13 @@
 
 from evaluate.neighbors.gower import gower_nearest, gower_without_each
 from evaluate.neighbors.search import LEAST, Neighbors, kept_search, nearest, search
-from evaluate.neighbors.space import Rows, Space, embed, share_of, space_of
+from evaluate.neighbors.space import Space, SpaceRows, embed, share_of, space_of
 
 __all__ = [
     "LEAST",
     "Neighbors",
-    "Rows",
     "Space",
+    "SpaceRows",
     "embed",
     "gower_nearest",
     "gower_without_each",

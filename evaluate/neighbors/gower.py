@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluate.neighbors.space import Rows
+from evaluate.neighbors.space import SpaceRows
 
 CELLS = 1 << 15
 """Pairs of a target and a row of the pool that are looked at together: their sums stay in a processor's cache."""
@@ -58,7 +58,7 @@ class _Column:
         return np.asarray(np.minimum(gaps, self.unit, out=gaps)) if self.is_cut else gaps
 
 
-def gower_nearest(targets: Rows, pool: Rows, columns: Sequence[str], k: int = 1) -> np.ndarray:
+def gower_nearest(targets: SpaceRows, pool: SpaceRows, columns: Sequence[str], k: int = 1) -> np.ndarray:
     """Positions of the k nearest rows of the pool by some columns, nearest first; shape (n, k).
 
     Args:
@@ -72,7 +72,7 @@ def gower_nearest(targets: Rows, pool: Rows, columns: Sequence[str], k: int = 1)
     return np.concatenate(found) if found else np.zeros((0, k), dtype=np.int64)
 
 
-def gower_without_each(targets: Rows, pool: Rows, secrets: Sequence[str]) -> dict[str, np.ndarray]:
+def gower_without_each(targets: SpaceRows, pool: SpaceRows, secrets: Sequence[str]) -> dict[str, np.ndarray]:
     """For each secret column, positions of the nearest row of the pool by all the other columns; shape (n,) each.
 
     Args:
@@ -94,7 +94,7 @@ def gower_without_each(targets: Rows, pool: Rows, secrets: Sequence[str]) -> dic
     return dict(zip(secrets, found.T, strict=True))
 
 
-def _columns(targets: Rows, pool: Rows, names: Sequence[str]) -> list[_Column]:
+def _columns(targets: SpaceRows, pool: SpaceRows, names: Sequence[str]) -> list[_Column]:
     unit = min(FINEST, LARGEST // (2 * len(names)))
     return [_Column.of(targets.columns[name], pool.columns[name], unit) for name in names]
 

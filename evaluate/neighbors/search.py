@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluate.neighbors.space import Rows
+from evaluate.neighbors.space import SpaceRows
 from evaluate.tables import Tables
 
 LEAST_POOL = 16_384
@@ -93,12 +93,12 @@ class Neighbors:
         return Neighbors(distances, np.concatenate([self.positions, other.positions]))
 
 
-def nearest(targets: Rows, pool: Rows, k: int = 1) -> np.ndarray:
+def nearest(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> np.ndarray:
     """Distances from each target to its k nearest rows of the pool, as `search` finds them; shape (n, k)."""
     return search(targets, pool, k).distances
 
 
-def search(targets: Rows, pool: Rows, k: int = 1) -> Neighbors:
+def search(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> Neighbors:
     """The k nearest rows of the pool to each target.
 
     Args:

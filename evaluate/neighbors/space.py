@@ -6,7 +6,7 @@ real rows, so that the space looks alike from a training row and from any other.
 `MAX_LEVELS` of them get random directions, so that two different levels are 1 +- 0.2 apart.
 
 Gower's distance, which adds up what columns differ by and not its square, is taken of the same codes and ranks, which
-`Rows` keep column by column: attacks that hold some columns of a target only, or look for one of them, add up these.
+`SpaceRows` keep column by column. Attacks that hold some columns of a target, or look for one of them, add up these.
 
 Source: Gower 1971, "A general coefficient of similarity and some of its properties".
 """
@@ -32,7 +32,7 @@ MISSING = 2.0
 
 
 @dataclass(frozen=True)
-class Rows:
+class SpaceRows:
     """Rows of one table in the space. *Sensitive* where the table is.
 
     Attributes:
@@ -46,16 +46,16 @@ class Rows:
     points: np.ndarray
     columns: Mapping[str, np.ndarray]
 
-    def take(self, positions: np.ndarray) -> "Rows":
+    def take(self, positions: np.ndarray) -> "SpaceRows":
         """The rows at some positions."""
         columns = {name: values[positions] for name, values in self.columns.items()}
-        return Rows(self.keys[positions], self.points[positions], columns)
+        return SpaceRows(self.keys[positions], self.points[positions], columns)
 
-    def joined(self, other: "Rows") -> "Rows":
+    def joined(self, other: "SpaceRows") -> "SpaceRows":
         """These rows and then the other ones."""
         columns = {name: np.concatenate([values, other.columns[name]]) for name, values in self.columns.items()}
         keys, points = np.concatenate([self.keys, other.keys]), np.concatenate([self.points, other.points])
-        return Rows(keys, points, columns)
+        return SpaceRows(keys, points, columns)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -65,10 +65,10 @@ class Rows:
 class Space:
     """The four tables of an evaluation in one space."""
 
-    train: Rows
-    fresh: Rows
-    control: Rows
-    synthetic: Rows
+    train: SpaceRows
+    fresh: SpaceRows
+    control: SpaceRows
+    synthetic: SpaceRows
 
 
 def space_of(tables: Tables) -> Space:
@@ -86,7 +86,7 @@ def space_of(tables: Tables) -> Space:
                 found[name] = part
                 block.append(points)
         stacked = [np.hstack([np.zeros((len(k), 0), np.float32), *part]) for k, part in zip(keys, blocks, strict=True)]
-        tables.kept["space"] = Space(*(Rows(*parts) for parts in zip(keys, stacked, columns, strict=True)))
+        tables.kept["space"] = Space(*(SpaceRows(*parts) for parts in zip(keys, stacked, columns, strict=True)))
     found_space: Space = tables.kept["space"]
     return found_space
 
@@ -145,7 +145,7 @@ class Scale:
         return cls(column, known=positions[~np.isnan(positions)])
 
     def apply(self, series: pd.Series) -> np.ndarray:
-        """Codes or ranks of some rows, as `Rows` keeps them; shape (n,)."""
+        """Codes or ranks of some rows, as `SpaceRows` keeps them; shape (n,)."""
         if self.levels is not None:
             codes = self.levels.get_indexer(pd.Index(series.array))
             return np.where(series.isna().to_numpy(), len(self.levels) + 1, codes).astype(np.int32)
@@ -167,7 +167,7 @@ def share_of(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Which share of the known values of a column equals each value, one of them at least; shape (len(values),).
 
     Args:
-        values: codes or ranks, as `Rows` keeps them.
+        values: codes or ranks, as `SpaceRows` keeps them.
         known: the same of other rows.
     """
     ranked = np.sort(known)

@@ -33,10 +33,10 @@ from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.match_scores import Cells
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import SIDES, drawn_order, learned_keys, one_per_entity
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import Fitted
 from evaluate.utility.study import fit
-from evaluate.utility.task import MAX_CLASSES, Side, Task
+from evaluate.utility.task import MAX_CLASSES, Task, TaskRows
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
 
@@ -242,7 +242,7 @@ def _task(name: str, tables: Tables) -> Task:
 
 def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
     """A model of the column that has seen the rows; none where no row holds a value."""
-    side = Side.of(frame, task, tables)
+    side = TaskRows.of(frame, task, tables)
     n_classes = len(task.classes)
     if n_classes > 2:
         side = side.first(MAX_TREES_ROWS // n_classes)
@@ -293,7 +293,7 @@ class _Tried:
     majority: float
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """The advantage of the attack on each column, and on the one that stands out most.
 
     Estimates: `privacy.inference`, `privacy.inference.column`, `privacy.inference.model`.
@@ -301,12 +301,12 @@ def measure(tables: Tables) -> Measurement:
     attacked, secrets = Attacked.of(tables), secrets_among(tables)
     why = _nothing(tables, attacked, secrets)
     if why:
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in (WORST, COLUMN, MODEL)))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (WORST, COLUMN, MODEL)))
     tried = _attack_by_nearest_row(tables, attacked, secrets)
     models = model_attacks(tables, attacked, secrets)
     n = len(tried)
     columns = [one.by_all.estimate(COLUMN, note=_rates(one), subject=(one.column,), n_comparisons=n) for one in tried]
-    return Measurement(
+    return MetricResult(
         estimates=(_worst(tried, columns, len(attacked.pool) < len(tables.synthetic)), *columns, *models.estimates),
         failures=models.failures,
         figures={"inference": {"columns": [_drawn(one, n) for one in tried], "models": list(models.drawn)}},

@@ -19,10 +19,10 @@ import numpy as np
 from evaluate.intervals import Rate, clopper_pearson
 from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
-from evaluate.privacy.membership_attacks import Targets, targets_of
+from evaluate.privacy.membership_attacks import TargetNeighborhoods, targets_of
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.copies.near"
 SIZES = {4: 48, 8: 24}
@@ -39,13 +39,13 @@ MIXED = np.uint64(6364136223846793005)
 """Knuth's factor: content of several columns becomes one number by it."""
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """People whose exact values, parts of whose rows, or whose nearly whole rows stand in the table beyond coincidence.
 
     Estimates: `privacy.copies.values`, `privacy.copies.parts`, `privacy.copies.near`; shares of people.
     """
     exact = exact_of(tables)
-    return Measurement((_values(exact), _parts(exact, tables.seed), _near(tables)))
+    return MetricResult((_values(exact), _parts(exact, tables.seed), _near(tables)))
 
 
 def _values(exact: Exact) -> Estimate:
@@ -142,7 +142,7 @@ def _of_all(n: int, people: Rate) -> Rate:
     return value, min(least * n, value), most * n
 
 
-def _n_near(targets: Targets, nearness: float) -> int:
+def _n_near(targets: TargetNeighborhoods, nearness: float) -> int:
     """Number of targets with a synthetic row nearer than so much of the distance to a held-out row."""
     nearer = targets.synthetic.distances[:, 0] < nearness * targets.fresh.distances[:, 0]
     return int(targets.surest(nearer.astype(np.float64)).sum())

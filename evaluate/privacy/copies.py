@@ -17,12 +17,12 @@ import numpy as np
 
 from evaluate.intervals import Rate, clustered, design_effect_of_units, newcombe, wilson
 from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
-from evaluate.privacy.multiset import Counts, chi_square, measure_multiset, multiset_of
+from evaluate.privacy.multiset import StratumCounts, chi_square, measure_multiset, multiset_of
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes, learned_keys
 from evaluate.stored.keys import STRATUM, UNIT_NAME, KeyCounts, N
 from evaluate.stored.tables import StoredTables
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.stored.row_hash import KEY
 
 MEASURES = ("privacy.copies", "privacy.copies.unique")
@@ -75,7 +75,7 @@ _TRAIN, _OTHER, _TIMES, _HITS, _SIZE = "n_train", "n_other", "times", "hits", "s
 _STRAY, _UNITS, _IN_TRAIN, _COUNTED = "stray", "n_units", "in_train", "n_counted"
 
 
-def measure_stored(tables: Tables, stored: StoredTables) -> Measurement:
+def measure_stored(tables: Tables, stored: StoredTables) -> MetricResult:
     """The estimates of `evaluate.privacy.copies` on all rows; of fresh rows, those of the sample beside all of train.
 
     Args:
@@ -95,7 +95,7 @@ def measure_stored(tables: Tables, stored: StoredTables) -> Measurement:
     finally:
         synthetic.forget()
     multiset = multiset_of(found, stored.real.n_rows["train"], stored.n_offered, tables)
-    return Measurement((copied, *estimates, *multiset.estimates), multiset.failures)
+    return MetricResult((copied, *estimates, *multiset.estimates), multiset.failures)
 
 
 def _coincidences(
@@ -163,7 +163,7 @@ def _rate(synthetic: KeyCounts, train: KeyCounts, once: bool, n: int) -> Rate:
     return wilson(float((times * hit).sum()) / n, n / design_effect_of_units(sizes, hit, times))
 
 
-def _strata(train: KeyCounts, synthetic: KeyCounts) -> list[Counts]:
+def _strata(train: KeyCounts, synthetic: KeyCounts) -> list[StratumCounts]:
     """How many distinct rows stand how often in both tables, by the target's category."""
     place, other = train.place, synthetic.counts.select(KEY, **{_OTHER: synthetic.counts[N]})
     shared = train.counts.inner_join(other, KEY)
@@ -179,7 +179,7 @@ def _strata(train: KeyCounts, synthetic: KeyCounts) -> list[Counts]:
     strata = []
     for stratum in sorted({cell[0] for cell in cells}):
         rows = np.array([(a, b, times) for (s, a, b), times in sorted(cells.items()) if s == stratum], dtype=np.int64)
-        strata.append(Counts(rows[:, 0], rows[:, 1], rows[:, 2]))
+        strata.append(StratumCounts(rows[:, 0], rows[:, 1], rows[:, 2]))
     return strata
 
 
@@ -198,7 +198,7 @@ def _fetched(place: Any, cells: ir.Table) -> dict[tuple[int, int, int], int]:
     return dict(zip(zip(*of_cells, strict=True), times, strict=True))
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's.
 
     Estimates: `privacy.copies.people`, `privacy.copies`, `privacy.copies.excess`, `privacy.copies.unique` (rows that
@@ -218,7 +218,7 @@ def measure(tables: Tables) -> Measurement:
         synthetic, fresh = (clustered(np.isin(k, targets), u) for k, u in zip(keys, units, strict=True))
         estimates += shares(name, synthetic, fresh, n)
     multiset, people = measure_multiset(tables), _people(tables, keys[0])
-    return Measurement((people, *estimates, *multiset.estimates), multiset.failures)
+    return MetricResult((people, *estimates, *multiset.estimates), multiset.failures)
 
 
 def _people(tables: Tables, synthetic: np.ndarray) -> Estimate:

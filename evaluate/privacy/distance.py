@@ -11,10 +11,10 @@ import pandas as pd
 from scipy import stats
 
 from evaluate.intervals import jackknife
-from evaluate.neighbors import Rows, Space, nearest, space_of
+from evaluate.neighbors import Space, SpaceRows, nearest, space_of
 from evaluate.result import Estimate
 from evaluate.sampling import drawn_order, learned_keys
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 N_QUERIES = 5_000
 MANY_PAIRS = 3e9
@@ -24,7 +24,7 @@ N_GROUPS = 10
 QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """Medians of DCR and NNDR, the share of synthetic rows nearer to training than to holdout rows, and quantiles.
 
     Estimates: `privacy.dcr.median`, `privacy.nndr.median`, `privacy.dcr.share_closer`. References are the same figures
@@ -39,7 +39,7 @@ def measure(tables: Tables) -> Measurement:
     for name, of, text in (("dcr", _dcr, "distance to the nearest training row"), ("nndr", _nndr, NNDR_NOTE)):
         estimates.append(_median(f"privacy.{name}.median", of(synthetic), of(fresh), f"median {text}"))
         figures[name] = {"synthetic": _quantiles(of(synthetic)), "holdout": _quantiles(of(fresh))}
-    return Measurement((*estimates, _share_closer(tables, space)), figures={"distance": figures})
+    return MetricResult((*estimates, _share_closer(tables, space)), figures={"distance": figures})
 
 
 NNDR_NOTE = "ratio of the distances to the nearest and the second nearest training row"
@@ -60,7 +60,7 @@ def _n_queries(tables: Tables) -> int:
     return min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
 
 
-def _drawn(rows: Rows, frame: pd.DataFrame, tables: Tables, n: int) -> Rows:
+def _drawn(rows: SpaceRows, frame: pd.DataFrame, tables: Tables, n: int) -> SpaceRows:
     return rows.take(drawn_order(learned_keys(frame, tables.schema), tables.seed)[:n])
 
 
@@ -102,7 +102,7 @@ def _share_closer(tables: Tables, space: Space) -> Estimate:
     return Estimate(name, value, len(queries), "none", low=low, high=high, reference=0.5, note=note)
 
 
-def _by_group(queries: Rows, pool: Rows) -> np.ndarray:
+def _by_group(queries: SpaceRows, pool: SpaceRows) -> np.ndarray:
     """Distances to the nearest row of each group of the pool; shape (len(queries), N_GROUPS)."""
     groups = [pool.take(np.arange(group, len(pool), N_GROUPS)) for group in range(N_GROUPS)]
     return np.column_stack([nearest(queries, group)[:, 0] for group in groups])

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.neighbors import Rows, gower_nearest, space_of
+from evaluate.neighbors import SpaceRows, gower_nearest, space_of
 from evaluate.privacy.attribute_inference import Attacked
 from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
 WORST, SPLIT = "privacy.linkability", "privacy.linkability.split"
@@ -41,7 +41,7 @@ _STREAM = 0x11
 
 
 @dataclass(frozen=True)
-class Split:
+class ColumnSplit:
     """Columns of two sources, none of them in both.
 
     Attributes:
@@ -53,13 +53,13 @@ class Split:
     others: tuple[str, ...]
 
     @classmethod
-    def of(cls, one: Iterable[str], other: Iterable[str]) -> "Split":
+    def of(cls, one: Iterable[str], other: Iterable[str]) -> "ColumnSplit":
         """The same split, whichever side is named first."""
         first, second = sorted((tuple(sorted(one)), tuple(sorted(other))), key=lambda side: (len(side), side))
         return cls(first, second)
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """The advantage with each split of the columns, and with the one that stands out most.
 
     Estimates: `privacy.linkability`, `privacy.linkability.split`.
@@ -67,7 +67,7 @@ def measure(tables: Tables) -> Measurement:
     attacked, splits = Attacked.of(tables), list(splits_of(tables.schema, tables.seed))
     why = _nothing(attacked, splits)
     if why:
-        return Measurement(failures=tuple(Failure(name, "skipped", why) for name in (WORST, SPLIT)))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (WORST, SPLIT)))
     space, n_members = space_of(tables), len(attacked.members)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pool = space.synthetic.take(attacked.pool)
@@ -78,10 +78,10 @@ def measure(tables: Tables) -> Measurement:
     each = [one.estimate(SPLIT, note=_rates(one), subject=split.columns, n_comparisons=n) for split, one in both]
     is_sampled = len(pool) < len(tables.synthetic)
     drawn = [_drawn(split, one, n) for split, one in both]
-    return Measurement((_worst(each, is_sampled), *each), figures={"linkability": drawn})
+    return MetricResult((_worst(each, is_sampled), *each), figures={"linkability": drawn})
 
 
-def splits_of(schema: Schema, seed: int) -> Iterator[Split]:
+def splits_of(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
     """Every split that is tried, each once: random halves of the learned columns, then those that the schema names.
 
     Args:
@@ -91,20 +91,20 @@ def splits_of(schema: Schema, seed: int) -> Iterator[Split]:
     yield from dict.fromkeys(split for split in _every_split(schema, seed) if split.columns)
 
 
-def _every_split(schema: Schema, seed: int) -> Iterator[Split]:
+def _every_split(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
     learned = sorted(schema.learned)
     rng = np.random.default_rng([seed, _STREAM])
     for _ in range(N_SAMPLED):
         names = [learned[i] for i in rng.permutation(len(learned))]
-        yield Split.of(names[: len(names) // 2], names[len(names) // 2 :])
+        yield ColumnSplit.of(names[: len(names) // 2], names[len(names) // 2 :])
     known = set(schema.quasi_identifiers) & set(learned)
-    yield Split.of(known, set(learned) - known)
+    yield ColumnSplit.of(known, set(learned) - known)
     for one, other in combinations([set(held) & set(learned) for held in schema.parties], 2):
         if not one & other:
-            yield Split.of(one, other)
+            yield ColumnSplit.of(one, other)
 
 
-def _nothing(attacked: Attacked, splits: Sequence[Split]) -> str:
+def _nothing(attacked: Attacked, splits: Sequence[ColumnSplit]) -> str:
     """Why there is nothing to attack; empty where there is."""
     if not splits:
         return "two sources need a column each, and the table has fewer than two columns that are learned"
@@ -113,7 +113,7 @@ def _nothing(attacked: Attacked, splits: Sequence[Split]) -> str:
     return ""
 
 
-def _linked(targets: Rows, pool: Rows, split: Split) -> np.ndarray:
+def _linked(targets: SpaceRows, pool: SpaceRows, split: ColumnSplit) -> np.ndarray:
     """Whose parts share a synthetic row, shape (len(targets),), boolean."""
     k = min(N_NEIGHBORS, len(pool))
     one, other = (gower_nearest(targets, pool, columns, k) for columns in (split.columns, split.others))
@@ -139,7 +139,7 @@ def _worst(each: Sequence[Estimate], is_sampled: bool) -> Estimate:
     return largest(WORST, each, note)
 
 
-def _drawn(split: Split, one: Experiment, n: int) -> Mapping[str, Any]:
+def _drawn(split: ColumnSplit, one: Experiment, n: int) -> Mapping[str, Any]:
     """One split as plain data; the interval of its advantage allows for all splits."""
     sides = {"columns": list(split.columns), "others": list(split.others)}
     return {**sides, **one.figure(), "advantage": list(one.advantage(n))}

@@ -26,7 +26,7 @@ from evaluate.intervals import LEVEL, Rate, clopper_pearson, placements
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
 from evaluate.privacy.membership_attacks import scored
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 N_CURVE = 300
 THRESHOLD_TAIL = 0.02
@@ -153,7 +153,7 @@ Both = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Part:
+class TargetHalf:
     """One half of the targets.
 
     Attributes:
@@ -176,7 +176,7 @@ class Part:
         return Scores.of(members, controls)
 
 
-def parts_for(rate: float, of: Mapping[str, Both]) -> tuple[Part, Part]:
+def parts_for(rate: float, of: Mapping[str, Both]) -> tuple[TargetHalf, TargetHalf]:
     """The halves of the targets, each with the attack that is best at a number on the other half.
 
     Args:
@@ -185,12 +185,12 @@ def parts_for(rate: float, of: Mapping[str, Both]) -> tuple[Part, Part]:
     """
     first = tuple(np.arange(len(scores)) % 2 == 0 for scores in next(iter(of.values())))
     one, other = (first[0], first[1]), (~first[0], ~first[1])
-    return Part(_best(rate, of, other), one), Part(_best(rate, of, one), other)
+    return TargetHalf(_best(rate, of, other), one), TargetHalf(_best(rate, of, one), other)
 
 
 def _best(rate: float, of: Mapping[str, Both], inside: Both) -> str:
     """Name of the attack with the highest merit on some targets; the first one, where none is clearly better."""
-    first, found = next(iter(of)), {name: Part(name, inside).scores(of) for name in of}
+    first, found = next(iter(of)), {name: TargetHalf(name, inside).scores(of) for name in of}
     merit: Callable[[Scores], float] = _area if rate == AREA else lambda scores: _caught(scores, rate)
     merits = {name: merit(scores) for name, scores in found.items()}
     best = max(merits, key=lambda name: merits[name])
@@ -224,18 +224,18 @@ NOTHING = "no column is learned, so that there is nothing to tell anybody by"
 NAMES = ("privacy.membership.auc", *(f"privacy.membership.tpr_at_{rate:g}" for rate in RATES))
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to.
 
     Estimates: `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
     """
     if not tables.schema.learned:
-        return Measurement(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
     of = scored(tables)
     members, controls = next(iter(of.values()))
     if min(len(members), len(controls)) < MIN_TARGETS:
         message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        return Measurement(failures=tuple(Failure(name, "skipped", message) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in NAMES))
     halves = parts_for(AREA, of)
     auc = area_estimate("privacy.membership.auc", parts := _scores(halves, of), note=_named(AUC_NOTE, halves))
     if auc.high is not None and auc.high < BACKWARD:
@@ -243,10 +243,10 @@ def measure(tables: Tables) -> Measurement:
             "the attack finds rows of the holdout in the synthetic table, not of train: "
             "are the two swapped, or was the table made from the holdout?"
         )
-        return Measurement(failures=tuple(Failure(name, "failed", message) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "failed", message) for name in NAMES))
     rates = [rate_estimate(f"privacy.membership.tpr_at_{rate:g}", rate, of) for rate in RATES]
     figure = {**curve(parts), "attacks": _each(of), "chosen": [part.attack for part in halves]}
-    return Measurement(
+    return MetricResult(
         estimates=(auc, *(rate for rate in rates if isinstance(rate, Estimate))),
         failures=tuple(rate for rate in rates if isinstance(rate, Failure)),
         figures={"membership": figure},
@@ -301,11 +301,11 @@ def rate_estimate(name: str, rate: float, of: Mapping[str, Both], among: Both | 
     )  # fmt: skip
 
 
-def _scores(halves: Sequence[Part], of: Mapping[str, Both], among: Both | None = None) -> list[Scores]:
+def _scores(halves: Sequence[TargetHalf], of: Mapping[str, Both], among: Both | None = None) -> list[Scores]:
     return [half.scores(of, among) for half in halves]
 
 
-def _named(note: str, halves: Sequence[Part]) -> str:
+def _named(note: str, halves: Sequence[TargetHalf]) -> str:
     """The note with the attacks that the number is from."""
     names = " and ".join(dict.fromkeys(half.attack for half in halves))
     return f"{note}; strongest attack: {names}"

@@ -4,8 +4,8 @@ The attacker is that of `evaluate.privacy.membership`. Each score compares what 
 with what the attacker's own sample says, so that a record which is near to everything does not look like a member:
 members and non-members are scored alike, and by nothing that the training table alone would know.
 
-Targets (`Targets`): members are a seeded sample of the training rows, non-members of the control rows, and their
-nearest rows are searched once for all attacks. Where rows have an entity, a target is an entity with all its rows. Its
+Targets (`TargetNeighborhoods`): members are a seeded sample of the training rows, non-members of the control rows, and
+their nearest rows are searched once for all attacks. Where rows have an entity, a target is an entity with all its rows. Its
 score is that of the row that the attack is surest of: one row that was copied gives the whole entity away. Targets are
 independent, so that intervals are right. Of an entity with many rows `ROWS_EACH` are looked at, and on neither side
 more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that. Twins in
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evaluate.neighbors import Neighbors, Rows, kept_search, search, share_of, space_of
+from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.privacy.exact import exact_of
 from evaluate.sampling import drawn_order, entity_codes, learned_keys
 from evaluate.tables import Tables
@@ -43,7 +43,7 @@ MOST_ROWS = 2
 
 
 @dataclass(frozen=True)
-class Targets:
+class TargetNeighborhoods:
     """Rows of the targets of one side, and what lies around them. *Sensitive*.
 
     Attributes:
@@ -56,7 +56,7 @@ class Targets:
     """
 
     positions: np.ndarray
-    rows: Rows
+    rows: SpaceRows
     exact: np.ndarray
     synthetic: Neighbors
     fresh: Neighbors
@@ -73,16 +73,16 @@ class Targets:
         """
         return np.maximum.reduceat(scores, self.first) if len(self.first) else scores
 
-    def joined(self, other: "Targets") -> "Targets":
+    def joined(self, other: "TargetNeighborhoods") -> "TargetNeighborhoods":
         """These targets and then the other ones; positions are then those of two tables."""
         synthetic, fresh = self.synthetic.joined(other.synthetic), self.fresh.joined(other.fresh)
         exact, first = np.hstack([self.exact, other.exact]), np.r_[self.first, other.first + len(self.positions)]
-        return Targets(
+        return TargetNeighborhoods(
             np.r_[self.positions, other.positions], self.rows.joined(other.rows), exact, synthetic, fresh, first
         )  # fmt: skip
 
 
-def targets_of(tables: Tables) -> tuple[Targets, Targets]:
+def targets_of(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
     """Members and controls, with their neighbors.
 
     Args:
@@ -95,7 +95,7 @@ def targets_of(tables: Tables) -> tuple[Targets, Targets]:
             _side("train", tables.train, space.train, exact.train, each, tables),
             _side("control", tables.control, space.control, exact.control, each, tables),
         )
-    found: tuple[Targets, Targets] = tables.kept["targets"]
+    found: tuple[TargetNeighborhoods, TargetNeighborhoods] = tables.kept["targets"]
     return found
 
 
@@ -115,7 +115,9 @@ def affordable_targets(n_targets: int, n_synthetic: int) -> int:
     return min(n_targets, max(int(MANY_PAIRS / (2 * n_synthetic)), LEAST_TARGETS))
 
 
-def _side(name: str, frame: pd.DataFrame, rows: Rows, exact: np.ndarray, each: int, tables: Tables) -> Targets:
+def _side(
+    name: str, frame: pd.DataFrame, rows: SpaceRows, exact: np.ndarray, each: int, tables: Tables
+) -> TargetNeighborhoods:
     space, n = space_of(tables), n_targets_of(tables)
     order = drawn_order(learned_keys(frame, tables.schema), tables.seed)
     positions, first = _of_entities(order, frame, tables.schema, n, each)
@@ -123,7 +125,7 @@ def _side(name: str, frame: pd.DataFrame, rows: Rows, exact: np.ndarray, each: i
     k_synthetic, k_fresh = min(N_SYNTHETIC, len(space.synthetic)), min(N_FRESH, len(space.fresh))
     synthetic = search(chosen, space.synthetic, k_synthetic)
     fresh = kept_search(tables, (name, "fresh", n), lambda: search(chosen, space.fresh, k_fresh))
-    return Targets(positions, chosen, exact[:, positions], synthetic, fresh, first)
+    return TargetNeighborhoods(positions, chosen, exact[:, positions], synthetic, fresh, first)
 
 
 def _of_entities(
@@ -164,7 +166,7 @@ OWN = 0.5
 coincide, add more noise than it takes away."""
 
 
-def fragments(targets: Targets, tables: Tables) -> np.ndarray:
+def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """How telling the values are that one synthetic row shares with a target, beside one of the attacker's own rows."""
     space = space_of(tables)
     # In a seeded random order: of many rows that share a value, chance says which are looked at.
@@ -175,11 +177,11 @@ def fragments(targets: Targets, tables: Tables) -> np.ndarray:
     return np.asarray(shared - OWN * own)
 
 
-def _keys(known: Rows) -> list[str]:
+def _keys(known: SpaceRows) -> list[str]:
     return sorted(known.columns, key=lambda name: (-len(np.unique(known.columns[name])), name))[:MAX_KEYS]
 
 
-def _most_shared(targets: Rows, pool: Rows, known: Rows, keys: list[str]) -> np.ndarray:
+def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: list[str]) -> np.ndarray:
     """The most that a row of the pool shares with each target, in nats; shape (len(targets),).
 
     A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
@@ -207,7 +209,7 @@ def _looked_up(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
     return np.asarray(order[np.minimum(places, len(pool) - 1)])
 
 
-Attack = Callable[[Targets, Tables], np.ndarray]
+Attack = Callable[[TargetNeighborhoods, Tables], np.ndarray]
 """Scores of the rows of some targets, shape (n,)."""
 
 SOFTENED = 0.02
@@ -224,7 +226,7 @@ N_RARITIES = 9
 """Classes of how many others have a value."""
 
 
-def nearest(targets: Targets, tables: Tables) -> np.ndarray:
+def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """How much nearer the synthetic rows are than the attacker's own, in [-1, 2].
 
     A target that stands in the synthetic table verbatim, and not in the attacker's sample, comes before all others,
@@ -245,7 +247,7 @@ def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
     return np.where((synthetic == 0) & (fresh > 0), 1.0 + fresh / (1.0 + fresh), contrast)
 
 
-def margin(targets: Targets, tables: Tables) -> np.ndarray:
+def margin(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """How far the nearest synthetic row stands out among the next ones, and beside the attacker's nearest row.
 
     A row that was copied with a few changes is much nearer than any other; honest rows come at about equal distances.
@@ -255,7 +257,7 @@ def margin(targets: Targets, tables: Tables) -> np.ndarray:
     return np.asarray((others + np.log(targets.fresh.distances[:, 0] + SOFTENED)) / 2 - logs[:, 0])
 
 
-def density(targets: Targets, tables: Tables) -> np.ndarray:
+def density(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """The logarithm of the synthetic rows' density at a target beside that of the attacker's sample (DOMIAS).
 
     DEVIATES: densities by distances to neighbors, not by a normalizing flow: no training, and mixed types.
@@ -267,7 +269,7 @@ def density(targets: Targets, tables: Tables) -> np.ndarray:
     return np.asarray(np.log(targets.fresh.distances[:, :k_fresh] + SOFTENED).mean(axis=1) - synthetic)
 
 
-def linkage(targets: Targets, tables: Tables) -> np.ndarray:
+def linkage(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """How strongly the best of the near synthetic rows agrees with a target, beside the attacker's best row.
 
     Agreement counts by how rare it is: in a category by its frequency, in a number by how many lie as near. Single
@@ -278,7 +280,7 @@ def linkage(targets: Targets, tables: Tables) -> np.ndarray:
     return np.asarray(linked - _evidence(targets.rows, space.fresh, targets.fresh.positions, space.fresh))
 
 
-def classifier(targets: Targets, tables: Tables) -> np.ndarray:
+def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """The log-odds that a classifier gives a target of being synthetic, not one of the attacker's own rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
@@ -301,7 +303,7 @@ def classifier(targets: Targets, tables: Tables) -> np.ndarray:
         return np.asarray(learned.decision_function(_binned(_features(targets.rows), edges)))
 
 
-def values(targets: Targets, tables: Tables) -> np.ndarray:
+def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """Negative log-likelihood, by chance, of a target's exact values in the synthetic table, in whichever rows.
 
     A value that few others have, to the last digit, is seldom met by chance. How seldom, the attacker learns from their
@@ -345,7 +347,7 @@ def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     return kept
 
 
-def _features(rows: Rows) -> np.ndarray:
+def _features(rows: SpaceRows) -> np.ndarray:
     return np.column_stack([values.astype(np.float32) for values in rows.columns.values()])
 
 
@@ -369,7 +371,7 @@ def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
     return np.column_stack([np.searchsorted(of, column) for of, column in zip(edges, features.T, strict=True)])
 
 
-def _evidence(targets: Rows, pool: Rows, candidates: np.ndarray, known: Rows) -> np.ndarray:
+def _evidence(targets: SpaceRows, pool: SpaceRows, candidates: np.ndarray, known: SpaceRows) -> np.ndarray:
     """The strongest evidence that one of some rows of the pool is the target, in nats; shape (len(targets),).
 
     Args:

@@ -33,7 +33,7 @@ from scipy import special, stats
 
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import learned_keys
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.split import row_keys
 
@@ -42,7 +42,7 @@ CHANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Counts:
+class StratumCounts:
     """How often each distinct row stands in two tables; one stratum.
 
     Attributes:
@@ -62,7 +62,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class ChiSquare:
+class TwoSampleChiSquare:
     """A two-sample chi-square and how it is distributed when the tables are exchangeable.
 
     Attributes:
@@ -93,12 +93,12 @@ class ChiSquare:
         return ratio, ratio * low, ratio * high
 
 
-def measure_multiset(tables: Tables) -> Measurement:
+def measure_multiset(tables: Tables) -> MetricResult:
     """The estimate `privacy.multiset`, or why this table cannot carry it."""
     return multiset_of(compare(tables, tables.synthetic), len(tables.train), len(tables.synthetic), tables)
 
 
-def multiset_of(synthetic: ChiSquare, n_train: int, n_synthetic: int, tables: Tables) -> Measurement:
+def multiset_of(synthetic: TwoSampleChiSquare, n_train: int, n_synthetic: int, tables: Tables) -> MetricResult:
     """The estimate `privacy.multiset`, or why this table cannot carry it.
 
     Args:
@@ -110,7 +110,7 @@ def multiset_of(synthetic: ChiSquare, n_train: int, n_synthetic: int, tables: Ta
     name = "privacy.multiset"
     if synthetic.told_by_chance:
         message = "too few different rows: an independent sample may match the training table's row counts by chance"
-        return Measurement(failures=(Failure(name, "skipped", message),))
+        return MetricResult(failures=(Failure(name, "skipped", message),))
     value, low, high = synthetic.dispersion
     fresh, shuffled = (compare(tables, frame) for frame in (tables.fresh, tables.shuffled))
     drawn = n_train / (n_train + n_synthetic)
@@ -118,7 +118,7 @@ def multiset_of(synthetic: ChiSquare, n_train: int, n_synthetic: int, tables: Ta
         "distance of the row counts from the training table's: 1 as an independent sample, 0 an exact copy, "
         f"{drawn:.2f} rows drawn at random from the training table"
     )
-    return Measurement(
+    return MetricResult(
         estimates=(
             Estimate(
                 name, value, n_synthetic, "higher", low=low, high=high, note=note,
@@ -129,19 +129,19 @@ def multiset_of(synthetic: ChiSquare, n_train: int, n_synthetic: int, tables: Ta
     )  # fmt: skip
 
 
-def compare(tables: Tables, other: pd.DataFrame) -> ChiSquare:
+def compare(tables: Tables, other: pd.DataFrame) -> TwoSampleChiSquare:
     """The chi-square of another table's row counts against the training table's, within the target's categories."""
     return chi_square(_strata(tables, other))
 
 
-def chi_square(strata: list[Counts]) -> ChiSquare:
+def chi_square(strata: list[StratumCounts]) -> TwoSampleChiSquare:
     """The two-sample chi-square, summed over strata; strata that one table lacks do not count."""
     parts = [_one(counts) for counts in strata if counts.train.any() and counts.other.any()]
     sums = np.array(parts).reshape(-1, 4).sum(axis=0)
-    return ChiSquare(*(float(number) for number in sums))
+    return TwoSampleChiSquare(*(float(number) for number in sums))
 
 
-def _one(counts: Counts) -> tuple[float, float, float, float]:
+def _one(counts: StratumCounts) -> tuple[float, float, float, float]:
     both = counts.both.astype(np.float64)
     times = np.ones(len(both)) if counts.times is None else counts.times.astype(np.float64)
     n, m, K = float((times * counts.train).sum()), float((times * counts.other).sum()), float(times.sum())
@@ -170,7 +170,7 @@ def _log_chance(n: float, m: float, both: np.ndarray, times: np.ndarray) -> floa
     return min(0.0, float((times * ways).sum() - all_ways))
 
 
-def _strata(tables: Tables, other: pd.DataFrame) -> list[Counts]:
+def _strata(tables: Tables, other: pd.DataFrame) -> list[StratumCounts]:
     """Counts of distinct rows, one stratum for each value of a target with categories."""
     frames, schema = (tables.train, other), tables.schema
     keys = np.concatenate([learned_keys(frame, schema) for frame in frames])
@@ -179,6 +179,6 @@ def _strata(tables: Tables, other: pd.DataFrame) -> list[Counts]:
     counts = np.stack([np.bincount(cells[sides == side], minlength=len(first)) for side in (0, 1)])
     target = schema.target
     if target is None or not isinstance(schema.columns[target], CategoricalColumn | BooleanColumn):
-        return [Counts(counts[0], counts[1])]
+        return [StratumCounts(counts[0], counts[1])]
     labels = np.concatenate([row_keys(frame, [target]) for frame in frames])[first]
-    return [Counts(*counts[:, labels == label]) for label in np.unique(labels)]
+    return [StratumCounts(*counts[:, labels == label]) for label in np.unique(labels)]

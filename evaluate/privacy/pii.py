@@ -23,7 +23,7 @@ import pandas as pd
 from evaluate.intervals import clustered, newcombe
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth import identifiers, personal
 from synth.columns import Column, IdentifierColumn, PersonalColumn
 from synth.infer.personal import CALLING_CODE
@@ -240,7 +240,7 @@ class _Compared:
         return self.train | self.holdout
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """The share of rows with a real value that chance does not repeat, and for each column how many values are real.
 
     Estimates: `privacy.personal` (rows; counted in this very table, so that its interval is the number itself), and by
@@ -255,7 +255,7 @@ def measure(tables: Tables) -> Measurement:
             estimates += _of_column(one, tables)
         else:
             failures += _nothing(one.name)
-    return Measurement(tuple(estimates), tuple(failures))
+    return MetricResult(tuple(estimates), tuple(failures))
 
 
 def _unlearned(tables: Tables) -> list[str]:

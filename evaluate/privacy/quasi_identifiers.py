@@ -37,11 +37,11 @@ from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, learned_keys, one_per_entity, side_seed
 from evaluate.stored.keys import N, brought
 from evaluate.stored.tables import StoredSides, StoredTables
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.row_hash import DIGITS
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.stored.drawing import POSITION, TICKET, ticketed
 from synth.stored.row_hash import KEY, TIE, with_keys
 
@@ -182,7 +182,7 @@ def stored_equivalence_classes(
     return EquivalenceClasses.of_members(np.tile(sizes, 2), whether, np.r_[found, every - found]), control
 
 
-def _trained(sides: StoredSides, columns: Sequence[str], place: Place) -> _Combinations:
+def _trained(sides: StoredSides, columns: Sequence[str], place: StorageLocation) -> _Combinations:
     table, schema = sides.train, sides.schema
     ranked = ticketed(with_keys(table, schema), side_seed(sides.seed, "train"))
     ranked = ranked.select(*schema.kept, **{_RANK: ranked[TICKET] + ranked[KEY]})
@@ -199,13 +199,13 @@ def _trained(sides: StoredSides, columns: Sequence[str], place: Place) -> _Combi
     return _Combinations(counts.drop(_LAST), dict(zip(sizes, times, strict=True)), max(last)[2 * DIGITS :])
 
 
-def _times_by_size(place: Place, counts: ir.Table) -> dict[int, int]:
+def _times_by_size(place: StorageLocation, counts: ir.Table) -> dict[int, int]:
     sizes, times = place.fetch(counts.group_by(N).agg(**{_TIMES: counts.count()})).columns
     return dict(zip(sizes.to_pylist(), times.to_pylist(), strict=True))
 
 
 def _control(
-    tables: Tables, stored: StoredTables, train: _Combinations, synthetic: ir.Table, place: Place,
+    tables: Tables, stored: StoredTables, train: _Combinations, synthetic: ir.Table, place: StorageLocation,
     columns: Sequence[str],
 ) -> EquivalenceClasses:  # fmt: skip
     """The control people, each among all training people but the last."""
@@ -230,7 +230,7 @@ CLASSES = (("1", 1, 1), ("2-4", 2, 4), ("5+", 5, 2**62))
 """Names of the classes of k-anonymity, with the fewest and the most people who share a combination."""
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """The share of people alone with their quasi-identifiers who are matched, and its excess over that of others.
 
     Estimates: `privacy.quasi_identifiers`, `privacy.quasi_identifiers.excess`.
@@ -247,7 +247,7 @@ def measure(tables: Tables) -> Measurement:
     share, against = alone.rate, reference.rate
     excess = excess_of(train, control)
     listed = ", ".join(repr(name) for name in columns)
-    return Measurement(
+    return MetricResult(
         (
             Estimate(
                 SHARE, share[0], len(alone), "lower", low=share[1], high=share[2], reference=against[0],
@@ -270,8 +270,8 @@ def _equivalence_classes(tables: Tables, columns: Sequence[str]) -> tuple[Equiva
     return stored_equivalence_classes(tables, tables.stored, columns)
 
 
-def _skipped(message: str) -> Measurement:
-    return Measurement(failures=tuple(Failure(name, "skipped", message) for name in (SHARE, EXCESS)))
+def _skipped(message: str) -> MetricResult:
+    return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in (SHARE, EXCESS)))
 
 
 def excess_of(train: EquivalenceClasses, control: EquivalenceClasses) -> Rate:

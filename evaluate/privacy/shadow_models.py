@@ -25,14 +25,14 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from evaluate.neighbors import Rows, embed, nearest
+from evaluate.neighbors import SpaceRows, embed, nearest
 from evaluate.privacy.experiment import detectable_rate
 from evaluate.privacy.match_scores import Cells
 from evaluate.privacy.membership import Scores, area_estimate, n_targets, true_positive_rate
 from evaluate.privacy.membership_attacks import contrasts
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, learned_keys, one_per_entity
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.generators.base import Generator, Model, PrivateGenerator
@@ -137,7 +137,7 @@ class Targets:
 
 def measure(
     tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet
-) -> Measurement:  # fmt: skip
+) -> MetricResult:  # fmt: skip
     """AUC and true positive rate of the shadow-model attack.
 
     Estimates: `privacy.shadow.auc`, `privacy.shadow.tpr_at_0.01`.
@@ -154,10 +154,10 @@ def measure(
     targets = Targets.of(tables)
     if min(targets.n_members, targets.n_controls) < MIN_TARGETS:
         message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        return Measurement(failures=tuple(Failure(name, "skipped", message) for name in (AUC, TPR)))
+        return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in (AUC, TPR)))
     scores = attack(tables, targets, generator, n_models, progress)
     found = (_area(scores, n_models), _rate(scores, n_models))
-    return Measurement(
+    return MetricResult(
         estimates=tuple(one for one in found if isinstance(one, Estimate)),
         failures=tuple(one for one in found if isinstance(one, Failure)),
     )
@@ -230,10 +230,10 @@ class _Scorer:
     def _cells(self) -> Cells:
         return Cells.of(self.tables.fresh, self.tables.schema)
 
-    def _points(self, table: pd.DataFrame) -> list[Rows]:
+    def _points(self, table: pd.DataFrame) -> list[SpaceRows]:
         frames, schema = [self.tables.fresh, self.records, table], self.tables.schema
         points = zip(frames, embed(frames, schema), strict=True)
-        return [Rows(learned_keys(frame, schema), place, {}) for frame, place in points]
+        return [SpaceRows(learned_keys(frame, schema), place, {}) for frame, place in points]
 
 
 def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:

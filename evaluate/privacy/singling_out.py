@@ -28,7 +28,7 @@ import pandas as pd
 from evaluate.privacy.experiment import Experiment
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import Side, drawn_order, learned_keys, one_per_entity
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
 from synth.schema import Schema
@@ -74,7 +74,7 @@ class Predicates:
 
 
 @dataclass(frozen=True)
-class Coded:
+class IndexedRows:
     """Rows of one table as codes, and for each column the rows in the order of their codes. *Sensitive* where real.
 
     Attributes:
@@ -109,7 +109,7 @@ class Coded:
         return rows
 
 
-def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> Coded:
+def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> IndexedRows:
     """The rows of a table by the codes of the synthetic one.
 
     Args:
@@ -120,7 +120,7 @@ def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> Coded
     names = sorted(schema.learned)
     codes = np.stack([_codes(frame[name], synthetic[name], schema.columns[name]) for name in names])
     order = np.argsort(codes, axis=1, kind="stable")
-    return Coded(codes, order, np.take_along_axis(codes, order, axis=1))
+    return IndexedRows(codes, order, np.take_along_axis(codes, order, axis=1))
 
 
 def are_numbers(schema: Schema) -> np.ndarray:
@@ -141,7 +141,7 @@ def _codes(series: pd.Series, synthetic: pd.Series, column: object) -> np.ndarra
     return np.where(np.isnan(values), MISSING, codes).astype(np.int32)
 
 
-def univariate(table: Coded, numbers: np.ndarray, rng: np.random.Generator, most: int) -> Predicates:
+def univariate(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, most: int) -> Predicates:
     """Predicates on one column that hold of exactly one synthetic row, all columns alike as far as they have any.
 
     They are values that occur once, the least and the largest number, and a missing value where there is just one.
@@ -176,7 +176,7 @@ def univariate(table: Coded, numbers: np.ndarray, rng: np.random.Generator, most
 
 
 def multivariate(
-    table: Coded, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator
+    table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator
 ) -> Predicates:  # fmt: skip
     """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
 
@@ -228,7 +228,7 @@ def _narrow(codes: np.ndarray, ranked: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.where(missing, codes, low), np.where(missing, codes, high)
 
 
-def guesses(table: Coded, numbers: np.ndarray, n_columns: int, n: int, rng: np.random.Generator) -> Predicates:
+def guesses(table: IndexedRows, numbers: np.ndarray, n_columns: int, n: int, rng: np.random.Generator) -> Predicates:
     """Predicates of somebody who knows which categories there are, and where numbers lie, but no value of anybody.
 
     Args:
@@ -262,7 +262,7 @@ _STREAM = 0x51
 
 
 @dataclass(frozen=True)
-class Attempts:
+class PredicateOutcomes:
     """What came of some predicates on one table.
 
     Attributes:
@@ -274,14 +274,14 @@ class Attempts:
     singled_out: np.ndarray
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """Advantages of predicates on one column and on several, on training rows over control rows.
 
     Estimates: `privacy.singling_out.univariate`, `privacy.singling_out.multivariate`.
     """
     if not tables.schema.learned:
         message = "no column is learned, so that there is nothing to describe anybody by"
-        return Measurement(failures=tuple(Failure(name, "skipped", message) for name in (UNIVARIATE, MULTIVARIATE)))
+        return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in (UNIVARIATE, MULTIVARIATE)))
     attack = _Attack.on(tables)
     rng = np.random.default_rng([tables.seed, _STREAM])
     found = {
@@ -296,7 +296,7 @@ def measure(tables: Tables) -> Measurement:
         experiment = attack.experiment(predicates, 1 if name == UNIVARIATE else len(attack.numbers), rng)
         estimates.append(_added_up(experiment.estimate(name, note=_NOTES[name]), attack.n_blocks))
         figures[name.rpartition(".")[2]] = experiment.figure()
-    return Measurement(tuple(estimates), tuple(failures), {"singling_out": figures} if figures else {})
+    return MetricResult(tuple(estimates), tuple(failures), {"singling_out": figures} if figures else {})
 
 
 _NOTES = {
@@ -336,9 +336,9 @@ class _Attack:
         numbers: which columns are numbers.
     """
 
-    synthetic: Coded
-    train: Coded
-    control: Coded
+    synthetic: IndexedRows
+    train: IndexedRows
+    control: IndexedRows
     numbers: np.ndarray
 
     @classmethod
@@ -385,7 +385,7 @@ def _people(tables: Tables, side: Side) -> pd.DataFrame:
     return frame.iloc[one_per_entity(tables.order(side), frame, tables.schema)]
 
 
-def attempts(rows: Coded, predicates: Predicates, n: int) -> Attempts:
+def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutcomes:
     """What comes of some predicates on each block of n rows; what is left over after the last block is not used.
 
     Args:
@@ -400,10 +400,10 @@ def attempts(rows: Coded, predicates: Predicates, n: int) -> Attempts:
         used = matching[matching < n * n_blocks]
         hits[i] = np.bincount(used // n, minlength=n_blocks) == 1
         singled_out.append(used[hits[i, used // n]])
-    return Attempts(hits, np.concatenate(singled_out))
+    return PredicateOutcomes(hits, np.concatenate(singled_out))
 
 
-def dependence(*sides: Attempts) -> float:
+def dependence(*sides: PredicateOutcomes) -> float:
     """How many attempts tell as much as one independent one, since several may single out the same person.
 
     Successes come in bundles, one for each person: the variance of their sum is that of a compound Poisson count, the

@@ -26,12 +26,12 @@ import pandas as pd
 from scipy import stats
 
 from evaluate.fairness.groups import Groups
-from evaluate.neighbors import Rows, share_of, space_of
+from evaluate.neighbors import SpaceRows, share_of, space_of
 from evaluate.neighbors.space import MISSING
 from evaluate.privacy.membership import AREA, MIN_TARGETS, NOTHING, Both, area_estimate, parts_for, rate_estimate
-from evaluate.privacy.membership_attacks import Targets, scored, targets_of
+from evaluate.privacy.membership_attacks import TargetNeighborhoods, scored, targets_of
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
 
@@ -56,14 +56,14 @@ class _Group:
     among: Both
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """AUC and true positive rates among the most exposed, and the AUC in the group of each sensitive column's worst.
 
     Estimates: `privacy.vulnerable.isolated.auc`, `privacy.vulnerable.isolated.tpr_at_0.01`, the same of `rare`, and by
     sensitive column `privacy.vulnerable.group.auc`.
     """
     if not tables.schema.learned:
-        return Measurement(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
     sides, of = targets_of(tables), scored(tables)
     chosen = {"isolated": _isolated(sides, tables), "rare": _rare(sides, tables)}
     found: list[Estimate | Failure] = []
@@ -75,14 +75,14 @@ def measure(tables: Tables) -> Measurement:
         by_group = _of_groups(column, _groups(column, sides, tables), of)
         found.append(by_group[0][1] if by_group else _unmeasured(column))
         drawn += [one for text, group in by_group for one in _drawn(f"{column}: {text}", group)]
-    return Measurement(
+    return MetricResult(
         estimates=tuple(one for one in found if isinstance(one, Estimate)),
         failures=tuple(one for one in found if isinstance(one, Failure)),
         figures={"vulnerable": drawn},
     )
 
 
-def _isolated(sides: tuple[Targets, Targets], tables: Tables) -> Both:
+def _isolated(sides: tuple[TargetNeighborhoods, TargetNeighborhoods], tables: Tables) -> Both:
     """The targets that are most isolated in one of three ways."""
     frames = (tables.train, tables.control)
     ways = (
@@ -113,7 +113,7 @@ def _far_out(rows: pd.DataFrame, tables: Tables) -> np.ndarray:
     return found
 
 
-def _unusual(side: Targets, known: Rows) -> np.ndarray:
+def _unusual(side: TargetNeighborhoods, known: SpaceRows) -> np.ndarray:
     """Rarity of all columns together, in nats."""
     found = np.zeros(len(side.positions))
     for name, values in side.rows.columns.items():
@@ -125,7 +125,7 @@ def _unusual(side: Targets, known: Rows) -> np.ndarray:
     return found
 
 
-def _rare(sides: tuple[Targets, Targets], tables: Tables) -> Both:
+def _rare(sides: tuple[TargetNeighborhoods, TargetNeighborhoods], tables: Tables) -> Both:
     """The targets whose combination of quasi-identifiers, or else whose rarest value, few of the attacker's rows have.
 
     Among those that are equally rare, the more isolated ones come first.
@@ -184,7 +184,7 @@ def _exposed(name: str, among: Both, of: Mapping[str, Both]) -> list[Estimate | 
     return [area_estimate(auc, parts, note=note), rate_estimate(rate, RATE, of, among)]
 
 
-def _groups(column: str, sides: tuple[Targets, Targets], tables: Tables) -> list[_Group]:
+def _groups(column: str, sides: tuple[TargetNeighborhoods, TargetNeighborhoods], tables: Tables) -> list[_Group]:
     """The groups of a sensitive column that are large enough on both sides."""
     groups = Groups.of(column, tables.train, tables.schema)
     frames = (tables.train, tables.control)

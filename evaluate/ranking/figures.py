@@ -16,7 +16,7 @@ import numpy as np
 
 from evaluate.engine import attempted
 from evaluate.fidelity.columns import compared_columns
-from evaluate.fidelity.encoded import Coded
+from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import LEVEL, blended_variance
 from evaluate.result import Direction, Failure
@@ -78,7 +78,7 @@ FIGURES: Mapping[str, Direction] = {
 FORMS: Mapping[str, Form] = {"utility.tstr.linear": "linear", "utility.tstr.boosting": "boosting"}
 
 
-class Evidence(Protocol):
+class ReplicatedFigure(Protocol):
     """One figure of one table, with the replicates that its error comes from."""
 
     @property
@@ -94,7 +94,7 @@ class Evidence(Protocol):
 
 
 @dataclass(frozen=True)
-class Distance:
+class MeanDistance:
     """A mean distance from the training table.
 
     Attributes:
@@ -108,20 +108,20 @@ class Distance:
 
     @property
     def value(self) -> float:
-        """As `Evidence` says."""
+        """As `ReplicatedFigure` says."""
         return float(self.replicates[SYNTHETIC, 0])
 
     @property
     def landmarks(self) -> tuple[float, float]:
-        """As `Evidence` says."""
+        """As `ReplicatedFigure` says."""
         return float(self.replicates[FRESH, 0]), float(self.replicates[SHUFFLED, 0])
 
     @property
     def _beyond(self) -> np.ndarray:
         return np.asarray(np.maximum(self.replicates[SYNTHETIC], self.replicates[FRESH]))
 
-    def less(self, other: "Distance") -> Difference:
-        """As `Evidence` says. Halves of the training rows are the same for both; those of the tables are their own.
+    def less(self, other: "MeanDistance") -> Difference:
+        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own.
 
         A table that is closer to the training rows than a fresh real sample has learned these rows, not where they come
         from, which is no merit: it counts as being as close as the sample.
@@ -150,16 +150,16 @@ class Score:
 
     @property
     def value(self) -> float:
-        """As `Evidence` says."""
+        """As `ReplicatedFigure` says."""
         return float(self.drawn[0])
 
     @property
     def landmarks(self) -> tuple[float, float]:
-        """As `Evidence` says."""
+        """As `ReplicatedFigure` says."""
         return self.trained_on_real, self.trained_on_shuffled
 
     def less(self, other: "Score") -> Difference:
-        """As `Evidence` says: both are scored on the same draws."""
+        """As `ReplicatedFigure` says: both are scored on the same draws."""
         drawn = self.drawn - other.drawn
         return Difference.of(float(drawn[0]), *variance(drawn, self.halves - other.halves))
 
@@ -173,7 +173,7 @@ class Figures:
         absent: why a figure is not there, by name.
     """
 
-    found: Mapping[str, Evidence]
+    found: Mapping[str, ReplicatedFigure]
     absent: Mapping[str, Failure] = field(default_factory=dict)
 
     @classmethod
@@ -184,7 +184,7 @@ class Figures:
             tables: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
             time_limit_s: wall seconds for each figure; none for no limit.
         """
-        found: dict[str, Evidence] = {}
+        found: dict[str, ReplicatedFigure] = {}
         absent: dict[str, Failure] = {}
         for name in FIGURES:
             got, _ = attempted(name, partial(_MAKERS[name], name, tables), time_limit_s)
@@ -195,19 +195,19 @@ class Figures:
         return cls(found, absent)
 
 
-def _columns(name: str, tables: Tables) -> Distance | Failure:
+def _columns(name: str, tables: Tables) -> MeanDistance | Failure:
     if not tables.schema.learned:
         return Failure(name, "skipped", "the schema has no column that is learned")
     columns = compared_columns(tables, Samples.draw(tables))
-    return Distance(np.mean([column.tvd for column in columns], axis=0), len(columns))
+    return MeanDistance(np.mean([column.tvd for column in columns], axis=0), len(columns))
 
 
-def _pairs(name: str, tables: Tables) -> Distance | Failure:
+def _pairs(name: str, tables: Tables) -> MeanDistance | Failure:
     if len(tables.schema.learned) < 2:
         return Failure(name, "skipped", "the schema has fewer than two columns that are learned")
-    coded = Coded.of(tables, Samples.draw(tables))
+    coded = EncodedSamples.of(tables, Samples.draw(tables))
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    return Distance(np.mean([coded.tvd(*pair) for pair in pairs], axis=0), len(pairs))
+    return MeanDistance(np.mean([coded.tvd(*pair) for pair in pairs], axis=0), len(pairs))
 
 
 def _score(name: str, tables: Tables) -> Score | Failure:
@@ -221,7 +221,7 @@ def _score(name: str, tables: Tables) -> Score | Failure:
     return Score(drawn, halves, real, shuffled)
 
 
-_MAKERS: Mapping[str, Callable[[str, Tables], "Evidence | Failure"]] = {
+_MAKERS: Mapping[str, Callable[[str, Tables], "ReplicatedFigure | Failure"]] = {
     "columns.tvd.mean": _columns, "pairs.tvd.mean": _pairs,
     "utility.tstr.linear": _score, "utility.tstr.boosting": _score,
 }  # fmt: skip

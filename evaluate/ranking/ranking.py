@@ -99,7 +99,7 @@ def _decided(one: PairComparison, p_adjusted: float) -> PairComparison:
 
 
 @dataclass(frozen=True)
-class Place:
+class Rank:
     """Where a table stands among those that were compared.
 
     Attributes:
@@ -115,7 +115,7 @@ class Place:
     letters: str
 
 
-def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[Place]:
+def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[Rank]:
     """The order of tables, the best first; those that share a place stay in the order given."""
     better: dict[frozenset[str], set[str]] = {}
     for one in comparisons:
@@ -129,11 +129,11 @@ def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[
     }
     order = sorted(names, key=lambda name: len(behind[name]))
     shown = letters(order, [tuple(sorted(pair)) for pair in ahead])  # type: ignore[misc]
-    return [Place(name, len(behind[name]) + 1, behind[name], shown[name]) for name in order]
+    return [Rank(name, len(behind[name]) + 1, behind[name], shown[name]) for name in order]
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontierPoint:
     """One table.
 
     Attributes:
@@ -146,13 +146,13 @@ class Point:
     utility: float
     exposure: float
 
-    def beats(self, other: "Point") -> bool:
+    def beats(self, other: "FrontierPoint") -> bool:
         """Whether it is at least as good in both and better in one."""
         no_worse = self.utility >= other.utility and self.exposure <= other.exposure
         return no_worse and (self.utility, self.exposure) != (other.utility, other.exposure)
 
 
-def frontier(points: Sequence[Point]) -> tuple[str, ...]:
+def frontier(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     """The names of the points that no other beats, in the order given.
 
     >>> frontier([Point("x", 0.9, 0.6), Point("y", 0.8, 0.5), Point("z", 0.7, 0.6)])

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from synth.errors import PlaceError
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.stored.embedded import embedded, work_folder
 from synth.stored.errors import told
 from synth.stored.row_hash import KEY, TARGET, TIE, with_keys
@@ -43,11 +43,11 @@ def at_home(table: StoredTable, other: StoredTable) -> StoredTable:
         made = node if changed is None else node.__recreate__(changed)
         return made.copy(source=new) if getattr(made, "source", None) is old else made
 
-    place = Place(new, table.place.shown, table.place.memory_mb, table.place.threads)
+    place = StorageLocation(new, table.place.shown, table.place.memory_mb, table.place.threads)
     return type(table)(place, table.rows.op().replace(moved).to_expr(), table.slot)
 
 
-def meeting_place(real: Sequence[StoredTable], *others: StoredTable, kept: dict[Any, Any]) -> Place:
+def meeting_place(real: Sequence[StoredTable], *others: StoredTable, kept: dict[Any, Any]) -> StorageLocation:
     """Where keys of tables are counted together.
 
     Args:
@@ -61,14 +61,14 @@ def meeting_place(real: Sequence[StoredTable], *others: StoredTable, kept: dict[
     if "engine" not in kept:
         embedded_ones = (table.place for table in real if table.place.backend == EMBEDDED)
         kept["engine"] = next(embedded_ones, None) or _opened(places[0])
-    found: Place = kept["engine"]
+    found: StorageLocation = kept["engine"]
     return found
 
 
-def _opened(beside: Place) -> Place:
+def _opened(beside: StorageLocation) -> StorageLocation:
     """An engine of its own, which closes with the place and takes no more than was granted."""
     block = embedded(memory_mb=beside.memory_mb, threads=beside.threads)
-    place = Place(block.__enter__(), "keys of rows", beside.memory_mb, beside.threads)
+    place = StorageLocation(block.__enter__(), "keys of rows", beside.memory_mb, beside.threads)
     weakref.finalize(place, block.__exit__, None, None, None)
     return place
 
@@ -86,12 +86,12 @@ class KeyCounts:
         of_units: *Sensitive*. The same for each entity, `unit_name`; none where a row is a unit.
     """
 
-    place: Place
+    place: StorageLocation
     counts: ir.Table = field(repr=False)
     of_units: ir.Table | None = field(repr=False)
 
     @classmethod
-    def of(cls, table: StoredTable, schema: Schema, place: Place) -> "KeyCounts":
+    def of(cls, table: StoredTable, schema: Schema, place: StorageLocation) -> "KeyCounts":
         """The counts of a table, in a place."""
         keyed = with_keys(table, schema)
         stratum = keyed[TARGET].cast("int64") if TARGET in keyed.columns else ibis.literal(0, "int64")
@@ -116,7 +116,7 @@ def _counted(keys: ir.Table, by: list[str]) -> ir.Table:
     return keys.group_by(by).agg(**{STRATUM: keys[STRATUM].min(), N: keys.count().cast("int64")})
 
 
-def brought(asked: ir.Table, origin: Place, place: Place) -> ir.Table:
+def brought(asked: ir.Table, origin: StorageLocation, place: StorageLocation) -> ir.Table:
     """Rows that are worked out in one place, written down in another that is embedded, by way of a file of its own.
 
     Raises:
@@ -132,7 +132,7 @@ def brought(asked: ir.Table, origin: Place, place: Place) -> ir.Table:
             return place.written(place.connection.read_parquet(path))
 
 
-def _write(asked: ir.Table, origin: Place, path: Path) -> None:
+def _write(asked: ir.Table, origin: StorageLocation, path: Path) -> None:
     if origin.backend == EMBEDDED:
         # Not by Arrow's batches: what DuckDB lends to another engine so may be overwritten before it is read.
         origin.connection.to_parquet(asked, path)

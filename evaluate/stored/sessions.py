@@ -13,7 +13,7 @@ import ibis
 from evaluate.stored.keys import EMBEDDED
 from evaluate.stored.tables import StoredTables
 from synth.errors import TableError
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.stored.errors import told
 
 _SERVER, _IDLE = "postgres", 0
@@ -33,8 +33,8 @@ class Sessions:
         embedded: places of embedded engines.
     """
 
-    numbers: Mapping[Place, int]
-    embedded: Sequence[Place]
+    numbers: Mapping[StorageLocation, int]
+    embedded: Sequence[StorageLocation]
 
     @classmethod
     def of(cls, stored: StoredTables) -> Self:
@@ -57,7 +57,7 @@ class Sessions:
         return bool(unanswered)
 
 
-def _answers(place: Place) -> bool:
+def _answers(place: StorageLocation) -> bool:
     """Whether a connection is at rest, and again after a question."""
     if place.connection.con.info.transaction_status != _IDLE:
         return False
@@ -68,7 +68,7 @@ def _answers(place: Place) -> bool:
     return bool(place.connection.con.info.transaction_status == _IDLE)
 
 
-def _renew(place: Place, number: int) -> None:
+def _renew(place: StorageLocation, number: int) -> None:
     with told(place.shown):
         place.connection.con.close()
         place.connection.reconnect()

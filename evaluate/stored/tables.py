@@ -16,7 +16,7 @@ from evaluate.sampling import Side, side_seed
 from evaluate.stored.keys import KeyCounts, meeting_place
 from synth.schema import Schema
 from synth.stored import StoredTable
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.stored.drawing import POSITION, DrawnRows, draw_rows, whole_entities
 
 
@@ -89,11 +89,11 @@ class StoredSides:
         table, seed = getattr(self, side), side_seed(self.seed, side)
         return self.once(("drawer", side), lambda: Drawer(table, self.schema, seed))
 
-    def meeting_place(self, *others: StoredTable) -> Place:
+    def meeting_place(self, *others: StoredTable) -> StorageLocation:
         """Where keys of both sides, and of other tables, are counted together."""
         return meeting_place((self.train, self.holdout), *others, kept=self.kept)
 
-    def keys(self, side: Side, place: Place) -> KeyCounts:
+    def keys(self, side: Side, place: StorageLocation) -> KeyCounts:
         """The distinct rows of one side, counted in a place."""
         # Which lives as long as what is kept.
         name = ("keys", side, id(place.connection))

@@ -20,8 +20,8 @@ import pandas as pd
 
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import drawn_order, entity_codes, learned_keys
-from evaluate.tables import Claim, Measurement, Tables
-from evaluate.utility.dp_regression import N_STEPS, Loss, PublicFeatures, Units, fit, planned, predict
+from evaluate.tables import MetricResult, StatedClaim, Tables
+from evaluate.utility.dp_regression import N_STEPS, Loss, PublicFeatures, UnitRows, fit, planned, predict
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
 from evaluate.utility.task import Task, public_values
 from evaluate.utility.tstr import BOUNDS
@@ -39,7 +39,7 @@ MAX_UNITS = 100_000
 """Units that it learns from at most, so that a large table fits in memory."""
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """What a model trained privately on the real rows scores, and how much better that is than the synthetic table.
 
     Estimates: `utility.dp_alternative.score` (it describes; reference TRTR, floor: trained on shuffled columns) and
@@ -52,10 +52,10 @@ def measure(tables: Tables) -> Measurement:
     why = _hindrance(tables)
     study = why or study_of(tables)
     if isinstance(study, str):
-        return Measurement(failures=tuple(Failure(name, "skipped", study) for name in MEASURES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", study) for name in MEASURES))
     assert tables.claim is not None
     if study.task.kind == "classification" and public_values(tables.declared.columns[study.task.target]) is None:
-        return Measurement(failures=tuple(Failure(name, "skipped", _NO_CLASSES) for name in MEASURES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", _NO_CLASSES) for name in MEASURES))
     target = _Target.of(tables.declared, study.task)
     alternative = _Alternative.of(tables, study, target, tables.claim)
     return _measured(study, alternative, tables.claim)
@@ -133,7 +133,7 @@ class _Alternative:
     n_columns: int
 
     @classmethod
-    def of(cls, tables: Tables, study: Study, target: _Target, claim: Claim) -> "_Alternative":
+    def of(cls, tables: Tables, study: Study, target: _Target, claim: StatedClaim) -> "_Alternative":
         features = PublicFeatures.of(tables.declared)
         units, share = _units(tables, features, target, claim.max_rows_per_unit)
         paid = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
@@ -146,7 +146,7 @@ class _Alternative:
         X = features.apply(study.test.rows).astype(np.float64)
         rng = np.random.default_rng([tables.seed, 8])
 
-        def predicted(of: Units, event: SubsampledGaussianEvent, expected: float) -> np.ndarray:
+        def predicted(of: UnitRows, event: SubsampledGaussianEvent, expected: float) -> np.ndarray:
             weights = fit(of, target.loss, target.n_outputs, Steps(event, N_STEPS, InjectedNoise(rng)), expected)
             return target.decode(predict(X, weights, target.loss))
 
@@ -162,7 +162,7 @@ class _Alternative:
         return cls(whole, tuple(halves), paid, len(features.columns))
 
 
-def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_per_unit: int) -> tuple[Units, float]:
+def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_per_unit: int) -> tuple[UnitRows, float]:
     """The training rows with a target by unit, in a seeded order, and the share of the units that they are."""
     order = drawn_order(learned_keys(tables.train, tables.schema), tables.seed)
     y = target.encode(tables.train)[order]
@@ -171,10 +171,10 @@ def _units(tables: Tables, features: PublicFeatures, target: _Target, max_rows_p
     kept, share = owner < MAX_UNITS, min(1.0, MAX_UNITS / (int(owner.max()) + 1))
     if tables.stored is not None:  # the rows at hand are a sample already
         share *= tables.stored.real.n_sampled["train"] / tables.stored.real.n_rows["train"]
-    return Units.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], max_rows_per_unit), share
+    return UnitRows.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], max_rows_per_unit), share
 
 
-def _measured(study: Study, alternative: _Alternative, claim: Claim) -> Measurement:
+def _measured(study: Study, alternative: _Alternative, claim: StatedClaim) -> MetricResult:
     bounds, n = BOUNDS[study.task.metric], len(study.test.truth)
     fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
 
@@ -205,10 +205,10 @@ def _measured(study: Study, alternative: _Alternative, claim: Claim) -> Measurem
             note=f"alternative - TSTR of the linear model: {note}",
         ),
     )  # fmt: skip
-    return Measurement(estimates)
+    return MetricResult(estimates)
 
 
-def _note(study: Study, alternative: _Alternative, claim: Claim) -> str:
+def _note(study: Study, alternative: _Alternative, claim: StatedClaim) -> str:
     form: Callable[[float], str] = "{:.3g}".format
     kind = "linear" if study.task.kind == "regression" else "logistic"
     return (

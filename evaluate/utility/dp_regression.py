@@ -35,7 +35,7 @@ N_KNOTS = 9
 
 
 @dataclass(frozen=True)
-class PublicColumn:
+class ScaledColumn:
     """One column's coordinates; their L2 norm is at most 1.
 
     Attributes:
@@ -100,13 +100,13 @@ class PublicFeatures:
     [[0.0, 0.71, 0.0, 0.0, 0.71]]
     """
 
-    columns: tuple[PublicColumn, ...]
+    columns: tuple[ScaledColumn, ...]
 
     @classmethod
     def of(cls, declared: Schema) -> "PublicFeatures":
         """The features of every predictor whose domain is declared."""
         names = [name for name in predictors(declared) if not is_measured(declared.columns[name])]
-        return cls(tuple(PublicColumn(name, declared.columns[name]) for name in names))
+        return cls(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
 
     def apply(self, frame: pd.DataFrame) -> np.ndarray:
         """The rows as a matrix, the last coordinate for the intercept; shape (n, d), float32."""
@@ -128,7 +128,7 @@ LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitRows:
     """Rows by unit of privacy. *Sensitive*.
 
     Attributes:
@@ -144,7 +144,7 @@ class Units:
     size: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, owner: np.ndarray, max_rows_per_unit: int) -> "Units":
+    def of(cls, X: np.ndarray, y: np.ndarray, owner: np.ndarray, max_rows_per_unit: int) -> "UnitRows":
         """Rows sorted by owner, of each the first ones.
 
         Args:
@@ -170,11 +170,11 @@ class Units:
         rows = np.where(there, self.first[units, None] + place, 0)
         return self.X[rows].astype(np.float64), self.y[rows], there
 
-    def subset(self, units: np.ndarray) -> "Units":
+    def subset(self, units: np.ndarray) -> "UnitRows":
         """Some of the units, in that order."""
         size = self.size[units]
         rows = np.repeat(self.first[units] - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
-        return Units(self.X[rows], self.y[rows], np.cumsum(size) - size, size)
+        return UnitRows(self.X[rows], self.y[rows], np.cumsum(size) - size, size)
 
 
 def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) -> SubsampledGaussianEvent:
@@ -200,7 +200,7 @@ def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) 
     return event
 
 
-def fit(units: Units, loss: Loss, n_outputs: int, steps: Steps, expected_units: float) -> np.ndarray:
+def fit(units: UnitRows, loss: Loss, n_outputs: int, steps: Steps, expected_units: float) -> np.ndarray:
     """Weights of a regression by DP-SGD, the mean of the second half of its iterates; shape (d, n_outputs).
 
     Args:
@@ -221,7 +221,7 @@ def fit(units: Units, loss: Loss, n_outputs: int, steps: Steps, expected_units: 
     return total / (N_STEPS - N_STEPS // 2)
 
 
-def clipped_sum(units: Units, sample: np.ndarray, weights: np.ndarray, loss: Loss) -> np.ndarray:
+def clipped_sum(units: UnitRows, sample: np.ndarray, weights: np.ndarray, loss: Loss) -> np.ndarray:
     """The sum of the gradients of a sample's units, each scaled to a norm of at most `MAX_GRAD_NORM`.
 
     Args:

@@ -20,7 +20,7 @@ import pandas as pd
 from evaluate.tables import Tables
 from evaluate.utility.models import predictors
 from evaluate.utility.scores import macro_roc_auc, r2
-from evaluate.utility.task import Side, Task
+from evaluate.utility.task import Task, TaskRows
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import numeric_scale
 
@@ -61,7 +61,7 @@ def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
         tables: *Sensitive*. Only train and control are looked at.
         task: of the target.
     """
-    train, test = Side.of(tables.train, task, tables), Side.of(tables.control, task, tables)
+    train, test = TaskRows.of(tables.train, task, tables), TaskRows.of(tables.control, task, tables)
     score = macro_roc_auc if task.kind == "classification" else r2
     ones, found = np.ones((1, len(test.truth))), []
     for name in predictors(tables.schema):

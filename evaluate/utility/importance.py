@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Fitted, Form, predictors
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import Study, study_of
@@ -32,7 +32,7 @@ DRAWN = 10
 """Columns in the figure, the most important ones."""
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """How well the importances of columns agree.
 
     Estimates: `utility.importance.linear`, `utility.importance.boosting` (in [-1, 1], higher; reference: a model
@@ -45,13 +45,13 @@ def measure(tables: Tables) -> Measurement:
     if not isinstance(study, str) and len(np.unique(study.test.truth[:N_ROWS])) < 2:
         study = "the target does not vary among the control rows that columns are permuted among"
     if isinstance(study, str):
-        return Measurement(failures=tuple(Failure(f"utility.importance.{form}", "skipped", study) for form in FORMS))
+        return MetricResult(failures=tuple(Failure(f"utility.importance.{form}", "skipped", study) for form in FORMS))
     estimates, figures = [], []
     for form in FORMS:
         estimate, importances = _of_form(form, study, names, tables)
         estimates.append(estimate)
         figures.append(_figure(form, names, importances))
-    return Measurement(tuple(estimates), figures={"importance": figures})
+    return MetricResult(tuple(estimates), figures={"importance": figures})
 
 
 def _of_form(

@@ -24,7 +24,7 @@ import numpy as np
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer, numeric_scale
 
 N_QUERIES = 500
@@ -61,7 +61,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Coded:
+class QueriedTable:
     """One table as queries see it.
 
     Attributes:
@@ -77,7 +77,7 @@ class Coded:
     groups: np.ndarray
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """How far answers are off.
 
     Estimates: `utility.queries` (mean error in [0, 1]), `utility.queries.median` and `utility.queries.excess` (the mean
@@ -88,7 +88,7 @@ def measure(tables: Tables) -> Measurement:
     coded = _coded(discretizer, samples)
     queries = drawn_queries(discretizer, coded[0], np.random.default_rng([tables.seed, 10]))
     errors = _errors(queries, coded, samples)
-    return Measurement(_estimates(errors, samples.n))
+    return MetricResult(_estimates(errors, samples.n))
 
 
 def _estimates(errors: np.ndarray, n: int) -> tuple[Estimate, ...]:
@@ -114,7 +114,7 @@ def _estimates(errors: np.ndarray, n: int) -> tuple[Estimate, ...]:
     return tuple(found)
 
 
-def _coded(discretizer: Discretizer, samples: Samples) -> tuple[Coded, ...]:
+def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ...]:
     """Training, synthetic, fresh and shuffled rows."""
     numeric = [index for index, attribute in enumerate(discretizer.attributes) if attribute.edges is not None]
     scales: dict[int, tuple[float, float]] = {}
@@ -132,7 +132,7 @@ def _coded(discretizer: Discretizer, samples: Samples) -> tuple[Coded, ...]:
             center, scale = scales[index]
             numbers[index] = np.where(known, (values - center) / scale, 0.0)
             there[index] = known
-        made.append(Coded(codes, numbers, there, sample.groups))
+        made.append(QueriedTable(codes, numbers, there, sample.groups))
     return tuple(made)
 
 
@@ -141,7 +141,7 @@ def _scale(values: np.ndarray) -> tuple[float, float]:
     return (float(values.mean()) if len(values) else 0.0), deviation if deviation > 0 else 1.0
 
 
-def drawn_queries(discretizer: Discretizer, train: Coded, rng: np.random.Generator) -> list[Query]:
+def drawn_queries(discretizer: Discretizer, train: QueriedTable, rng: np.random.Generator) -> list[Query]:
     """The queries of one seed. They depend on columns by name, not on their order.
 
     Args:
@@ -207,7 +207,7 @@ def _grouped(counts: np.ndarray, *, on_line: bool) -> np.ndarray:
     return np.minimum(known, max(len(used) - 1, 0))
 
 
-def _errors(queries: Sequence[Query], coded: Sequence[Coded], samples: Samples) -> np.ndarray:
+def _errors(queries: Sequence[Query], coded: Sequence[QueriedTable], samples: Samples) -> np.ndarray:
     """Of synthetic, fresh and shuffled rows on each replicate, shape (3, n_replicates, n_queries)."""
     replicates = replicate_groups(samples.n_groups)
     sums = [answers(queries, table, samples.n_groups) for table in coded]
@@ -243,7 +243,7 @@ def _shares_and_means(
     return counts / np.maximum(sizes, 1)[:, None], means
 
 
-def answers(queries: Sequence[Query], table: Coded, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
+def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that answer each query, by group of the half-samples, and the sum of the number that its mean is of.
 
     A mean counts the rows where its number is not missing.

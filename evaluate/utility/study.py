@@ -26,7 +26,7 @@ from evaluate.tables import Tables
 from evaluate.utility.giveaways import giveaways_of
 from evaluate.utility.models import FORMS, Fitted, Form, fit_classes, fit_numbers, predictors
 from evaluate.utility.scores import macro_roc_auc, r2, weightings
-from evaluate.utility.task import MAX_CLASSES, Side, Task, is_number
+from evaluate.utility.task import MAX_CLASSES, Task, TaskRows, is_number
 from synth.schema import Schema
 
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
@@ -48,7 +48,7 @@ Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Learned:
+class FittedModel:
     """One form of model, fitted on one side.
 
     Attributes:
@@ -68,7 +68,7 @@ class Learned:
 class Models:
     """One form of model, fitted on every side."""
 
-    learned: Mapping[str, Learned]
+    learned: Mapping[str, FittedModel]
 
     @property
     def whole(self) -> dict[str, Fitted]:
@@ -111,8 +111,8 @@ class Study:
 
     task: Task
     schema: Schema
-    test: Side
-    sides: Mapping[str, Side]
+    test: TaskRows
+    sides: Mapping[str, TaskRows]
     models: Mapping[Form, Models]
     blocks: tuple[np.ndarray, ...]
 
@@ -214,7 +214,7 @@ def _made(tables: Tables) -> Study | str:
             f"its {MAX_CLASSES} most frequent values are less than half of the training rows, so that the target is a "
             "number to regress; leave the task out"
         )
-    test = Side.of(tables.control, task, tables)
+    test = TaskRows.of(tables.control, task, tables)
     if len(np.unique(test.truth)) < 2:
         return "the target does not vary among the control rows"
     sides = _sides(task, tables)
@@ -247,15 +247,15 @@ def _varied(tables: Tables, variant: Variant) -> Study | str:
         task = task.without(names)
         if not predictors(task.seen(tables.schema)):
             return "every column that could predict the target gives it away"
-    test, sides = Side.of(tables.control, task, tables), _sides(task, tables)
+    test, sides = TaskRows.of(tables.control, task, tables), _sides(task, tables)
     models = {form: _models(form, task, sides, test, tables, variant) for form in FORMS}
     return Study(task, task.seen(tables.schema), test, sides, models, whole.blocks)
 
 
-def _sides(task: Task, tables: Tables) -> dict[str, Side]:
+def _sides(task: Task, tables: Tables) -> dict[str, TaskRows]:
     """The rows each model learns from: as many synthetic as training rows, and as many of the rest as there are."""
     synthetic, train, fresh, shuffled = (
-        Side.of(frame, task, tables) for frame in (tables.synthetic, tables.train, tables.fresh, tables.shuffled)
+        TaskRows.of(frame, task, tables) for frame in (tables.synthetic, tables.train, tables.fresh, tables.shuffled)
     )
     n_rows = min(len(synthetic.truth), len(train.truth))
     fresh = fresh.first(n_rows)
@@ -264,7 +264,7 @@ def _sides(task: Task, tables: Tables) -> dict[str, Side]:
 
 
 def _models(
-    form: Form, task: Task, sides: Mapping[str, Side], test: Side, tables: Tables, variant: Variant = "whole"
+    form: Form, task: Task, sides: Mapping[str, TaskRows], test: TaskRows, tables: Tables, variant: Variant = "whole"
 ) -> Models:
     n_splits = N_SPLITS[form][len(sides["tstr"].truth) > MANY_ROWS]
     if form == "boosting" and (len(task.classes) > 2 or variant != "whole"):
@@ -279,22 +279,22 @@ def _models(
     return Models(learned)
 
 
-def _learned(form: Form, task: Task, side: Side, test: Side, tables: Tables, n_splits: int) -> Learned:
+def _learned(form: Form, task: Task, side: TaskRows, test: TaskRows, tables: Tables, n_splits: int) -> FittedModel:
     schema = task.seen(tables.schema)
     model = fit(form, task, side, schema)
     # All sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
     seeds = np.random.default_rng([tables.seed, 6]).integers(2**63, size=n_splits)
     halves = tuple(_pair(form, task, side, schema, int(seed)) for seed in seeds)
     predicted = tuple((first.predict(test.rows), second.predict(test.rows)) for first, second in halves)
-    return Learned(model, halves, model.predict(test.rows), predicted)
+    return FittedModel(model, halves, model.predict(test.rows), predicted)
 
 
-def _pair(form: Form, task: Task, side: Side, schema: Schema, seed: int) -> tuple[Fitted, Fitted]:
+def _pair(form: Form, task: Task, side: TaskRows, schema: Schema, seed: int) -> tuple[Fitted, Fitted]:
     first, second = side.halves(np.random.default_rng(seed))
     return fit(form, task, first, schema), fit(form, task, second, schema)
 
 
-def fit(form: Form, task: Task, side: Side, schema: Schema) -> Fitted:
+def fit(form: Form, task: Task, side: TaskRows, schema: Schema) -> Fitted:
     """A model of the task that has learned the rows of a side."""
     if task.kind == "classification":
         return fit_classes(form, side.rows, side.truth.astype(np.int64), schema, len(task.classes))

@@ -137,7 +137,7 @@ def public_values(column: Any) -> list[Any] | None:
 
 
 @dataclass(frozen=True)
-class Side:
+class TaskRows:
     """Rows with their target, in a seeded order. *Sensitive* where the rows are real.
 
     Attributes:
@@ -151,7 +151,7 @@ class Side:
     units: np.ndarray
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, task: Task, tables: Tables) -> "Side":
+    def of(cls, frame: pd.DataFrame, task: Task, tables: Tables) -> "TaskRows":
         """At most `MAX_ROWS` of the rows that have a target."""
         truth = task.truth(frame, tables.schema)
         order = drawn_order(learned_keys(frame, tables.schema), tables.seed)
@@ -159,11 +159,11 @@ class Side:
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(frame.iloc[order].reset_index(drop=True), truth[order], units)
 
-    def first(self, n_rows: int) -> "Side":
+    def first(self, n_rows: int) -> "TaskRows":
         """The first rows of them, which are a sample."""
         return self if n_rows >= len(self.truth) else self._where(np.arange(len(self.truth)) < n_rows)
 
-    def halves(self, rng: np.random.Generator) -> "tuple[Side, Side]":
+    def halves(self, rng: np.random.Generator) -> "tuple[TaskRows, TaskRows]":
         """The rows in two, whole entities together; neither is empty unless there is only one entity.
 
         A table of one entity gives all of its rows twice: nothing can be said of how another would change them.
@@ -175,6 +175,6 @@ class Side:
         first[rng.permutation(n_units)[: n_units // 2]] = True
         return self._where(first[self.units]), self._where(~first[self.units])
 
-    def _where(self, chosen: np.ndarray) -> "Side":
+    def _where(self, chosen: np.ndarray) -> "TaskRows":
         units = pd.factorize(self.units[chosen])[0]
-        return Side(self.rows[chosen].reset_index(drop=True), self.truth[chosen], units)
+        return TaskRows(self.rows[chosen].reset_index(drop=True), self.truth[chosen], units)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from evaluate.utility.giveaways import giveaways_of
 from evaluate.utility.models import FORMS, Form
 from evaluate.utility.scores import macro_average_precision
@@ -42,7 +42,7 @@ VARIANTS: tuple[Variant, ...] = ("without", "uncut")
 """Models beside those of all columns, by the end of their names."""
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """Scores of models trained on the synthetic table and how far they fall behind.
 
     Estimates:
@@ -55,7 +55,7 @@ def measure(tables: Tables) -> Measurement:
     """
     study = study_of(tables)
     if isinstance(study, str):
-        return Measurement(failures=(*_absent(study), *(_no_precision(form, study) for form in FORMS)))
+        return MetricResult(failures=(*_absent(study), *(_no_precision(form, study) for form in FORMS)))
     estimates, failures, models = [], [], []
     for form in FORMS:
         scored = _scored(form, study, _note(study, tables))
@@ -68,7 +68,7 @@ def measure(tables: Tables) -> Measurement:
     figure = {"target": study.task.target, "task": study.task.kind, "why": study.task.why, "metric": study.task.metric}
     parts = [_varied(variant, study, tables) for variant in VARIANTS]
     drawn = {key: part for one in parts for key, part in one.figures.items()}
-    return Measurement(
+    return MetricResult(
         tuple(estimates) + tuple(one for part in parts for one in part.estimates),
         tuple(failures) + tuple(one for part in parts for one in part.failures),
         {"utility": {**figure, "models": models, "giveaways": _giveaways(study, tables), **drawn}},
@@ -85,15 +85,15 @@ def _no_precision(form: Form, why: str) -> Failure:
     return Failure(f"utility.average_precision.{form}", "skipped", why)
 
 
-def _varied(variant: Variant, whole: Study, tables: Tables) -> Measurement:
+def _varied(variant: Variant, whole: Study, tables: Tables) -> MetricResult:
     """Scores of models without the columns that give the target away, or with a number's outliers."""
     study = study_of(tables, variant)
     if isinstance(study, str):
-        return Measurement(failures=_absent(study, (variant,)))
+        return MetricResult(failures=_absent(study, (variant,)))
     note = f"{_left_out(study.task.left_out)}{_note(study, tables)}" if variant == "without" else _note(study, tables)
     estimates = [one for form in FORMS for one in _scored(form, study, note, f".{variant}")]
     drawn = [] if study is whole else [_model_figure(form, study, estimates[2 * i + 1]) for i, form in enumerate(FORMS)]
-    return Measurement(tuple(estimates), figures={variant: drawn} if drawn else {})
+    return MetricResult(tuple(estimates), figures={variant: drawn} if drawn else {})
 
 
 def _left_out(names: Sequence[str]) -> str:

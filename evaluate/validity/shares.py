@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluate.intervals import clopper_pearson, design_effect
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.columns import Column, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
@@ -23,7 +23,7 @@ Marks = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Tally:
+class ViolationCounts:
     """How many rows break a rule.
 
     Attributes:
@@ -76,7 +76,7 @@ class Law:
     """
 
     constraint: Constraint
-    tally: Tally
+    tally: ViolationCounts
     n_faulty: int
     shapes: tuple[tuple[str, int], ...]
 
@@ -93,20 +93,20 @@ class Judged:
         names: of all columns that the table has.
     """
 
-    rows: Tally
-    columns: Mapping[str, Tally]
+    rows: ViolationCounts
+    columns: Mapping[str, ViolationCounts]
     rules: Mapping[str, Sequence[str]]
     laws: Sequence[Law]
     names: Sequence[str]
 
-    def measurement(self, schema: Schema, lawful: Landmarks) -> Measurement:
+    def measurement(self, schema: Schema, lawful: Landmarks) -> MetricResult:
         """The estimates, and what the report lists."""
         columns = [self._column(name, tally) for name, tally in self.columns.items()]
         constraints = [_constraint(law, marks) for law, marks in zip(self.laws, lawful.each, strict=True)]
         whole = share("validity.rows", self.rows, (), self._rows_note(schema), marks=lawful.rows)
-        return Measurement(estimates=(whole, *columns, *constraints), figures=self._figure(lawful, columns))
+        return MetricResult(estimates=(whole, *columns, *constraints), figures=self._figure(lawful, columns))
 
-    def _column(self, name: str, tally: Tally) -> Estimate:
+    def _column(self, name: str, tally: ViolationCounts) -> Estimate:
         note = ""
         if tally.n_broken:
             rules = ", and ".join(self.rules[name])
@@ -141,7 +141,13 @@ class Judged:
 
 
 def share(
-    measure: str, tally: Tally, subject: tuple[str, ...], note: str, *, marks: Marks = (1.0, 1.0), least: float = 1.0
+    measure: str,
+    tally: ViolationCounts,
+    subject: tuple[str, ...],
+    note: str,
+    *,
+    marks: Marks = (1.0, 1.0),
+    least: float = 1.0,
 ) -> Estimate:
     """The share of rows without a violation.
 

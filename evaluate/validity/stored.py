@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from evaluate.intervals import design_effect_of_sums, design_effect_of_units
 from evaluate.stored.keys import EMBEDDED
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from evaluate.validity.masking import shapes
-from evaluate.validity.shares import Judged, Landmarks, Law, Tally, rules_of_personal
+from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, rules_of_personal
 from synth.columns import CategoricalColumn, PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.errors import PlaceError
@@ -187,7 +187,7 @@ SHOWN_ROWS = 100_000
 _TIMES = "times"
 
 
-def measure_stored(tables: Tables, offered: StoredTable) -> Measurement:
+def measure_stored(tables: Tables, offered: StoredTable) -> MetricResult:
     """As `validity.measure`, of all rows of a stored table.
 
     Args:
@@ -234,7 +234,7 @@ class _Judging:
         return self.flags.table
 
     @property
-    def columns(self) -> dict[str, Tally]:
+    def columns(self) -> dict[str, ViolationCounts]:
         """The rows of each column that break a rule."""
         return {name: self.tally(f"c{place}") for place, name in enumerate(self.schema.kept)}
 
@@ -243,10 +243,10 @@ class _Judging:
         """The constraints."""
         return tuple(self._law(place, constraint) for place, constraint in enumerate(self.schema.constraints))
 
-    def tally(self, flag: str) -> Tally:
+    def tally(self, flag: str) -> ViolationCounts:
         """The rows that have a flag."""
         n_broken = self.counts[flag]
-        return Tally(self.n, n_broken, self._effect(flag, n_broken))
+        return ViolationCounts(self.n, n_broken, self._effect(flag, n_broken))
 
     def rules(self, name: str) -> list[str]:
         """The rules that a column breaks, in the words of memory."""
@@ -295,7 +295,7 @@ class _Judging:
         unique = isinstance(constraint, Unique)
         effect = self._effect_of_key(place) if unique else self._effect(f"l{place}", n_broken)
         found = self._shapes(constraint) if self.counts[f"b{place}"] else []
-        return Law(constraint, Tally(self.n, n_broken, effect), self.counts[f"u{place}"], tuple(found))
+        return Law(constraint, ViolationCounts(self.n, n_broken, effect), self.counts[f"u{place}"], tuple(found))
 
     @cached_property
     def _moments(self) -> dict[str, int]:

@@ -15,9 +15,9 @@ import pandas as pd
 
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from evaluate.validity.masking import shapes
-from evaluate.validity.shares import Judged, Landmarks, Law, Tally, only, rules_of_personal, share
+from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, only, rules_of_personal, share
 from synth.columns import PersonalColumn
 from synth.constraints import Constraint, Unique
 from synth.domain.constraint_checks import broken
@@ -27,7 +27,7 @@ from synth.schema import Schema
 from synth.table import conform, faulty_rows, violations
 
 
-def measure(tables: Tables) -> Measurement:
+def measure(tables: Tables) -> MetricResult:
     """The share of rows without a violation, of valid values in each column, and of rows that keep each constraint."""
     if tables.stored is not None:
         from evaluate.validity.stored import measure_stored  # its libraries are slow to import
@@ -40,8 +40,8 @@ def measure(tables: Tables) -> Measurement:
     kept = [_kept(read, constraint, tables.schema, faulty) for constraint in schema.constraints]
     rows = np.logical_or.reduce([*faulty.values(), *(broken for _, broken in kept)])
     judged = Judged(
-        Tally.of(rows, units),
-        {name: Tally.of(flags, units) for name, flags in faulty.items()},
+        ViolationCounts.of(rows, units),
+        {name: ViolationCounts.of(flags, units) for name, flags in faulty.items()},
         {name: _rules(offered, schema, name) for name, flags in faulty.items() if flags.any()},
         tuple(law for law, _ in kept),
         tuple(map(str, offered.columns)),
@@ -66,7 +66,7 @@ def valid_rows(offered: pd.DataFrame, schema: Schema) -> Estimate:
     seen = observe(schema, read)
     kept = [_kept(read, constraint, seen, faulty) for constraint in schema.constraints]
     rows = np.logical_or.reduce([*faulty.values(), *(broken for _, broken in kept)])
-    whole = share("validity.rows", Tally.of(rows, entity_codes(read, schema)), (), "")
+    whole = share("validity.rows", ViolationCounts.of(rows, entity_codes(read, schema)), (), "")
     return replace(whole, reference=None, floor=None)
 
 
@@ -82,7 +82,7 @@ def _kept(
     shown = shapes(read[flags & ~unread], constraint, schema)
     # Rows that repeat each other go wrong together; rows of an entity otherwise.
     units = _alike(read, flags, constraint) if isinstance(constraint, Unique) else entity_codes(read, schema)
-    return Law(constraint, Tally.of(flags | unread, units), int(unread.sum()), tuple(shown)), flags | unread
+    return Law(constraint, ViolationCounts.of(flags | unread, units), int(unread.sum()), tuple(shown)), flags | unread
 
 
 def _alike(read: pd.DataFrame, repeated: np.ndarray, constraint: Unique) -> np.ndarray:

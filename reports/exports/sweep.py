@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import loss
 from reports.exports.csv import write_csv
-from reports.sections.sweep import Point, Sweep, average, by_setting, mean_of, sweep_of, sweep_points
+from reports.sections.sweep import Sweep, SweepPoint, average, by_setting, mean_of, sweep_of, sweep_points
 from synth.output import whole_file
 
 POINTS_FILE, SUMMARY_FILE = "sweep.csv", "sweep_summary.csv"
@@ -70,7 +70,7 @@ def write_sweep(evaluation: Evaluation, folder: Path) -> None:
             beside.write_text(_statement(sweep), encoding="utf-8")
 
 
-def point_lines(points: Iterable[Point]) -> Iterator[Line]:
+def point_lines(points: Iterable[SweepPoint]) -> Iterator[Line]:
     """One line for each number of each point, and one for each measure that gave none, with the reason."""
     for point in points:
         answers: tuple[Estimate | Failure, ...] = (*point.candidate.estimates, *point.candidate.failures)
@@ -78,7 +78,7 @@ def point_lines(points: Iterable[Point]) -> Iterator[Line]:
             yield {**_of_point(point), **_of_answer(found)}
 
 
-def summary_lines(points: Sequence[Point]) -> Iterator[Line]:
+def summary_lines(points: Sequence[SweepPoint]) -> Iterator[Line]:
     """One line for each number of each generator at each epsilon: its mean over seeds and Student's 95% interval."""
     for (generator, epsilon), group in by_setting(points).items():
         found: dict[tuple[str, tuple[str, ...]], list[Estimate]] = {}
@@ -96,7 +96,7 @@ def summary_lines(points: Sequence[Point]) -> Iterator[Line]:
             }  # fmt: skip
 
 
-def _of_point(point: Point) -> Line:
+def _of_point(point: SweepPoint) -> Line:
     claim = _claim(point.candidate)
     return {
         "point": point.candidate.name, "generator": point.generator, "epsilon": _epsilon(point.epsilon),

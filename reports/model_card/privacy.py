@@ -32,7 +32,7 @@ from reports.model_card.schema import (
     Tested,
 )
 from reports.sections.limitations import AUDIT_FAILED, NOT_AUDITED, audit_failed
-from reports.sections.privacy_budget import BookLine, Books, books_of
+from reports.sections.privacy_budget import BookLine, BudgetTable, books_of
 from reports.sections.provenance import UNVERIFIED
 from synth.dp.statement import RELATIONS
 
@@ -91,7 +91,7 @@ def dp_sgd_of(stated: Mapping[str, Any], generator: Mapping[str, Any]) -> DpSgd 
     return None
 
 
-def spending_of(books: Books, stated: Mapping[str, Any]) -> tuple[Spending, ...]:
+def spending_of(books: BudgetTable, stated: Mapping[str, Any]) -> tuple[Spending, ...]:
     """Every line of the books of a statement."""
     return tuple(_spending(line, event) for line, event in zip(books.lines, events_of(stated), strict=True))
 
@@ -263,7 +263,7 @@ def _relation(stated: Mapping[str, Any]) -> str:
     return f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation
 
 
-def _ledger(books: Books, form: Form) -> LedgerPosition | None:
+def _ledger(books: BudgetTable, form: Form) -> LedgerPosition | None:
     # The entry is a hash over a keyed fingerprint of the real table, among others: it stays inside.
     held, inside = books.ledger, form == "internal"
     if held is None:

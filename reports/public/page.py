@@ -18,11 +18,11 @@ from evaluate.result import Candidate
 from evaluate.text import alike, count, number, percent, plain, short
 from reports.audits import AuditNote, audit_note
 from reports.charts import svg
-from reports.glossary import Entry, entry
+from reports.glossary import GlossaryEntry, entry
 from reports.public.facts import PublicColumn, PublicFacts
 from reports.public.verdict import PublicVerdict, public_verdict
 from reports.sections.guidelines import CRITERIA
-from reports.sections.privacy_budget import Books, books_of
+from reports.sections.privacy_budget import BudgetTable, books_of
 from synth.output import whole_file
 
 STRIP = (200.0, 22.0)
@@ -182,7 +182,7 @@ class Shown:
     """A privacy statement with its books."""
 
     statement: Mapping[str, Any]
-    books: Books
+    books: BudgetTable
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,9 @@ class PublicPage:
     limits: tuple[str, ...]
     parameters: tuple[tuple[str, str], ...]
     criteria: tuple[tuple[str, str, str, str], ...]
-    hidden: tuple[tuple[Entry, Any], ...]
-    binding_shown: tuple[Entry, ...]
-    binding_hidden: tuple[Entry, ...]
+    hidden: tuple[tuple[GlossaryEntry, Any], ...]
+    binding_shown: tuple[GlossaryEntry, ...]
+    binding_hidden: tuple[GlossaryEntry, ...]
 
 
 def page_of(facts: PublicFacts) -> PublicPage:

@@ -57,7 +57,7 @@ class Exposed:
 
 
 @dataclass(frozen=True)
-class Split:
+class LinkedColumns:
     """Columns of two sources, and how often two parts of a person's record are linked."""
 
     columns: str
@@ -155,7 +155,7 @@ def exposed(candidate: Candidate) -> tuple[Exposed, ...]:
     )
 
 
-def splits(candidate: Candidate) -> tuple[Split, ...]:
+def splits(candidate: Candidate) -> tuple[LinkedColumns, ...]:
     """Every split of the columns that linkability was tried with, the worst first."""
     drawn = mappings(candidate.figures.get("linkability"))
     whole = {name for one in drawn for side in ("columns", "others") for name in texts(one.get(side))}
@@ -166,7 +166,7 @@ def splits(candidate: Candidate) -> tuple[Split, ...]:
             rates = members[0] if members else None, controls[0] if controls else None
             columns, others = texts(one.get("columns")), texts(one.get("others"))
             rest = "all others" if {*columns, *others} == whole else ", ".join(others)
-            found.append(Split(", ".join(columns), rest, *rates, advantage))
+            found.append(LinkedColumns(", ".join(columns), rest, *rates, advantage))
     return tuple(sorted(found, key=lambda split: -split.advantage[1]))
 
 

@@ -27,25 +27,25 @@ MEMBERSHIP = tuple(name for name in CATALOG if name.startswith("privacy.membersh
 
 
 @dataclass(frozen=True)
-class Answer:
+class GuidelineFinding:
     """What was found for one criterion of one table: a word, and a sentence without its full stop."""
 
     word: Word
     text: str
 
 
-def by_attacks(*measures: str) -> Callable[[Candidate, Evaluation], Answer]:
+def by_attacks(*measures: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
     """An answer from attacks: those that raise an alarm, else the smallest leak that they would have seen."""
 
-    def answer(candidate: Candidate, _: Evaluation) -> Answer:
+    def answer(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
         lines = [line for line in attack_note(candidate).lines if line.measure in measures]
         tried = [line for line in lines if line.word != "not measured"]
         alarms = [line for line in tried if line.word == "alarm"]
         if not tried:
-            return Answer("not measured", "no attack of this kind gave a result")
+            return GuidelineFinding("not measured", "no attack of this kind gave a result")
         of = f"{len(alarms)} of {len(tried)} attacks" if alarms else f"{len(tried)} attack{'s' * (len(tried) > 1)}"
         missing = f"; {len(lines) - len(tried)} gave no result" if len(lines) > len(tried) else ""
-        return Answer("alarm" if alarms else "no alarm", f"{of}; {_worst((alarms or tried)[0])}{missing}")
+        return GuidelineFinding("alarm" if alarms else "no alarm", f"{of}; {_worst((alarms or tried)[0])}{missing}")
 
     return answer
 
@@ -58,36 +58,38 @@ def _worst(line: AttackLine) -> str:
     return f"the worst, {what}, has {line.scale} {value} ({low} to {high}){seen}"
 
 
-def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> Answer:
+def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> GuidelineFinding:
     """The claim of all that counts with a table, its unit included, or that there is none."""
     statement = candidate.statement
     if not statement:
-        return Answer("absent", "no formal guarantee, so that there is nothing to evaluate")
+        return GuidelineFinding("absent", "no formal guarantee, so that there is nothing to evaluate")
     claims = Composition.of(evaluation).claims(candidate)
     if not statement.get("private", False) or (claims is not None and not claims.counted.private):
-        return Answer("absent", "void: its noise was not drawn from a secure source")
+        return GuidelineFinding("absent", "void: its noise was not drawn from a secure source")
     rows = statement.get("max_rows_per_unit", 1)
     each = f" of at most {plain(rows, 20)} rows" if rows != 1 else ""
     epsilon, delta, of = statement.get("epsilon"), statement.get("delta"), ""
     if claims is not None and claims.reading:
         epsilon, delta, of = claims.counted.epsilon, claims.counted.delta, f", for {claims.counted.what}"
     unit = f"unit {plain(statement.get('unit', 'not stated'), 40)}{each}"
-    return Answer("stated", f"epsilon {loss(epsilon)} at delta {loss(delta)}{of}, {unit}")
+    return GuidelineFinding("stated", f"epsilon {loss(epsilon)} at delta {loss(delta)}{of}, {unit}")
 
 
-def of_audit(candidate: Candidate, _: Evaluation) -> Answer:
+def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
     """The audited lower bound on the claim."""
     if not candidate.statement:
-        return Answer("absent", "no formal guarantee to test")
+        return GuidelineFinding("absent", "no formal guarantee to test")
     note = audit_note(candidate)
     if note is None:
-        return Answer("not measured", "the audit gave no result" if audit_failed(candidate) else "it was not audited")
-    return Answer(
+        return GuidelineFinding(
+            "not measured", "the audit gave no result" if audit_failed(candidate) else "it was not audited"
+        )
+    return GuidelineFinding(
         "alarm" if note.alarms else "no alarm", f"audited lower bound {note.bound}{note.short and f'; {note.short}'}"
     )
 
 
-def of_utility(candidate: Candidate, _: Evaluation) -> Answer:
+def of_utility(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
     """What models lose, and the group that is served worst."""
     gaps = [
         e
@@ -96,17 +98,19 @@ def of_utility(candidate: Candidate, _: Evaluation) -> Answer:
     ]
     served = next((group for group in groups_of(candidate) if group.anchor == "utility"), None)
     if not gaps and served is None:
-        return Answer("not measured", "no utility for models or groups was measured")
+        return GuidelineFinding("not measured", "no utility for models or groups was measured")
     said = [f"loss of a model trained on it at most {number(max(e.value for e in gaps))}"] if gaps else []
     said += [f"worst group {plain(served.group, 60)}: {served.what} {number(served.value)}"] if served else []
-    return Answer("stated", "; ".join(said))
+    return GuidelineFinding("stated", "; ".join(said))
 
 
-def of_schema(_: Candidate, evaluation: Evaluation) -> Answer:
+def of_schema(_: Candidate, evaluation: Evaluation) -> GuidelineFinding:
     """How many columns the schema's author named as identifying or sensitive."""
     quasi, sensitive = (_n(evaluation.schema, key) for key in ("quasi_identifiers", "sensitive"))
     status = plain(evaluation.schema.get("status", "unknown"), 20)
-    return Answer("stated", f"schema {status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named")
+    return GuidelineFinding(
+        "stated", f"schema {status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named"
+    )
 
 
 def _n(schema: Mapping[str, Any], key: str) -> str:
@@ -121,25 +125,25 @@ _IDENTIFIED = by_attacks(
 )
 
 
-def of_identification(candidate: Candidate, evaluation: Evaluation) -> Answer:
+def of_identification(candidate: Candidate, evaluation: Evaluation) -> GuidelineFinding:
     """Membership and quasi-identifiers, and equal rows beside them."""
     found = _IDENTIFIED(candidate, evaluation)
     copies = candidate.find("privacy.copies.people")
     if not isinstance(copies, Estimate):
         return found
-    return Answer(found.word, f"{found.text}; people copied, beyond chance: {number(copies.value)}")
+    return GuidelineFinding(found.word, f"{found.text}; people copied, beyond chance: {number(copies.value)}")
 
 
-def to_judge(text: str) -> Callable[[Candidate, Evaluation], Answer]:
+def to_judge(text: str) -> Callable[[Candidate, Evaluation], GuidelineFinding]:
     """The same answer for every table: what nothing here can judge."""
-    return lambda _candidate, _evaluation: Answer("yours to judge", text)
+    return lambda _candidate, _evaluation: GuidelineFinding("yours to judge", text)
 
 
-def of_governance(candidate: Candidate, _: Evaluation) -> Answer:
+def of_governance(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
     """Whether its spending is on record; the rest is for people."""
     ledger = (candidate.statement or {}).get("ledger")
     kept = "its spending stands in a ledger" if ledger else "no ledger holds its spending"
-    return Answer("yours to judge", f"{kept}; the sign-off above is to be filled in")
+    return GuidelineFinding("yours to judge", f"{kept}; the sign-off above is to be filled in")
 
 
 SAID_ONCE = ("yours to judge", "stated")
@@ -161,16 +165,16 @@ class Criterion:
     source: str
     title: str
     asks: str
-    answer: Callable[[Candidate, Evaluation], Answer]
+    answer: Callable[[Candidate, Evaluation], GuidelineFinding]
     uncovered: str
 
 
 @dataclass(frozen=True)
-class Row:
+class GuidelineRow:
     """One criterion with its answer for every candidate that the report shows, in their order."""
 
     criterion: Criterion
-    answers: tuple[tuple[str, Answer], ...]
+    answers: tuple[tuple[str, GuidelineFinding], ...]
 
     @property
     def same(self) -> bool:
@@ -178,9 +182,9 @@ class Row:
         return len({answer.text for _, answer in self.answers}) == 1 and self.answers[0][1].word in SAID_ONCE
 
 
-def criteria_rows(evaluation: Evaluation, candidates: Sequence[Candidate]) -> tuple[Row, ...]:
+def criteria_rows(evaluation: Evaluation, candidates: Sequence[Candidate]) -> tuple[GuidelineRow, ...]:
     """The criteria in the order of their sources, each with what was found here."""
-    return tuple(Row(one, tuple((c.name, one.answer(c, evaluation)) for c in candidates)) for one in CRITERIA)
+    return tuple(GuidelineRow(one, tuple((c.name, one.answer(c, evaluation)) for c in candidates)) for one in CRITERIA)
 
 
 _WP29, _NIST, _ISO = "WP29 Opinion 05/2014", "NIST SP 800-226", "ISO/IEC 27559:2022"

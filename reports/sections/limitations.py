@@ -65,7 +65,7 @@ NOT_COUNTED = (
 
 
 @dataclass(frozen=True)
-class Power:
+class AttackPower:
     """How small a leak one attack would have seen of each candidate, in their order; none where it was not run."""
 
     title: str
@@ -74,7 +74,7 @@ class Power:
 
 
 @dataclass(frozen=True)
-class Limits:
+class TableLimitations:
     """What was not seen of one candidate.
 
     Attributes:
@@ -86,7 +86,7 @@ class Limits:
     power: tuple[str, ...]
 
 
-def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> Limits:
+def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitations:
     """The limits of one candidate's evaluation.
 
     Args:
@@ -95,7 +95,7 @@ def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> Limits:
     """
     audit = [_of_audit(candidate)] if candidate.statement else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
-    return Limits(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))
+    return TableLimitations(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))
 
 
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
@@ -114,12 +114,12 @@ def on_samples(candidate: Candidate) -> tuple[str, ...]:
     return (f"{said}, by all that needs rows in memory (attacks, utility, detection, fairness).",)
 
 
-def powers(notes: Sequence[AttackNote]) -> tuple[Power, ...]:
+def powers(notes: Sequence[AttackNote]) -> tuple[AttackPower, ...]:
     """The power of every attack that was run on any candidate, in the order of the first note."""
     found = [{line.measure: line for line in note.lines} for note in notes]
     names = dict.fromkeys(name for lines in found for name in lines)
     tried = [tuple(lines.get(name) for lines in found) for name in names]
-    return tuple(Power(*_called(lines), lines) for lines in tried if any(_gave(line) for line in lines))
+    return tuple(AttackPower(*_called(lines), lines) for lines in tried if any(_gave(line) for line in lines))
 
 
 def _gave(line: AttackLine | None) -> bool:

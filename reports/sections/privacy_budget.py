@@ -58,7 +58,7 @@ class BookLine:
 
 
 @dataclass(frozen=True)
-class Books:
+class BudgetTable:
     """The lines of a statement with their totals, and how to check them.
 
     Attributes:
@@ -88,7 +88,7 @@ class Books:
     find: str | None
 
 
-def books_of(name: str, statement: Mapping[str, Any], booked: object = None) -> Books:
+def books_of(name: str, statement: Mapping[str, Any], booked: object = None) -> BudgetTable:
     """The books of one candidate's statement, which may come from anyone and hold anything.
 
     Args:
@@ -104,7 +104,7 @@ def books_of(name: str, statement: Mapping[str, Any], booked: object = None) -> 
     own = sum(amount(event.get("delta")) or 0.0 for event in events)
     rest = (amount(statement.get("delta")) or 0.0) - own
     held = position_of(statement.get("ledger"), booked)
-    return Books(
+    return BudgetTable(
         lines=tuple(_line(event, rho) for event in events),
         rho=rho,
         own_delta=own,

@@ -47,7 +47,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class BrokenRule:
     """One rule that a table broke.
 
     Attributes:
@@ -95,7 +95,7 @@ class VendorRow:
     formulas: int
     claim: tuple[tuple[str, str], ...]
     same_as: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[BrokenRule, ...]
     open: tuple[str, ...]
 
     @property
@@ -259,12 +259,12 @@ def _claims(claim: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         yield str(name), loss(value) if number else str(value)
 
 
-def _evidence(one: Mapping[str, Any]) -> Evidence:
+def _evidence(one: Mapping[str, Any]) -> BrokenRule:
     rule = mapping(one.get("rule"))
     measure = str(rule.get("measure", ""))
     second = rule.get("fails_beyond")
     limit = finite(rule.get("limit") if second is None else second)
-    return Evidence(
+    return BrokenRule(
         measure, _named(one.get("name"), measure), str(rule.get("why", "")), limit,
         str(one.get("reason", "")), _estimate(one.get("estimate")), one.get("beyond_policy") is True,
     )  # fmt: skip

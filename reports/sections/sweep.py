@@ -12,7 +12,7 @@ from typing import Any
 from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.text import amount, finite
-from reports.glossary import Entry, entry
+from reports.glossary import GlossaryEntry, entry
 from reports.interpretation import better
 
 PANELS = (
@@ -25,7 +25,7 @@ MOST_SECTIONS = 4
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One fit of a sweep: a generator at an epsilon (none: without) with a seed."""
 
     candidate: Candidate
@@ -69,7 +69,7 @@ class Panel:
     """One measure along epsilon, for every generator, beside its landmarks."""
 
     measure: str
-    entry: Entry
+    entry: GlossaryEntry
     better: str
     note: str
     reference: float | None
@@ -79,7 +79,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One generator at one epsilon: a mean for each panel, none where no seed gave a number."""
 
     generator: str
@@ -111,7 +111,7 @@ class Sweep:
     n_points: int
     n_seeds: int
     panels: tuple[Panel, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[SweepRow, ...]
     hidden: int
 
     @property
@@ -153,7 +153,7 @@ def is_releasable(evaluation: Evaluation) -> bool:
     return swept is None or mapping(swept).get("releasable") is True
 
 
-def sweep_points(evaluation: Evaluation) -> tuple[Point, ...]:
+def sweep_points(evaluation: Evaluation) -> tuple[SweepPoint, ...]:
     """The points of a sweep, in the order of its generators, by epsilon and seed; empty where there is none."""
     content = evaluation.provenance.get("sweep")
     listed = content.get("points") if isinstance(content, Mapping) else None
@@ -181,9 +181,9 @@ def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidat
     return named or tuple(firsts[i] for i in _spread(len(firsts), MOST_SECTIONS))
 
 
-def by_setting(points: Iterable[Point]) -> dict[tuple[str, float | None], list[Point]]:
+def by_setting(points: Iterable[SweepPoint]) -> dict[tuple[str, float | None], list[SweepPoint]]:
     """The points of all seeds together, for each generator and epsilon."""
-    groups: dict[tuple[str, float | None], list[Point]] = {}
+    groups: dict[tuple[str, float | None], list[SweepPoint]] = {}
     for point in points:
         groups.setdefault(point.setting, []).append(point)
     return groups
@@ -216,26 +216,26 @@ def _spread(n: int, most: int) -> list[int]:
     return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
 
 
-def _point(candidate: Candidate, content: Mapping[str, Any]) -> Point:
+def _point(candidate: Candidate, content: Mapping[str, Any]) -> SweepPoint:
     seed = int(finite(content.get("seed")))
-    return Point(candidate, str(content.get("generator")), amount(content.get("epsilon")), seed)
+    return SweepPoint(candidate, str(content.get("generator")), amount(content.get("epsilon")), seed)
 
 
 def _rank(epsilon: float | None) -> float:
     return math.inf if epsilon is None else epsilon
 
 
-def _estimates(measure: str, points: Iterable[Point]) -> list[Estimate]:
+def _estimates(measure: str, points: Iterable[SweepPoint]) -> list[Estimate]:
     found = (point.candidate.find(measure) for point in points)
     return [one for one in found if isinstance(one, Estimate)]
 
 
-def _mean(measure: str, points: Iterable[Point]) -> Mean | None:
+def _mean(measure: str, points: Iterable[SweepPoint]) -> Mean | None:
     values = [one.value for one in _estimates(measure, points)]
     return mean_of(values) if values else None
 
 
-def _panel(measure: str, points: Sequence[Point]) -> Panel | None:
+def _panel(measure: str, points: Sequence[SweepPoint]) -> Panel | None:
     found = _estimates(measure, points)
     if not found:
         return None
@@ -263,5 +263,5 @@ def average(values: Iterable[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _row(setting: tuple[str, float | None], group: Sequence[Point], panels: Sequence[Panel]) -> Row:
-    return Row(*setting, len(group), tuple(_mean(panel.measure, group) for panel in panels))
+def _row(setting: tuple[str, float | None], group: Sequence[SweepPoint], panels: Sequence[Panel]) -> SweepRow:
+    return SweepRow(*setting, len(group), tuple(_mean(panel.measure, group) for panel in panels))

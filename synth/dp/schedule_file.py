@@ -84,7 +84,7 @@ _Size = Annotated[float | None, number(MOST_NOISE)]
 _Share = Annotated[float | None, number(1.0)]
 
 
-class Line(Frozen):
+class PlanEntry(Frozen):
     """One line, in either form: which keys belong to it is its mechanism's and its form's matter."""
 
     what: Words
@@ -136,7 +136,7 @@ def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
 
 
 @dataclass(frozen=True)
-class Claim:
+class StatedCost:
     """What a file says its events cost.
 
     Attributes:
@@ -155,12 +155,12 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Books:
+class ScheduleFile:
     """A schedule, whose it is, and what is claimed of it; none where nothing is."""
 
     name: str
     schedule: Schedule
-    claim: Claim | None = None
+    claim: StatedCost | None = None
 
 
 class _Said(BaseModel):
@@ -192,7 +192,7 @@ class _Statement(_Said):
     private: bool = False
 
 
-def read_stated(path: Path, candidate: str | None = None) -> Books:
+def read_stated(path: Path, candidate: str | None = None) -> ScheduleFile:
     """The books in `evaluation.json`, in a model's `model.json`, or in what a fit said with --json.
 
     Args:
@@ -207,14 +207,14 @@ def read_stated(path: Path, candidate: str | None = None) -> Books:
         raise BudgetError(f"{name!r} has no formal guarantee, so that there is nothing to price; pass one that has")
     said = _said(name, statement)
     note = said.ledger
-    claim = Claim(
+    claim = StatedCost(
         epsilon=said.epsilon,
         rhos=tuple(record.rho for record in said.events),
         deltas=tuple(record.delta for record in said.events),
         in_ledger=None if note is None else (note.epsilon, note.total_epsilon, note.total_delta),
         private=said.private,
     )
-    return Books(name, _schedule(said), claim)
+    return ScheduleFile(name, _schedule(said), claim)
 
 
 def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
@@ -243,9 +243,9 @@ def _schedule(said: _Statement) -> Schedule:
 def _event(record: _Record) -> Event:
     content = {**record.noise, "what": record.what, "mechanism": record.mechanism, "count": record.count}
     try:
-        return Line.model_validate(content).event()
+        return PlanEntry.model_validate(content).event()
     except ValidationError as error:
-        raise BudgetError(f"event={record.what!r}: {sentence(error, Line)}") from None
+        raise BudgetError(f"event={record.what!r}: {sentence(error, PlanEntry)}") from None
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -296,7 +296,7 @@ class _Claim(Frozen):
 class _Plan(Frozen):
     delta: Delta
     epsilon: Epsilon | None = None
-    events: tuple[Line, ...]
+    events: tuple[PlanEntry, ...]
     claim: dict[str, Any] | None = None
 
 
@@ -305,7 +305,7 @@ def read_schedule(path: Path | str, candidate: str | None = None) -> Schedule:
     return read_books(path, candidate).schedule
 
 
-def read_books(path: Path | str, candidate: str | None = None) -> Books:
+def read_books(path: Path | str, candidate: str | None = None) -> ScheduleFile:
     """What a plan, an evaluation or a saved model says was read, and what it claims that this costs.
 
     Args:
@@ -358,7 +358,7 @@ def to_toml(schedule: Schedule) -> str:
     return tomli_w.dumps({"delta": schedule.delta, "events": lines})
 
 
-def _books(content: Mapping[str, Any], name: str) -> Books:
+def _books(content: Mapping[str, Any], name: str) -> ScheduleFile:
     try:
         plan = _Plan.model_validate(content)
     except ValidationError as error:
@@ -367,18 +367,18 @@ def _books(content: Mapping[str, Any], name: str) -> Books:
         raise BudgetError("events=[] is no plan; add an [[events]] table for everything that is read")
     claim = None if plan.claim is None else _claim(plan.claim)
     if plan.epsilon is None:
-        return Books(name, schedule_of(tuple(line.event() for line in plan.events), plan.delta), claim)
-    return Books(name, calibrate(_shared(plan.events, plan.delta), plan.epsilon, plan.delta), claim)
+        return ScheduleFile(name, schedule_of(tuple(line.event() for line in plan.events), plan.delta), claim)
+    return ScheduleFile(name, calibrate(_shared(plan.events, plan.delta), plan.epsilon, plan.delta), claim)
 
 
-def _claim(content: Mapping[str, Any]) -> Claim:
+def _claim(content: Mapping[str, Any]) -> StatedCost:
     try:
-        return Claim(_Claim.model_validate(content).epsilon)
+        return StatedCost(_Claim.model_validate(content).epsilon)
     except ValidationError as error:
         raise BudgetError(f"claim: {sentence(error, _Claim)}") from None
 
 
-def _shared(lines: Sequence[Line], delta: float) -> Plan:
+def _shared(lines: Sequence[PlanEntry], delta: float) -> Plan:
     """The plan in which every line gets its share of rho."""
     makers = [_maker(line) for line in lines]
     shares = [line.share for line in lines if line.share is not None]
@@ -393,7 +393,7 @@ def _shared(lines: Sequence[Line], delta: float) -> Plan:
     return lambda rho: [make(rho * share / whole) for make, share in zip(makers, shares, strict=True)]
 
 
-def _maker(line: Line) -> Callable[[float], Event]:
+def _maker(line: PlanEntry) -> Callable[[float], Event]:
     """The event of a line without noise, as a function of the rho that it gets."""
     _refuse_noise(line)
     k, count = line.sensitivity or 1, line.count
@@ -409,13 +409,13 @@ def _maker(line: Line) -> Callable[[float], Event]:
     return lambda rho: _stability(line, rho, k)
 
 
-def _stability(line: Line, rho: float, k: int) -> StabilityEvent:
+def _stability(line: PlanEntry, rho: float, k: int) -> StabilityEvent:
     assert line.delta is not None
     one = StabilityEvent.of_rho(line.what, rho / line.count, line.delta / line.count, k)
     return StabilityEvent(line.what, one.sigma, one.threshold, k, line.count)
 
 
-def _refuse_noise(line: Line) -> None:
+def _refuse_noise(line: PlanEntry) -> None:
     """Refuse a line that does not say what a plan with a target needs, or says more."""
     event, mechanism = f"event={line.what!r}", line.mechanism
     if mechanism not in MECHANISMS:

@@ -21,7 +21,7 @@ from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rh
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import Search
-from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.workload import Weight, Workload, check_workload, column_weights
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.structural_zeros import affordable, structural_zeros
@@ -204,7 +204,7 @@ class Aim(PrivateGenerator):
             self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
         )
 
-    def _coarsening(self, fit: Fit, discretizer: Discretizer, one_way: Sequence[Measurement]) -> Coarsening:
+    def _coarsening(self, fit: PrivateFit, discretizer: Discretizer, one_way: Sequence[Measurement]) -> Coarsening:
         """Coarse attributes where noise fills large marginals: none without noise, nor where they fill the model."""
         if not (fit.promises and self.coarse_codes):
             return Coarsening({})
@@ -214,7 +214,12 @@ class Aim(PrivateGenerator):
         return coarsening if cells <= self.max_model_mb * CELLS_A_MB / 4 else Coarsening({})
 
     def _search(
-        self, fit: Fit, search: Search, one_way: Sequence[Measurement], rng: np.random.Generator, progress: Progress
+        self,
+        fit: PrivateFit,
+        search: Search,
+        one_way: Sequence[Measurement],
+        rng: np.random.Generator,
+        progress: Progress,
     ) -> tuple[MarkovRandomField, list[Measurement]]:
         """The model and all measurements after the last round."""
         measurements = list(one_way)

@@ -73,14 +73,14 @@ class Arn(AutoregressiveGenerator):
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> "ArnDistribution":
         from synth.neural.autoregressive_training import fit_network
-        from synth.neural.checkpoint import Place
+        from synth.neural.checkpoint import CheckpointFolder
         from synth.neural.devices import device_of
         from synth.neural.training import Course
 
         layout = NetworkColumns(learned.discretizer, learned.order, N_LEVELS)
         codes = layout.of_rows(learned.rows)
         digest = self._digest(layout, codes, seed)
-        course = Course(self.name, digest, None if place is None else Place(place), progress)
+        course = Course(self.name, digest, None if place is None else CheckpointFolder(place), progress)
         spec, device = self.spec(len(codes), float(learned.weights.sum())), device_of(self.device)
         with torch_threads(self.n_threads):
             network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)

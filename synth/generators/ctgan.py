@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.errors import BudgetError
-from synth.generators.fitting.neural_data import PrivateRows, Rows
+from synth.generators.fitting.neural_data import NetworkRows, PrivateRows
 from synth.generators.neural_generator import NeuralGenerator, Widths, asked
 from synth.schema import Schema
 
@@ -75,7 +75,7 @@ class Ctgan(NeuralGenerator):
         n_spikes = len(getattr(column, "spikes", ()))
         return len(known) + 2 if known else 2 * (self.n_bins + n_spikes) + 2
 
-    def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork":
+    def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining
         from synth.neural.sampling import CtganNetwork
         from synth.neural.training import train

@@ -78,7 +78,7 @@ _LISTED_COLUMNS = 40
 
 
 @dataclass(frozen=True)
-class Work:
+class FitWork:
     """What a fit has to do.
 
     Attributes:
@@ -119,7 +119,7 @@ class Cost:
     memory_mb: float
 
 
-def cost_of(generator: PrivateGenerator, n_events: int, work: Work) -> Cost:
+def cost_of(generator: PrivateGenerator, n_events: int, work: FitWork) -> Cost:
     """What a fit costs.
 
     Args:
@@ -141,7 +141,7 @@ def cost_of(generator: PrivateGenerator, n_events: int, work: Work) -> Cost:
     return Cost(seconds + more.seconds, memory + more.memory_mb)
 
 
-def _of_mst(generator: Mst, work: Work) -> Cost:
+def _of_mst(generator: Mst, work: FitWork) -> Cost:
     """Every pair scored once, a tree of them measured, one estimation."""
     per_pair = ANSWER_S_A_COLUMN * work.n_columns + COUNTING_S_A_ROW * work.n_rows + CLIQUE_S
     typical = _mean_cells(work.pairs)
@@ -151,7 +151,7 @@ def _of_mst(generator: Mst, work: Work) -> Cost:
     return Cost(scoring + _noise_s(work.n_marginals, tree_cells) + steps, MODEL_COPIES * tree_cells / CELLS_A_MB)
 
 
-def _of_aim(generator: Aim, work: Work) -> Cost:
+def _of_aim(generator: Aim, work: FitWork) -> Cost:
     """In every round: candidates told from those too large, scored on drawn rows, one measured, the model estimated."""
     rounds, d = work.n_marginals, work.n_columns
     variants = 1 + work.n_refined / max(d, 1)  # of a column: by its codes, and by its coarse ones
@@ -173,7 +173,7 @@ def _of_aim(generator: Aim, work: Work) -> Cost:
     return Cost(seconds, MODEL_COPIES * generator.max_model_mb + counted / CELLS_A_MB)
 
 
-def _of_classes(generator: LatentClass, work: Work) -> Cost:
+def _of_classes(generator: LatentClass, work: FitWork) -> Cost:
     """All pairs measured, candidates scored before each batch, and a mixture fitted by a fixed number of steps."""
     n_codes, k = sum(work.sizes.values()), generator.n_classes
     seconds = N_STEPS * k * (n_codes * CLASS_S_A_CODE + work.n_coarse**2 * CLASS_S_A_CELL)
@@ -185,7 +185,7 @@ def _of_classes(generator: LatentClass, work: Work) -> Cost:
     return Cost(seconds, floats * 4e-6)
 
 
-def _model_cells(generator: Aim, work: Work, cells: float) -> float:
+def _model_cells(generator: Aim, work: FitWork, cells: float) -> float:
     """Size of the last model: marginals that close no loop stand side by side; loops fill what room there is."""
     if work.n_marginals < work.n_columns:
         return sum(work.sizes.values()) + work.n_marginals * min(cells, _mean_cells(work.pairs))
@@ -205,7 +205,7 @@ def _steps_s(n_steps: int, n_cliques: float, n_cells: float) -> float:
 
 
 @dataclass(frozen=True)
-class Noise:
+class MarginalNoise:
     """What noise alone does to one marginal.
 
     Attributes:
@@ -245,9 +245,9 @@ class Outlook:
     n_rows: int
     sizes: Mapping[str, int]
     columns: Mapping[str, float]
-    tree: Noise | None
-    pair: Noise | None
-    triple: Noise | None
+    tree: MarginalNoise | None
+    pair: MarginalNoise | None
+    triple: MarginalNoise | None
     n_marginals: int
     seconds: float
     memory_mb: float
@@ -297,7 +297,7 @@ def outlook(
     n_refined = sum(coarse[name] < sizes[name] for name in sizes)
     n_coarse = sum(coarse.values())
     n_counted = n_rows * len(schema.spikes_measured)  # every value of such a column may be another one
-    work = Work(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples, n_refined, n_counted, n_coarse)
+    work = FitWork(n_rows, cells, sizes, n_marginals, pairs, triples, n_triples, n_refined, n_counted, n_coarse)
     spent = cost_of(generator, len(schedule.events), work)
     return Outlook(
         generator=generator.name,
@@ -412,8 +412,8 @@ def _median(marginals: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     return sorted(marginals, key=lambda codes: (math.prod(codes), codes))[len(marginals) // 2] if marginals else None
 
 
-def _noise(codes: tuple[int, ...] | None, sigma: float, n_rows: int) -> Noise | None:
-    return None if codes is None else Noise(codes, sigma, _error(sigma * math.prod(codes), n_rows))
+def _noise(codes: tuple[int, ...] | None, sigma: float, n_rows: int) -> MarginalNoise | None:
+    return None if codes is None else MarginalNoise(codes, sigma, _error(sigma * math.prod(codes), n_rows))
 
 
 def _error(total_sigma: float, n_rows: int) -> float:

@@ -26,7 +26,7 @@ from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rh
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import ClassSearch
-from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.workload import Weight, check_workload, column_weights
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.structural_zeros import structural_zeros
@@ -220,7 +220,7 @@ class LatentClass(PrivateGenerator):
 
     def _estimated(
         self,
-        fit: Fit,
+        fit: PrivateFit,
         discretizer: Discretizer,
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
@@ -255,7 +255,7 @@ class LatentClass(PrivateGenerator):
         n_categories = self.n_categories(schema, discretizer.sizes)
         return Coarsening.of_all(discretizer, masses, self.n_groups(schema), n_categories)
 
-    def _pairs(self, fit: Fit, table: CoarseCounts) -> Iterator[Measurement]:
+    def _pairs(self, fit: PrivateFit, table: CoarseCounts) -> Iterator[Measurement]:
         """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
         weights, coarsest = self._pair_weights(fit.schema), table.coarsening.coarsest
         cliques = [(coarsest(one), coarsest(other)) for one, other in weights]
@@ -266,7 +266,7 @@ class LatentClass(PrivateGenerator):
             yield Measurement(clique, noisy, _sigma(fit, event))
 
     def _choose(
-        self, fit: Fit, table: CoarseCounts, estimation: ClassEstimation, price: float, progress: Progress
+        self, fit: PrivateFit, table: CoarseCounts, estimation: ClassEstimation, price: float, progress: Progress
     ) -> None:
         """Measure what the model is furthest from, in batches, and fit it anew after each."""
         n_rounds, done = self.n_rounds(fit.schema), 0
@@ -308,7 +308,7 @@ def pairs_of(weight: float) -> str:
     return f"pairs of columns of weight {weight:g}"
 
 
-def _sigma(fit: Fit, event: GaussianEvent) -> float:
+def _sigma(fit: PrivateFit, event: GaussianEvent) -> float:
     """Standard deviation of a count: that of the noise, or without noise about that of another sample of rows."""
     return event.sigma if fit.promises else max(math.sqrt(len(fit.train)) / MOST_GROUPS, 1.0)
 

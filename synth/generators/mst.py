@@ -17,7 +17,7 @@ from synth.dp.calibration import Plan
 from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
-from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.structural_zeros import affordable, structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
@@ -111,7 +111,7 @@ class Mst(PrivateGenerator):
         return self.max_model_mb * CELLS_A_MB
 
     def _choose_tree(
-        self, fit: Fit, table: Counts, model: MarkovRandomField, held: Sequence[Clique], progress: Progress
+        self, fit: PrivateFit, table: Counts, model: MarkovRandomField, held: Sequence[Clique], progress: Progress
     ) -> list[Clique]:
         """The edges of a spanning tree, each chosen among the pairs that would join two parts.
 
@@ -164,7 +164,9 @@ class Mst(PrivateGenerator):
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores
 
-    def _measure_pairs(self, fit: Fit, table: Counts, tree: list[Clique], progress: Progress) -> Iterator[Measurement]:
+    def _measure_pairs(
+        self, fit: PrivateFit, table: Counts, tree: list[Clique], progress: Progress
+    ) -> Iterator[Measurement]:
         event = fit.event(PAIRS)
         assert isinstance(event, GaussianEvent)
         for index, clique in enumerate(tree):

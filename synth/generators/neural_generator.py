@@ -17,8 +17,8 @@ from synth.dp.events import Event, SubsampledGaussianEvent, gaussian_of_rho
 from synth.errors import BudgetError, TableError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
-from synth.generators.fitting.neural_data import PrivateRows, Rows, columns_of, owned_columns_of, units_of
-from synth.generators.fitting.private_fit import Fit, start
+from synth.generators.fitting.neural_data import NetworkRows, PrivateRows, columns_of, owned_columns_of, units_of
+from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.models.neural_model import NeuralModel, require_torch
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -182,18 +182,18 @@ class NeuralGenerator(PrivateGenerator):
         )  # fmt: skip
 
     def _plain(
-        self, fit: Fit, rng: np.random.Generator, progress: Progress, place: Path | None
+        self, fit: PrivateFit, rng: np.random.Generator, progress: Progress, place: Path | None
     ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
         progress("encoding", None)
         columns, room = columns_of(fit.train, fit.schema, place)
         encoding = ModalEncoding.fit(columns, fit.schema, rng)
-        rows = Rows(encoding.apply(columns, rng), encoding.layout, room)
+        rows = NetworkRows(encoding.apply(columns, rng), encoding.layout, room)
         del columns
         return encoding, self._seeded(rows, rng, progress, place, None)
 
     def _private(
         self,
-        fit: Fit,
+        fit: PrivateFit,
         shares: tuple[float, ...] | None,
         rng: np.random.Generator,
         progress: Progress,
@@ -220,10 +220,10 @@ class NeuralGenerator(PrivateGenerator):
         return encoding, self._seeded(rows, rng, progress, place, fit.budget)
 
     def _seeded(
-        self, rows: Rows, rng: np.random.Generator, progress: Progress, place: Path | None, budget: Budget | None
+        self, rows: NetworkRows, rng: np.random.Generator, progress: Progress, place: Path | None, budget: Budget | None
     ) -> "CtganNetwork | TvaeNetwork":
         """The trained network, ready to draw from; torch's own generators are left as they were."""
-        from synth.neural.checkpoint import Place
+        from synth.neural.checkpoint import CheckpointFolder
         from synth.neural.devices import device_of, seeded
         from synth.neural.training import Course
 
@@ -231,7 +231,9 @@ class NeuralGenerator(PrivateGenerator):
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
         seed = int(rng.integers(2**63))
-        course = Course(self.name, self._digest(rows, seed), None if place is None else Place(place), progress)
+        course = Course(
+            self.name, self._digest(rows, seed), None if place is None else CheckpointFolder(place), progress
+        )
         if isinstance(rows, PrivateRows):
             assert budget is not None
             # A seed of the user's reaches nothing of a private fit, though all that this one draws is public: what is
@@ -241,7 +243,7 @@ class NeuralGenerator(PrivateGenerator):
         with seeded(seed, device):
             return self._train(rows, course, device)
 
-    def _digest(self, rows: Rows, seed: int) -> str:
+    def _digest(self, rows: NetworkRows, seed: int) -> str:
         """What a checkpoint goes by: everything that training depends on, of a private one but the rows themselves."""
         known: dict[str, Any] = {"generator": self.name, **self.parameters(), "sizes": rows.layout.sizes}
         if isinstance(rows, PrivateRows):
@@ -252,7 +254,7 @@ class NeuralGenerator(PrivateGenerator):
             known["rows"] = [_digest(part) for part in parts]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
-    def _train(self, rows: Rows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
+    def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
 
     def _train_privately(

@@ -22,8 +22,8 @@ _CLASSES = {
     "ctgan": "synth.generators.ctgan:Ctgan",
     "tvae": "synth.generators.tvae:Tvae",
     "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
-    "sdv.ctgan": "synth.generators.sdv:Ctgan",
-    "sdv.tvae": "synth.generators.sdv:Tvae",
+    "sdv.ctgan": "synth.generators.sdv:SdvCtgan",
+    "sdv.tvae": "synth.generators.sdv:SdvTvae",
 }
 
 

@@ -202,7 +202,7 @@ class _Neural(_Sdv):
     gpu: bool = Field(default=True, description="Use a GPU where there is one.")
 
 
-class Ctgan(_Neural):
+class SdvCtgan(_Neural):
     """SDV's CTGAN: a conditional generative adversarial network."""
 
     name: ClassVar[str] = "sdv.ctgan"
@@ -214,7 +214,7 @@ class Ctgan(_Neural):
         )
 
 
-class Tvae(_Neural):
+class SdvTvae(_Neural):
     """SDV's TVAE: a variational autoencoder."""
 
     name: ClassVar[str] = "sdv.tvae"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from synth.dp.budget import Budget
-from synth.generators.fitting.neural_data import PrivateRows, Rows
+from synth.generators.fitting.neural_data import NetworkRows, PrivateRows
 from synth.generators.neural_generator import NeuralGenerator, Widths, asked
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Tvae(NeuralGenerator):
     encoder_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
     decoder_widths: Widths | None = Field(default=None, description="Layers; none: the usual ones.")
 
-    def _train(self, rows: Rows, course: "Course", device: Any) -> "TvaeNetwork":
+    def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "TvaeNetwork":
         from synth.neural.sampling import TvaeNetwork
         from synth.neural.training import train
         from synth.neural.tvae import TvaeSpec, TvaeTraining

@@ -11,14 +11,14 @@ from synth.columns import CategoricalColumn, Column, IdentifierColumn
 from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError, TableError
 from synth.infer.constraints import propose_constraints
-from synth.infer.facts import Facts, Role, facts_of
+from synth.infer.facts import ColumnFacts, Role, facts_of
 from synth.infer.kinds import NUMBERS, as_kind, check_kinds, propose
 from synth.infer.missing_texts import missing_texts_of, numbers_beside, without
 from synth.infer.personal import constant_in, settle_locales
 from synth.schema import Schema
 from synth.table import conform
 from synth.table.conforming import names_at_fault
-from synth.table.raw_column import Given, look
+from synth.table.raw_column import RawColumn, look
 from synth.validation import sentence
 
 __all__ = ["infer_schema"]
@@ -97,12 +97,12 @@ def infer_schema(
         raise SchemaError(sentence(error, Schema)) from None
 
 
-def _column(about: Facts, kind: str | None) -> Column:
+def _column(about: ColumnFacts, kind: str | None) -> Column:
     return propose(about) if kind is None or about.role == "entity" else as_kind(about, kind)
 
 
 def _missing_texts(
-    looked: Mapping[str, Given], said: Sequence[str], kinds: Mapping[str, str], roles: Collection[str]
+    looked: Mapping[str, RawColumn], said: Sequence[str], kinds: Mapping[str, str], roles: Collection[str]
 ) -> tuple[str, ...]:
     if isinstance(said, str):
         raise SchemaError(f"missing_values={said!r} must be a list of texts; write [{said!r}]")
@@ -112,11 +112,11 @@ def _missing_texts(
 
 def _all_facts(
     frame: pd.DataFrame,
-    looked: Mapping[str, Given],
+    looked: Mapping[str, RawColumn],
     tokens: Collection[str],
     kinds: Mapping[str, str],
     roles: Mapping[str, Role],
-) -> dict[str, Facts]:
+) -> dict[str, ColumnFacts]:
     all_text = all(given.form == "text" for given in looked.values())
     made = {}
     for name, given in looked.items():
@@ -127,7 +127,7 @@ def _all_facts(
     return made
 
 
-def _countable(schema: Schema, facts: Mapping[str, Facts], kinds: Collection[str]) -> list[str]:
+def _countable(schema: Schema, facts: Mapping[str, ColumnFacts], kinds: Collection[str]) -> list[str]:
     """Names of the columns whose few levels may be counts: whole numbers in order, more than no and yes."""
     return [
         name
@@ -140,7 +140,7 @@ def _countable(schema: Schema, facts: Mapping[str, Facts], kinds: Collection[str
     ]
 
 
-def _entity(columns: dict[str, Column], facts: dict[str, Facts]) -> str | None:
+def _entity(columns: dict[str, Column], facts: dict[str, ColumnFacts]) -> str | None:
     """The first identifier that repeats itself and is never missing."""
     for name, column in columns.items():
         repeats = isinstance(column, IdentifierColumn) and not facts[name].unique
@@ -149,7 +149,7 @@ def _entity(columns: dict[str, Column], facts: dict[str, Facts]) -> str | None:
     return None
 
 
-def _settled(columns: dict[str, Column], facts: dict[str, Facts], entity: str | None) -> dict[str, Column]:
+def _settled(columns: dict[str, Column], facts: dict[str, ColumnFacts], entity: str | None) -> dict[str, Column]:
     """The columns, with every identifier dropped that repeats itself and is not the entity."""
     settled = {}
     for name, column in columns.items():
@@ -158,7 +158,7 @@ def _settled(columns: dict[str, Column], facts: dict[str, Facts], entity: str | 
     return settled
 
 
-def _rows_per_unit(about: Facts) -> int:
+def _rows_per_unit(about: ColumnFacts) -> int:
     """Enough for 19 of 20 entities, at most 10: more rows of an entity cost a private fit more noise."""
     sizes = np.unique(about.codes[about.codes >= 0], return_counts=True)[1]
     return int(np.clip(np.quantile(sizes, 0.95, method="higher"), 1, 10))

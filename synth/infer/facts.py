@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.table.raw_column import Given
+from synth.table.raw_column import RawColumn
 
 Role = Literal["target", "entity"] | None
 
@@ -20,7 +20,7 @@ _WEIGHT = re.compile(
 
 
 @dataclass(frozen=True)
-class Facts:
+class ColumnFacts:
     """A column and what can be said of it without deciding on a kind.
 
     Attributes:
@@ -34,7 +34,7 @@ class Facts:
     """
 
     name: str
-    given: Given
+    given: RawColumn
     dtype: str | None
     ordered: bool
     from_text: bool
@@ -119,7 +119,9 @@ class Facts:
         return fields
 
 
-def facts_of(name: str, series: pd.Series, given: Given, *, all_text: bool, numbers_in_text: bool, role: Role) -> Facts:
+def facts_of(
+    name: str, series: pd.Series, given: RawColumn, *, all_text: bool, numbers_in_text: bool, role: Role
+) -> ColumnFacts:
     """The facts about one column.
 
     Args:
@@ -138,4 +140,4 @@ def facts_of(name: str, series: pd.Series, given: Given, *, all_text: bool, numb
     if dtype == "object" and given.form == "text":
         dtype = None if all_text else "str" if numbers_in_text else dtype
     ordered = isinstance(series.dtype, pd.CategoricalDtype) and bool(series.dtype.ordered)
-    return Facts(name, given, dtype, ordered, all_text or numbers_in_text, role)
+    return ColumnFacts(name, given, dtype, ordered, all_text or numbers_in_text, role)

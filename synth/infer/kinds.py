@@ -27,7 +27,7 @@ from synth.errors import SchemaError, TableError, nearest
 from synth.identifiers import ALPHABETS
 from synth.infer import numeric, personal, temporal
 from synth.infer.codes import are_levels, named_code
-from synth.infer.facts import Facts
+from synth.infer.facts import ColumnFacts
 from synth.table.raw_column import EXACT_FLOAT
 from synth.validation import is_plain
 
@@ -70,7 +70,7 @@ MANY = 2_000
 TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
-def propose(about: Facts) -> Column:
+def propose(about: ColumnFacts) -> Column:
     """The proposed kind of a column, with its bounds or categories.
 
     Raises:
@@ -86,7 +86,7 @@ def propose(about: Facts) -> Column:
     return _listed(about) if about.categories_declared else _of_form(about)
 
 
-def _of_form(about: Facts) -> Column:
+def _of_form(about: ColumnFacts) -> Column:
     form = about.given.form
     if form == "boolean":
         return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
@@ -97,7 +97,7 @@ def _of_form(about: Facts) -> Column:
     return _of_text(about) if form == "text" else _of_objects(about)
 
 
-def _listed(about: Facts) -> Column:
+def _listed(about: ColumnFacts) -> Column:
     """A column whose dtype lists its categories."""
     levels = about.present.tolist()
     if about.given.form == "boolean":
@@ -111,7 +111,7 @@ def _listed(about: Facts) -> Column:
     return categorical(about, levels, ordered=about.ordered)
 
 
-def categorical(about: Facts, values: list[Any], *, ordered: bool) -> CategoricalColumn:
+def categorical(about: ColumnFacts, values: list[Any], *, ordered: bool) -> CategoricalColumn:
     """Categories as they are listed.
 
     Raises:
@@ -126,7 +126,7 @@ def categorical(about: Facts, values: list[Any], *, ordered: bool) -> Categorica
     return CategoricalColumn(categories=tuple(values), ordered=ordered, **about.common("object"))
 
 
-def _of_text(about: Facts) -> Column:
+def _of_text(about: ColumnFacts) -> Column:
     if about.from_text:
         for tokens in TOKENS:
             if set(about.present) <= set(tokens):
@@ -144,7 +144,7 @@ def _of_text(about: Facts) -> Column:
     return _of_plain_text(about)
 
 
-def _of_plain_text(about: Facts) -> Column:
+def _of_plain_text(about: ColumnFacts) -> Column:
     template = template_of(about.present) if about.role is None else None
     telling = about.named_identifier or any(character.isdigit() for character in str(about.present[0]))
     if about.unique and template is not None and telling and about.n_present >= 10:
@@ -156,13 +156,13 @@ def _of_plain_text(about: Facts) -> Column:
     return personal.propose_prose(about) or TextColumn(drop=True, **about.common("object"))
 
 
-def _few(about: Facts) -> bool:
+def _few(about: ColumnFacts) -> bool:
     """Whether so few texts repeat themselves that they are categories."""
     distinct, rows = about.n_distinct, about.n_present
     return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
 
 
-def _of_objects(about: Facts) -> Column:
+def _of_objects(about: ColumnFacts) -> Column:
     """Python objects of more than one type, or of one that is neither text nor a number of the machine."""
     types = {type(cell) for cell in about.present}
     if all(issubclass(t, dt.date | np.datetime64) for t in types):
@@ -176,7 +176,7 @@ def _of_objects(about: Facts) -> Column:
     raise TableError(f"a column must hold one type of value: column={about.name!r} {what} {names}; convert it")
 
 
-def _entity(about: Facts) -> Column:
+def _entity(about: ColumnFacts) -> Column:
     if about.missing:
         raise TableError(
             f"every row needs an entity: entity={about.name!r} has missing values; fill them or choose another"
@@ -192,12 +192,12 @@ def _entity(about: Facts) -> Column:
     return IdentifierColumn(template=template_of(about.present) or digits(about), **about.common("object"))
 
 
-def digits(about: Facts) -> str:
+def digits(about: ColumnFacts) -> str:
     """A template of digits, with room for a thousand times as many identifiers as there are rows."""
     return "#" * max(9, len(str(len(about.codes))) + 3)
 
 
-def _whole_or_none(about: Facts) -> np.ndarray | None:
+def _whole_or_none(about: ColumnFacts) -> np.ndarray | None:
     """A column's values as int64 where all are whole numbers that are told apart as they are held; else none."""
     values: Any = about.present
     if about.from_text and about.given.form == "text":
@@ -233,7 +233,7 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
             )
 
 
-def as_kind(about: Facts, kind: str) -> Column:
+def as_kind(about: ColumnFacts, kind: str) -> Column:
     """A column of the kind that the user chose.
 
     Args:
@@ -249,11 +249,11 @@ def as_kind(about: Facts, kind: str) -> Column:
     return _MADE[kind](about)
 
 
-def _cannot(about: Facts, kind: str, reason: str, remedy: str) -> SchemaError:
+def _cannot(about: ColumnFacts, kind: str, reason: str, remedy: str) -> SchemaError:
     return SchemaError(f"column={about.name!r} cannot be of kind={kind!r}: {reason}; {remedy}, or leave its kind out")
 
 
-def _numbers(about: Facts, kind: str) -> np.ndarray:
+def _numbers(about: ColumnFacts, kind: str) -> np.ndarray:
     """The number of each row that has one, int64 where all are whole, else float64."""
     values: Any = about.per_row
     if about.given.form == "text":
@@ -272,26 +272,26 @@ def _numbers(about: Facts, kind: str) -> np.ndarray:
     return np.asarray(values.astype(np.int64 if whole else np.float64))
 
 
-def _whole(about: Facts, kind: str) -> np.ndarray:
+def _whole(about: ColumnFacts, kind: str) -> np.ndarray:
     values = _numbers(about, kind)
     if values.dtype.kind == "f":
         raise _cannot(about, kind, "it holds fractions, or numbers beyond 64 bits", 'choose kind="real"')
     return values
 
 
-def _integer(about: Facts) -> Column:
+def _integer(about: ColumnFacts) -> Column:
     return numeric.integer(about, _whole(about, "integer"))
 
 
-def _real(about: Facts) -> Column:
+def _real(about: ColumnFacts) -> Column:
     return numeric.real(about, _numbers(about, "real"))
 
 
-def _weight(about: Facts) -> Column:
+def _weight(about: ColumnFacts) -> Column:
     return numeric.weight(about, _numbers(about, "weight"))
 
 
-def _categorical(about: Facts) -> Column:
+def _categorical(about: ColumnFacts) -> Column:
     form = about.given.form
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
@@ -304,7 +304,7 @@ def _categorical(about: Facts) -> Column:
     return numeric.levels(about, values, ordered=are_levels(distinct, counts) and not named_code(about.name))
 
 
-def _boolean(about: Facts) -> Column:
+def _boolean(about: ColumnFacts) -> Column:
     form, common = about.given.form, about.common("boolean" if about.missing else "bool")
     if form == "boolean":
         return BooleanColumn(**common)
@@ -319,14 +319,14 @@ def _boolean(about: Facts) -> Column:
     raise _cannot(about, "boolean", "its values are not 0 and 1, or two texts", "convert it")
 
 
-def _date(about: Facts) -> Column:
+def _date(about: ColumnFacts) -> Column:
     column = _moments(about, "date")
     if not isinstance(column, DateColumn):
         raise _cannot(about, "date", "its times are not all midnight", 'choose kind="datetime"')
     return column
 
 
-def _datetime(about: Facts) -> Column:
+def _datetime(about: ColumnFacts) -> Column:
     column = _moments(about, "datetime")
     if isinstance(column, DatetimeColumn):
         return column
@@ -335,7 +335,7 @@ def _datetime(about: Facts) -> Column:
     return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
 
 
-def _moments(about: Facts, kind: str) -> DateColumn | DatetimeColumn:
+def _moments(about: ColumnFacts, kind: str) -> DateColumn | DatetimeColumn:
     form, column = about.given.form, None
     if form == "time":
         column = temporal.of_stamps(about)
@@ -348,7 +348,7 @@ def _moments(about: Facts, kind: str) -> DateColumn | DatetimeColumn:
     return column
 
 
-def _identifier(about: Facts) -> Column:
+def _identifier(about: ColumnFacts) -> Column:
     if about.given.form == "text" and not (about.from_text and numeric.are_whole(about.present)):
         return IdentifierColumn(template=template_of(about.present) or digits(about), **about.common("object"))
     if about.given.form not in ("text", "integer", "real"):
@@ -356,18 +356,18 @@ def _identifier(about: Facts) -> Column:
     return numeric.identifier(about, _whole(about, "identifier"))
 
 
-def _personal(about: Facts) -> Column:
+def _personal(about: ColumnFacts) -> Column:
     column = personal.propose(about, few=False) or personal.propose_prose(about)
     if column is None:
         raise _cannot(about, "personal", "its name and values do not say what it holds", "write it into the schema")
     return column
 
 
-def _text(about: Facts) -> Column:
+def _text(about: ColumnFacts) -> Column:
     return TextColumn(drop=True, **about.common("object"))
 
 
-_MADE: Mapping[str, Callable[[Facts], Column]] = {
+_MADE: Mapping[str, Callable[[ColumnFacts], Column]] = {
     "integer": _integer, "real": _real, "weight": _weight, "categorical": _categorical, "boolean": _boolean,
     "date": _date, "datetime": _datetime, "identifier": _identifier, "personal": _personal, "text": _text,
 }  # fmt: skip

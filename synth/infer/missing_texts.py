@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from synth.infer import numeric, temporal
-from synth.table.raw_column import Given
+from synth.table.raw_column import RawColumn
 
 TOKENS = frozenset({
     "n", "na", "n/a", "n.a.", "n.a", "<na>", "#n/a", "nan", "null", "(null)", "\\n", "none", "nil", "nd", "missing",
@@ -20,7 +20,7 @@ LEAST_VALUES = 2
 
 
 def missing_texts_of(
-    looked: Mapping[str, Given], said: Collection[str], readable: Collection[str], roles: Collection[str]
+    looked: Mapping[str, RawColumn], said: Collection[str], readable: Collection[str], roles: Collection[str]
 ) -> tuple[str, ...]:
     """Texts of a table that stand for a missing value, most frequent first; the empty one where there is nothing.
 
@@ -54,7 +54,7 @@ def missing_texts_of(
     return tuple(sorted(dict.fromkeys(known), key=lambda text: -counts[text]))
 
 
-def numbers_beside(given: Given, tokens: Collection[str]) -> bool:
+def numbers_beside(given: RawColumn, tokens: Collection[str]) -> bool:
     """True if a column of texts holds numbers and texts that stand for a missing value."""
     if given.form != "text":
         return False
@@ -63,7 +63,7 @@ def numbers_beside(given: Given, tokens: Collection[str]) -> bool:
     return 0 < len(others) < len(texts) and numeric.are_numbers(others)
 
 
-def without(given: Given, tokens: Collection[str]) -> Given:
+def without(given: RawColumn, tokens: Collection[str]) -> RawColumn:
     """A column of texts in which those that stand for a missing value are missing."""
     absent = np.fromiter((text in tokens for text in given.cells), dtype=bool, count=len(given.cells))
     return replace(given, missing=given.missing | absent)
@@ -74,7 +74,7 @@ def _tells(texts: list[str]) -> bool:
     return len(texts) >= LEAST_VALUES and (numeric.are_numbers(texts) or temporal.are_times(texts))
 
 
-def _counts(given: Given) -> Counter[str]:
+def _counts(given: RawColumn) -> Counter[str]:
     assert given.codes is not None
     counts: Counter[str] = Counter()
     for text, n in zip(given.cells.tolist(), _rows_of(given), strict=True):
@@ -82,11 +82,11 @@ def _counts(given: Given) -> Counter[str]:
     return counts
 
 
-def _used(given: Given) -> set[str]:
+def _used(given: RawColumn) -> set[str]:
     return {text for text, n in _counts(given).items() if n and text}
 
 
-def _rows_of(given: Given) -> list[int]:
+def _rows_of(given: RawColumn) -> list[int]:
     assert given.codes is not None
     codes: list[int] = np.bincount(given.codes[given.codes >= 0], minlength=len(given.cells)).tolist()
     return codes

@@ -22,7 +22,7 @@ from synth.columns import (
 from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.infer.codes import are_codes, are_levels, named_code
-from synth.infer.facts import Facts
+from synth.infer.facts import ColumnFacts
 from synth.table.decode import INFINITY, rounded
 from synth.table.raw_column import EXACT_FLOAT
 
@@ -114,7 +114,7 @@ def check_finite(name: str, values: np.ndarray) -> None:
         )
 
 
-def propose(about: Facts, values: np.ndarray) -> Column:
+def propose(about: ColumnFacts, values: np.ndarray) -> Column:
     """The kind of a column of numbers.
 
     Args:
@@ -132,18 +132,18 @@ def propose(about: Facts, values: np.ndarray) -> Column:
     return _whole(about, values)
 
 
-def real(about: Facts, values: np.ndarray) -> RealColumn:
+def real(about: ColumnFacts, values: np.ndarray) -> RealColumn:
     """A column of numbers with a fraction. Args are those of `propose`."""
     return RealColumn(**_fraction(about, values), **about.common("float64"))
 
 
-def weight(about: Facts, values: np.ndarray) -> WeightColumn:
+def weight(about: ColumnFacts, values: np.ndarray) -> WeightColumn:
     """A column of survey weights. Args are those of `propose`."""
     whole = values.dtype.kind != "f"
     return WeightColumn(**_fraction(about, values), **about.common(_int64(about) if whole else "float64"))
 
 
-def _fraction(about: Facts, values: np.ndarray) -> dict[str, Any]:
+def _fraction(about: ColumnFacts, values: np.ndarray) -> dict[str, Any]:
     values = values.astype(np.float64)
     decimals = decimals_of(values, about.given.digits)
     if decimals is not None:
@@ -153,7 +153,7 @@ def _fraction(about: Facts, values: np.ndarray) -> dict[str, Any]:
     return {"bounds": (float(values.min()), float(values.max())), "decimals": decimals, "scale": scale, **habits}
 
 
-def _whole(about: Facts, values: np.ndarray) -> Column:
+def _whole(about: ColumnFacts, values: np.ndarray) -> Column:
     if about.named_weight:
         return weight(about, values)
     distinct, counts = np.unique(values, return_counts=True)
@@ -171,19 +171,19 @@ def _whole(about: Facts, values: np.ndarray) -> Column:
     return integer(about, values)
 
 
-def levels(about: Facts, values: np.ndarray, *, ordered: bool) -> CategoricalColumn:
+def levels(about: ColumnFacts, values: np.ndarray, *, ordered: bool) -> CategoricalColumn:
     """Categories that are whole numbers, int64, in their order. Args are those of `propose`."""
     known = tuple(np.unique(values).tolist())
     return CategoricalColumn(categories=known, ordered=ordered, **about.common(_int64(about)))
 
 
-def identifier(about: Facts, values: np.ndarray) -> IdentifierColumn:
+def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
     """Identifiers that are whole numbers, int64. Args are those of `propose`."""
     bounds = with_room(about, (int(values.min()), int(values.max())))
     return IdentifierColumn(bounds=bounds, **about.common(_int64(about)))
 
 
-def integer(about: Facts, values: np.ndarray) -> IntegerColumn:
+def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
     """A column of whole numbers, int64. Args are those of `propose`."""
     bounds, reals = (int(values.min()), int(values.max())), values.astype(np.float64)
     habits = habits_of(reals, 1.0)
@@ -199,7 +199,7 @@ def _spacing(habits: Mapping[str, Any], unit: float) -> float:
     return next((size for size, share in zip(steps, shares, strict=True) if share >= numeric_scale.NEARLY_ALL), unit)
 
 
-def _int64(about: Facts) -> str:
+def _int64(about: ColumnFacts) -> str:
     return "Int64" if about.missing else "int64"
 
 
@@ -305,7 +305,7 @@ def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
     return tuple(float(value) for value in np.sort(distinct[chosen]))
 
 
-def with_room(about: Facts, bounds: tuple[int, int]) -> tuple[int, int]:
+def with_room(about: ColumnFacts, bounds: tuple[int, int]) -> tuple[int, int]:
     """Bounds of identifiers, wide enough to draw ten times as many anew where the dtype has room for them."""
     low, high = bounds
     wide = max(high, low + 10 ** len(str(10 * len(about.codes))))
@@ -314,7 +314,7 @@ def with_room(about: Facts, bounds: tuple[int, int]) -> tuple[int, int]:
     return bounds if "64" not in dtype or wide > greatest else (low, wide)
 
 
-def _numbers_rows(about: Facts, bounds: tuple[int, int]) -> bool:
+def _numbers_rows(about: ColumnFacts, bounds: tuple[int, int]) -> bool:
     """True if whole numbers that never repeat identify rows: consecutive ones, or many."""
     consecutive = bounds[1] - bounds[0] == about.n_present - 1
     return about.n_present >= MANY_ROWS or (consecutive and about.n_present >= 20)

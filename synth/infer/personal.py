@@ -15,7 +15,7 @@ import numpy as np
 
 from synth.columns import Column, PersonalColumn, exactly_up_to
 from synth.identifiers import ALPHABETS
-from synth.infer.facts import Facts
+from synth.infer.facts import ColumnFacts
 from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
 from synth.personal.formats import as_text, is_card_number, is_email, is_iban, is_phone
 
@@ -185,7 +185,7 @@ class _Seen:
         return sum(bool(fits(text)) for text in self.texts) / len(self.texts)
 
 
-def propose(about: Facts, *, few: bool) -> PersonalColumn | None:
+def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
     """The column as one of personal data, in the locale that its own values speak for; none where it is none.
 
     Args:
@@ -201,7 +201,7 @@ def propose(about: Facts, *, few: bool) -> PersonalColumn | None:
     return None if what is None else _column(what, seen, about)
 
 
-def propose_prose(about: Facts) -> PersonalColumn | None:
+def propose_prose(about: ColumnFacts) -> PersonalColumn | None:
     """The column as one of placeholder sentences, where most of its texts are of several words; else none.
 
     Args:
@@ -212,7 +212,7 @@ def propose_prose(about: Facts) -> PersonalColumn | None:
     return _column("text", seen, about) if prose and about.role is None else None
 
 
-def _some(about: Facts) -> list[str]:
+def _some(about: ColumnFacts) -> list[str]:
     """*Sensitive*. Distinct values as texts, as many as are looked at."""
     distinct = dict.fromkeys(as_text(value) for value in about.present[: 10 * LOOKED_AT].tolist())
     return list(distinct)[:LOOKED_AT]
@@ -231,7 +231,7 @@ def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
     return settled
 
 
-def constant_in(columns: Mapping[str, Column], facts: Mapping[str, Facts], entity: str | None) -> tuple[str, ...]:
+def constant_in(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts], entity: str | None) -> tuple[str, ...]:
     """Names of the columns of personal data that hold one value in all rows of an entity."""
     if entity is None or entity not in facts:
         return ()
@@ -300,7 +300,7 @@ _TELLING: Mapping[str, Callable[[str], Any]] = {
 """Forms that speak for themselves."""
 
 
-def _column(what: str, seen: _Seen, about: Facts) -> PersonalColumn:
+def _column(what: str, seen: _Seen, about: ColumnFacts) -> PersonalColumn:
     fields: dict[str, Any] = {"personal": what, **about.common("object")}
     locale = locale_of(what, seen.texts)
     if locale is not None and spoken(what, locale):

@@ -10,7 +10,7 @@ import numpy as np
 
 from synth.columns import Column, DateColumn, DatetimeColumn
 from synth.errors import TableError
-from synth.infer.facts import Facts
+from synth.infer.facts import ColumnFacts
 from synth.table import datetime_codec
 from synth.table.cells import Fault
 
@@ -40,7 +40,7 @@ _FEWEST = 3
 _PRECISIONS: tuple[Literal["h", "min", "s", "ms"], ...] = ("h", "min", "s", "ms")
 
 
-def of_texts(about: Facts) -> Column | None:
+def of_texts(about: ColumnFacts) -> Column | None:
     """A column of days or times in one text form, or `None` where it is not."""
     texts = [str(text) for text in about.present]
     if _LIKELY.match(texts[0]) is None or any(len(text) > _LONGEST for text in texts):
@@ -60,7 +60,7 @@ def are_times(texts: Sequence[str]) -> bool:
     return _form_of(texts)[0] is not None
 
 
-def of_digits(about: Facts) -> Column | None:
+def of_digits(about: ColumnFacts) -> Column | None:
     """A column of days of eight digits each, such as 20141013, or `None` where it is not."""
     if about.n_distinct < _FEWEST or not all(_COMPACT.fullmatch(str(text)) for text in about.present):
         return None
@@ -68,7 +68,7 @@ def of_digits(about: Facts) -> Column | None:
     return None if parsed is None else _of_form(about, parsed, "%Y%m%d")
 
 
-def _iso(about: Facts, texts: list[str]) -> Column | None:
+def _iso(about: ColumnFacts, texts: list[str]) -> Column | None:
     for form in ("%Y-%m-%d", *(f"%Y-%m-%d{joint}{clock}" for joint in _JOINTS[:2] for clock in _CLOCKS[:3])):
         parsed = _parsed(texts, form)
         if parsed is not None and ("T" not in form or _only_days(parsed)):  # others with a T need no form
@@ -114,7 +114,7 @@ def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
     return made
 
 
-def _of_form(about: Facts, parsed: list[dt.datetime], form: str) -> Column:
+def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str) -> Column:
     """A column of days where the form has no clock, or each clock shows midnight, which the form then holds."""
     if not _only_days(parsed):
         return _datetimes(about, parsed, form)
@@ -127,7 +127,7 @@ def _only_days(parsed: list[dt.datetime]) -> bool:
     return all(moment.time() == dt.time() for moment in parsed)
 
 
-def _datetimes(about: Facts, known: list[dt.datetime], form: str | None) -> DatetimeColumn:
+def _datetimes(about: ColumnFacts, known: list[dt.datetime], form: str | None) -> DatetimeColumn:
     line = datetime_codec.micros(known) - datetime_codec.offsets(known)
     return _column(about, line, _zone_of(known), form, text=True)
 
@@ -138,7 +138,7 @@ def _zone_of(known: list[dt.datetime]) -> str | None:
     return "UTC" if not datetime_codec.offsets(known).any() else "mixed"
 
 
-def _column(about: Facts, line: np.ndarray, zone: str | None, form: str | None, *, text: bool) -> DatetimeColumn:
+def _column(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None, *, text: bool) -> DatetimeColumn:
     low, high = (np.datetime64(int(end), "us").item() for end in (line.min(), line.max()))
     if not isinstance(low, dt.datetime) or not isinstance(high, dt.datetime):
         raise TableError(f"times must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
@@ -150,7 +150,7 @@ def _column(about: Facts, line: np.ndarray, zone: str | None, form: str | None, 
     return DatetimeColumn(bounds=(low, high), format=form, timezone=zone, precision=precision, **common)
 
 
-def of_stamps(about: Facts) -> Column:
+def of_stamps(about: ColumnFacts) -> Column:
     """A column of a datetime dtype: of days where every time is midnight and there is no zone."""
     line = about.present.astype("datetime64[us]").astype(np.int64)
     zone = None if about.given.zone is None else zone_name(about.given.zone)
@@ -159,7 +159,7 @@ def of_stamps(about: Facts) -> Column:
     return _column(about, line, zone, None, text=False)
 
 
-def _of_days(about: Facts, line: np.ndarray) -> Column:
+def _of_days(about: ColumnFacts, line: np.ndarray) -> Column:
     low, high = (np.datetime64(int(end), "us").astype("datetime64[D]").item() for end in (line.min(), line.max()))
     if not isinstance(low, dt.date) or not isinstance(high, dt.date):
         raise TableError(f"days must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
@@ -174,7 +174,7 @@ def zone_name(zone: Any) -> str:
     return name if name in zoneinfo.available_timezones() else "mixed"
 
 
-def of_objects(about: Facts) -> Column:
+def of_objects(about: ColumnFacts) -> Column:
     """A column of Python dates and datetimes."""
     made = [datetime_codec.plain(cell) for cell in about.present]
     known = [moment for moment in made if not isinstance(moment, Fault)]

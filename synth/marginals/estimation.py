@@ -22,7 +22,7 @@ PATIENCE = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit:
+class GoodnessOfFit:
     """How beliefs fit the measurements.
 
     Attributes:
@@ -52,7 +52,7 @@ class MarginalLoss:
     measurements: Sequence[Measurement]
     total: float
 
-    def __call__(self, beliefs: Beliefs) -> Fit:
+    def __call__(self, beliefs: Beliefs) -> GoodnessOfFit:
         """How the beliefs fit."""
         tables = {home: found.down(beliefs.marginals[home]) for home, found in self._projections.items()}
         loss, marginals, gradients = 0.0, [], []
@@ -64,7 +64,7 @@ class MarginalLoss:
             loss += 0.5 * float(np.vdot(residual, gradient))
             marginals.append(marginal)
             gradients.append(gradient)
-        return Fit(loss, marginals, gradients)
+        return GoodnessOfFit(loss, marginals, gradients)
 
     def spread(self, gradients: Sequence[Array]) -> dict[int, Array]:
         """The gradients added up over the tree's cliques that are their homes, by index of the clique."""
@@ -173,7 +173,7 @@ class _Descent:
     base: list[Array]
     moved: list[Array]
     before: list[Array]
-    fit: Fit
+    fit: GoodnessOfFit
     step_size: float
     run: int | None = None
 
@@ -220,7 +220,7 @@ class _Descent:
             size /= 2
         return None
 
-    def _try(self, size: float, momentum: float) -> tuple[Fit, list[Array]]:
+    def _try(self, size: float, momentum: float) -> tuple[GoodnessOfFit, list[Array]]:
         """Where a step leads to."""
         moved = [shift + size * gradient for shift, gradient in zip(self.moved, self.fit.gradients, strict=True)]
         if momentum > 0:
@@ -230,7 +230,7 @@ class _Descent:
         potentials = [table - spread[index] if index in spread else table for index, table in enumerate(self.base)]
         return self.loss(propagate(self.loss.tree, potentials)), moved
 
-    def _descends(self, fit: Fit) -> bool:
+    def _descends(self, fit: GoodnessOfFit) -> bool:
         """Armijo's condition with constant 1/2: the gain is at least half of what the slope promises.
 
         For a quadratic loss that is to say that the slope at the new point still goes down along the step, which does

@@ -17,7 +17,7 @@ from synth.neural.networks import Spans
 from synth.transforms.layout import Encoded, Layout
 
 
-class Rows:
+class DeviceRows:
     """A table on a device: small whole numbers and scalars, made into a network's input when a batch needs it.
 
     Attributes:
@@ -117,7 +117,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class UnitIndex:
     """A table's rows, ordered by unit.
 
     What a step draws for a row (a condition, latent noise) it draws anew for every row of every sample, each on its
@@ -173,9 +173,9 @@ class Units:
         codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
         return cls(codes, first_row, np.minimum(sizes, max_rows_per_unit), max_rows_per_unit)
 
-    def to(self, device: torch.device) -> "Units":
+    def to(self, device: torch.device) -> "UnitIndex":
         """The same units with their codes on a device."""
-        return Units(self.codes.to(device), self.first_row, self.n_rows, self.max_rows_per_unit)
+        return UnitIndex(self.codes.to(device), self.first_row, self.n_rows, self.max_rows_per_unit)
 
     def batch(self, units: NDArray[np.int64], size: int) -> Batch:
         """The rows of some units.

@@ -38,7 +38,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckpointFolder:
     """A folder of the caller's, in which one fit keeps its checkpoint and its log.
 
     Attributes:

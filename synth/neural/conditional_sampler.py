@@ -24,7 +24,7 @@ LESS_THAN_ONE = 1 - 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
-class Conditions:
+class ConditionIndex:
     """The codes that a condition may name, side by side, and where the rows that hold each of them are.
 
     Attributes:

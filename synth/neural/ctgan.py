@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from synth.errors import JobError, ModelError
-from synth.neural.batches import Rows
+from synth.neural.batches import DeviceRows
 from synth.neural.checkpoint import restore, states_of
-from synth.neural.conditional_sampler import Conditions
-from synth.neural.networks import BETAS, Critic, Generator, Precision, products_in, widened
+from synth.neural.conditional_sampler import ConditionIndex
+from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Precision, products_in, widened
 from synth.neural.released import averaged
 from synth.transforms.layout import Encoded, Layout
 from synth.transforms.memmap_storage import Room
@@ -102,10 +102,10 @@ class CtganTraining:
         self, spec: CtganSpec, encoded: Encoded, layout: Layout, device: torch.device, room: Room = np.zeros
     ) -> None:
         self.spec, self.layout, self.device = spec, layout, device
-        self.rows = Rows(encoded, layout, device)
-        self.conditions = Conditions.of(encoded, layout, device, room)
+        self.rows = DeviceRows(encoded, layout, device)
+        self.conditions = ConditionIndex.of(encoded, layout, device, room)
         d_condition = self.conditions.width
-        self.generator = Generator(spec.d_latent + d_condition, spec.generator_widths, layout.width).to(device)
+        self.generator = GeneratorNetwork(spec.d_latent + d_condition, spec.generator_widths, layout.width).to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
         self.critic = Critic(layout.width + d_condition, spec.critic_widths, spec.pac).to(device)
         self.n_steps_per_epoch = max(len(encoded) // spec.batch_size, 1)
@@ -123,13 +123,13 @@ class CtganTraining:
         averaged(self.average, self.generator, kept_share(self._n_done, self.spec.average_exponent))
         return losses
 
-    def sampled_generator(self) -> Generator:
+    def sampled_generator(self) -> GeneratorNetwork:
         """The generator to draw rows from: a copy of the average, its batch norm fitted to its weights by fresh fakes.
 
         DEVIATES: the library `ctgan` samples from the generator of the last step, whose marginals swing about the
         average's. It leaves that one in training mode, so that a row depends on those that it is drawn with.
         """
-        made: Generator = copy.deepcopy(self.average)
+        made: GeneratorNetwork = copy.deepcopy(self.average)
         made.fit_norms(self._inputs(self._conditions()[1]) for _ in range(N_NORM_BATCHES))
         return made
 

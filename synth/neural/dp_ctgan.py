@@ -16,11 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.neural.batches import Units
+from synth.neural.batches import UnitIndex
 from synth.neural.checkpoint import restore, states_of
-from synth.neural.dp_ctgan_networks import GeneratorSpec, NetworkCritic, PairCritic, ReleasedGenerator, rate_share
-from synth.neural.dp_sgd import Backend, Clipping, ClipTally, Release
-from synth.neural.networks import Generator
+from synth.neural.dp_ctgan_networks import (
+    NetworkCritic,
+    PairCritic,
+    PrivateGeneratorSpec,
+    ReleasedGenerator,
+    rate_share,
+)
+from synth.neural.dp_sgd import Backend, Clipping, ClipTally, StepRelease
+from synth.neural.networks import GeneratorNetwork
 from synth.neural.released import ReleasedConditions
 from synth.transforms.layout import Layout
 
@@ -32,7 +38,7 @@ class PrivateCritic(Protocol):
 
     tally: ClipTally
 
-    def step(self, steps: Release, fakes: Tensor, condition: Tensor) -> None:
+    def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
         """Learn to tell real rows from fakes, on the draws of one step."""
 
     def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
@@ -102,7 +108,7 @@ class PrivateCtganTraining:
     def __init__(
         self,
         spec: PrivateCtganSpec,
-        units: Units,
+        units: UnitIndex,
         layout: Layout,
         one_way: Sequence[NDArray[np.floating]],
         expected_batch: float,
@@ -121,9 +127,9 @@ class PrivateCtganTraining:
         return self.critic.tally
 
     @property
-    def generator(self) -> Generator:
+    def generator(self) -> GeneratorNetwork:
         """The average of the generators on the way, to sample from."""
-        average: Generator = self.maker.average
+        average: GeneratorNetwork = self.maker.average
         return average
 
     @property
@@ -131,7 +137,7 @@ class PrivateCtganTraining:
         """What a generator is asked for."""
         return self.maker.conditions
 
-    def step(self, steps: Release) -> None:
+    def step(self, steps: StepRelease) -> None:
         """Take one step of the critic, with DP-SGD, and after every `critic_steps` of them one of the generator.
 
         Args:
@@ -163,13 +169,13 @@ class PrivateCtganTraining:
         return {**self.maker.parts(), **self.critic.parts()}
 
 
-def _of_generator(spec: PrivateCtganSpec) -> GeneratorSpec:
-    return GeneratorSpec(
+def _of_generator(spec: PrivateCtganSpec) -> PrivateGeneratorSpec:
+    return PrivateGeneratorSpec(
         spec.d_latent, spec.generator_widths, spec.generator_rate, spec.matching, spec.temperature, spec.ema
     )
 
 
-def _critic(spec: PrivateCtganSpec, units: Units, maker: ReleasedGenerator, clipping: Clipping) -> PrivateCritic:
+def _critic(spec: PrivateCtganSpec, units: UnitIndex, maker: ReleasedGenerator, clipping: Clipping) -> PrivateCritic:
     if spec.critic == "pairs":
         return PairCritic(units, maker.spans, clipping)
     rate, penalty = spec.critic_rate, spec.penalty

@@ -29,9 +29,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.batches import Units, secret_generator
-from synth.neural.dp_sgd import Backend, Clipping, ClipTally, ExactSums, Release, noisy_mean, write_gradients
-from synth.neural.networks import BETAS, Critic, Generator, Spans, is_finite
+from synth.neural.batches import UnitIndex, secret_generator
+from synth.neural.dp_sgd import Backend, Clipping, ClipTally, ExactSums, StepRelease, noisy_mean, write_gradients
+from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Spans, is_finite
 from synth.neural.opacus_backend import clipped_sums_by
 from synth.neural.released import ReleasedConditions, averaged
 from synth.transforms.layout import Layout
@@ -46,7 +46,7 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class GeneratorSpec:
+class PrivateGeneratorSpec:
     """What is set before training; all of it public.
 
     Attributes:
@@ -83,7 +83,7 @@ class ReleasedGenerator:
 
     def __init__(
         self,
-        spec: GeneratorSpec,
+        spec: PrivateGeneratorSpec,
         layout: Layout,
         one_way: Sequence[NDArray[np.floating]],
         n_fakes: int,
@@ -92,7 +92,7 @@ class ReleasedGenerator:
         self.spec, self._n_fakes = spec, n_fakes
         self.spans = Spans(layout).to(device)
         self.conditions = ReleasedConditions(one_way, layout, device)
-        self.network = Generator(spec.d_latent + layout.width, spec.widths, layout.width).to(device)
+        self.network = GeneratorNetwork(spec.d_latent + layout.width, spec.widths, layout.width).to(device)
         self.average = copy.deepcopy(self.network).requires_grad_(False).eval()
         self._adam = torch.optim.Adam(self.network.parameters(), spec.rate, BETAS, fused=True)
 
@@ -170,7 +170,7 @@ class NetworkCritic:
 
     def __init__(
         self,
-        units: Units,
+        units: UnitIndex,
         maker: ReleasedGenerator,
         clipping: Clipping,
         widths: Sequence[int],
@@ -191,7 +191,7 @@ class NetworkCritic:
         self._clipped = clipped_sums_by(backend, self.network, tally=self.tally)
         self._clipped_fakes = ExactSums(self.network)
 
-    def step(self, steps: Release, fakes: Tensor, condition: Tensor) -> None:
+    def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
         """As `PrivateCritic` says."""
         public = self._public_gradient(torch.cat([fakes, condition], 1))
         real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
@@ -262,7 +262,7 @@ class PairCritic:
         tally: *Sensitive*. How many units were clipped.
     """
 
-    def __init__(self, units: Units, spans: Spans, clipping: Clipping) -> None:
+    def __init__(self, units: UnitIndex, spans: Spans, clipping: Clipping) -> None:
         self._units, self._spans, self._clipping = units, spans, clipping
         self._pairs = (spans.span_of[:, None] < spans.span_of[None, :]).nonzero().T
         self._row_norm = math.sqrt(max(math.comb(len(spans.offsets), 2), 1))
@@ -274,7 +274,7 @@ class PairCritic:
         """Of pairs, above the diagonal, zero elsewhere; shape (n_codes, n_codes)."""
         return self._weights.of_pairs
 
-    def step(self, steps: Release, fakes: Tensor, condition: Tensor) -> None:
+    def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
         """Learn to tell real rows from fakes, on the draws of one step; what fakes were made on is not looked at."""
         real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum) * self._row_norm
         real = real / min(1.0, self._clipping.max_grad_norm)

@@ -59,7 +59,7 @@ LARGEST_NORM = 1e18
 """Beyond it squares and factors leave what single precision can hold; NaN is beyond it, too."""
 
 
-class Release(Protocol):
+class StepRelease(Protocol):
     """What one step of DP-SGD takes from a budget; `synth.dp.mechanisms.Steps` is one."""
 
     def sample(self, n_units: int) -> NDArray[np.int64]:
@@ -121,7 +121,7 @@ class Clipping:
 
 
 def noisy_mean(
-    steps: Release, n_units: int, clipping: Clipping, clipped_sum: Callable[[NDArray[np.int64]], Tensor]
+    steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Callable[[NDArray[np.int64]], Tensor]
 ) -> Tensor:
     """One step's gradient: a Poisson sample's clipped sum with noise, by the expected batch; shape (d,), float64.
 

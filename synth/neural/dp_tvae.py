@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.neural.batches import Units, secret_generator
+from synth.neural.batches import UnitIndex, secret_generator
 from synth.neural.checkpoint import restore, states_of
-from synth.neural.dp_sgd import Backend, Clipping, ClipTally, Release, noisy_mean, write_gradients
+from synth.neural.dp_sgd import Backend, Clipping, ClipTally, StepRelease, noisy_mean, write_gradients
 from synth.neural.networks import Decoder, Encoder, Spans, is_finite
 from synth.neural.opacus_backend import clipped_sums_by
 from synth.neural.released import averaged, released_shares
@@ -78,7 +78,7 @@ class PrivateTvaeTraining:
     def __init__(
         self,
         spec: PrivateTvaeSpec,
-        units: Units,
+        units: UnitIndex,
         layout: Layout,
         one_way: Sequence[NDArray[np.floating]],
         expected_batch: float,
@@ -102,7 +102,7 @@ class PrivateTvaeTraining:
             spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass
         )
 
-    def step(self, steps: Release) -> None:
+    def step(self, steps: StepRelease) -> None:
         """Take one step of DP-SGD.
 
         Args:

@@ -187,7 +187,7 @@ def is_finite(*networks: nn.Module) -> bool:
     return all(bool(weight.isfinite().all()) for network in networks for weight in network.parameters())
 
 
-class Generator(nn.Module):
+class GeneratorNetwork(nn.Module):
     """Noise and a condition to the logits of a row: residual layers that carry their input along.
 
     Shape: (n, d_in), to (n, d_out).

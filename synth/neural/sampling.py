@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.errors import JobError
-from synth.neural.networks import Decoder, Generator, Spans
+from synth.neural.networks import Decoder, GeneratorNetwork, Spans
 from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout
 
@@ -57,7 +57,7 @@ class CtganNetwork:
     """
 
     layout: Layout
-    generator: Generator
+    generator: GeneratorNetwork
     shares: Sequence[NDArray[np.float64]]
 
     @property

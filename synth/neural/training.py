@@ -15,7 +15,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps
 from synth.errors import BudgetError, ModelError
-from synth.neural.checkpoint import CLIPPING, Checkpoint, Place
+from synth.neural.checkpoint import CLIPPING, Checkpoint, CheckpointFolder
 from synth.neural.dp_sgd import ClipTally
 from synth.progress import Progress
 
@@ -75,7 +75,7 @@ class Course:
 
     name: str
     digest: str
-    place: Place | None
+    place: CheckpointFolder | None
     progress: Progress
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from synth.neural.batches import Epochs, Rows
+from synth.neural.batches import DeviceRows, Epochs
 from synth.neural.checkpoint import restore, states_of
 from synth.neural.networks import Decoder, Encoder, Precision, Spans, products_in, widened
 from synth.transforms.layout import Encoded, Layout
@@ -63,7 +63,7 @@ class TvaeTraining:
 
     def __init__(self, spec: TvaeSpec, encoded: Encoded, layout: Layout, device: torch.device) -> None:
         self.spec, self.device = spec, device
-        self.rows = Rows(encoded, layout, device)
+        self.rows = DeviceRows(encoded, layout, device)
         self.encoder = Encoder(layout.width, spec.encoder_widths, spec.d_latent).to(device)
         self.decoder = Decoder(spec.d_latent, spec.decoder_widths, layout.width).to(device)
         self.deviations = nn.Parameter(torch.full((len(layout.scalars),), FIRST_DEVIATION, device=device))

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from synth.neural.networks import Decoder, Generator
+from synth.neural.networks import Decoder, GeneratorNetwork
 from synth.neural.sampling import CtganNetwork, TvaeNetwork
 from synth.transforms.layout import Layout
 
@@ -43,7 +43,7 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> CtganNetw
     if DEVIATIONS in arrays:
         decoder = _filled(Decoder, (*widths, layout.width), weights)
         return TvaeNetwork(layout, decoder, _deviations(arrays, others, layout))
-    generator = _filled(Generator, (*widths, layout.width), weights)
+    generator = _filled(GeneratorNetwork, (*widths, layout.width), weights)
     shares = _shares(arrays, others, layout)
     if widths[0] <= sum(map(len, shares)):
         raise ValueError("a generator takes noise beside its condition")

@@ -16,7 +16,7 @@ FORMS = (
 
 
 @dataclass(frozen=True)
-class Address:
+class TableAddress:
     """Where a table is.
 
     Attributes:
@@ -32,7 +32,7 @@ class Address:
     shown: str
 
 
-def parsed(text: str) -> Address:
+def parsed(text: str) -> TableAddress:
     """The address that a text names.
 
     Raises:
@@ -50,7 +50,7 @@ def parsed(text: str) -> Address:
     return _of_files(Path(text))
 
 
-def _of_database(text: str) -> Address:
+def _of_database(text: str) -> TableAddress:
     parts = split(text, is_file=_names_file(text))
     if parts is None:
         raise TableError(
@@ -63,7 +63,7 @@ def _of_database(text: str) -> Address:
         _check_file(parts)
     server = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
     shown = f"{parts.scheme}://{server}{parts.path}#{parts.fragment}"
-    return Address(text.partition("#")[0], parts.fragment, (), shown)
+    return TableAddress(text.partition("#")[0], parts.fragment, (), shown)
 
 
 def _check_file(parts: SplitResult) -> None:
@@ -82,7 +82,7 @@ def _names_file(text: str) -> bool:
     return scheme in FILES and rest.startswith("/") and Path(rest.partition("?")[0]).is_file()
 
 
-def _of_files(path: Path) -> Address:
+def _of_files(path: Path) -> TableAddress:
     place = f"path={str(path)!r}"
     if path.is_dir():
         named = sorted(one for one in path.rglob("*") if _suffix(one) is not None and not _is_hidden(one, path))
@@ -98,7 +98,7 @@ def _of_files(path: Path) -> Address:
         raise TableError(
             f"the files of one table are all .parquet, all .csv or all .csv.gz: {place} is not; convert it"
         )
-    return Address(None, path.name, tuple(found), str(path))
+    return TableAddress(None, path.name, tuple(found), str(path))
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:

@@ -57,7 +57,7 @@ _SET = "understudy_set"
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class StorageLocation:
     """Where tables are stored.
 
     Attributes:
@@ -237,7 +237,7 @@ def _filled(columns: Sequence[Any], n_rows: Any, clique: Sequence[str], sizes: M
     return made
 
 
-def batches(place: Place, asked: ir.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
+def batches(place: StorageLocation, asked: ir.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of an answer, about so many at a time and none of the batches empty.
 
     Raises:
@@ -259,7 +259,7 @@ def _first_drawn(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return chain(first, found)
 
 
-def _of_partitions(place: Place, asked: ir.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
+def _of_partitions(place: StorageLocation, asked: ir.Table, n_rows: int) -> Iterator[pa.RecordBatch]:
     """One partition after the other."""
     rows = place.connection.raw_sql(place.connection.compile(asked)).toLocalIterator()
     kinds = asked.schema().to_pyarrow()

@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 
 Clique = frozenset[str]
 Block = tuple[str, ...]
@@ -92,7 +92,7 @@ class StoredCounts:
 
     domain: Mapping[str, int]
     codes: ir.Table = field(repr=False)
-    place: Place
+    place: StorageLocation
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
         """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""

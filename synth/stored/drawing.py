@@ -8,7 +8,7 @@ import ibis.expr.types as ir
 
 from synth.row_hash import DIGITS, draw_salt
 from synth.schema import Schema
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.stored.row_hash import KEY, TIE, with_keys
 from synth.stored.sql_functions import md5
 from synth.stored.table import StoredTable
@@ -31,7 +31,7 @@ class DrawnRows:
         n_units: units.
     """
 
-    place: Place
+    place: StorageLocation
     rows: ir.Table = field(repr=False)
     n: int
     n_units: int

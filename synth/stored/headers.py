@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from synth.errors import TableError
-from synth.stored.address import Address
+from synth.stored.address import TableAddress
 from synth.table.conforming import names_at_fault
 from synth.table.reading import read_header
 
@@ -17,7 +17,7 @@ _PLAIN = {"Int(bitWidth=32, isSigned=true)": "None", "Int(bitWidth=64, isSigned=
 """Types of the format that some writers leave unsaid."""
 
 
-def names_of(address: Address) -> tuple[str, ...]:
+def names_of(address: TableAddress) -> tuple[str, ...]:
     """The columns of files, all alike.
 
     Raises:
@@ -77,7 +77,7 @@ def _unreadable(shown: str, trouble: str) -> TableError:
     return TableError(f"the table at {shown!r} cannot be read where it is stored: {trouble}")
 
 
-def _refuse_unlike(address: Address, names: Sequence[str]) -> None:
+def _refuse_unlike(address: TableAddress, names: Sequence[str]) -> None:
     """Refuse Parquet files with other columns, or columns of other types, than the first: they would be cast, or cut.
 
     Raises:

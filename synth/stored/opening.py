@@ -12,8 +12,8 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from synth.errors import MissingExtra, TableError
-from synth.stored.address import FORMS, Address, parsed
-from synth.stored.connection import Place, patient
+from synth.stored.address import FORMS, TableAddress, parsed
+from synth.stored.connection import StorageLocation, patient
 from synth.stored.embedded import MEMORY_MB, embedded
 from synth.stored.errors import silent, told
 from synth.stored.headers import names_of, refuse_reserved
@@ -50,13 +50,13 @@ def open_table(text: str | Path, *, memory_mb: int = MEMORY_MB, threads: int | N
 
 
 @contextmanager
-def _read(address: Address, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
+def _read(address: TableAddress, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
     with embedded(memory_mb=memory_mb, threads=threads) as connection:
         yield _of_files(connection, address)
 
 
 @contextmanager
-def _attached(address: Address, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
+def _attached(address: TableAddress, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
     """A database of DuckDB, to be read only, beside an engine's own: several addresses may name the same file."""
     with embedded(memory_mb=memory_mb, threads=threads) as connection:
         before = _databases(connection)
@@ -65,7 +65,7 @@ def _attached(address: Address, memory_mb: int, threads: int | None) -> Iterator
         schema, name = _qualified(address)
         rows = connection.table(name, database=(catalog, schema or connection.current_database))
         refuse_reserved(rows.columns, address.shown)
-        yield StoredTable(Place(connection, address.shown, memory_mb, threads), _within_decimals(rows))
+        yield StoredTable(StorageLocation(connection, address.shown, memory_mb, threads), _within_decimals(rows))
 
 
 def _databases(connection: Any) -> set[str]:
@@ -74,24 +74,24 @@ def _databases(connection: Any) -> set[str]:
 
 
 @contextmanager
-def _reached(address: Address, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
+def _reached(address: TableAddress, memory_mb: int, threads: int | None) -> Iterator[StoredTable]:
     connection = _connected(address)
     try:
         schema, name = _qualified(address)
         rows = connection.table(name, database=schema)
         refuse_reserved(rows.columns, address.shown)
-        yield StoredTable(Place(connection, address.shown, memory_mb, threads), rows)
+        yield StoredTable(StorageLocation(connection, address.shown, memory_mb, threads), rows)
     finally:
         with told(address.shown):
             connection.disconnect()
 
 
-def _qualified(address: Address) -> tuple[str | None, str]:
+def _qualified(address: TableAddress) -> tuple[str | None, str]:
     schema, dot, name = address.table.partition(".")
     return (schema, name) if dot else (None, address.table)
 
 
-def _connected(address: Address) -> Any:
+def _connected(address: TableAddress) -> Any:
     """Ibis's connection.
 
     Raises:
@@ -111,11 +111,11 @@ def _connected(address: Address) -> Any:
     raise reason
 
 
-def _of_files(connection: Any, address: Address) -> StoredTable:
+def _of_files(connection: Any, address: TableAddress) -> StoredTable:
     # Whole paths: a row's slot does not depend on how they were given. Brackets and stars in them are no patterns.
     home = os.path.normpath(Path(address.shown).absolute())  # without a dot in it, as DuckDB tells it
     files = [glob.escape(os.path.normpath(path.absolute())) for path in address.files]
-    place = Place(connection, address.shown)
+    place = StorageLocation(connection, address.shown)
     if not files[0].lower().endswith(".parquet"):
         # Texts, as in memory: what a cell stands for is told by its column's kind, not by its neighbors.
         # Nothing is sniffed: one long row would have the header taken for a row, and the rows above it for nothing.

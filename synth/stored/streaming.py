@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synth.domain.discretizer import Discretizer
-from synth.stored.connection import Place, batches
+from synth.stored.connection import StorageLocation, batches
 from synth.stored.table import OWNER, StoredRows
 from synth.transforms.columns import CHUNK_ROWS
 from synth.transforms.memmap_storage import Disk, FiledColumns
@@ -104,7 +104,7 @@ def _read(rows: StoredRows, discretizer: Discretizer, **more: Any) -> ir.Table:
     return rows.rows.select(**found, **more)
 
 
-def _blocks(place: Place, asked: ir.Table) -> Iterator[NDArray[np.float64]]:
+def _blocks(place: StorageLocation, asked: ir.Table) -> Iterator[NDArray[np.float64]]:
     return map(_block, batches(place, asked, CHUNK_ROWS))
 
 

@@ -18,7 +18,7 @@ from synth.domain import Attribute, Discretizer, numeric_scale
 from synth.errors import TableError, nearest
 from synth.schema import Schema
 from synth.split import check_share, refuse_small_sides, side_bound, side_salt, unit_column
-from synth.stored.connection import Counted, Place
+from synth.stored.connection import Counted, StorageLocation
 from synth.stored.counts import StoredCounts
 from synth.stored.decode import Reader, cell_of, code_of
 from synth.stored.row_hash import NAME, with_row_names
@@ -42,7 +42,7 @@ class StoredRows:
         schema: what is public about them.
     """
 
-    place: Place
+    place: StorageLocation
     rows: ir.Table = field(repr=False)
     schema: Schema
 
@@ -168,7 +168,7 @@ class StoredTable:
         is_written: whether the rows were written down where they are read from, so that nobody need do it again.
     """
 
-    place: Place
+    place: StorageLocation
     rows: ir.Table = field(repr=False)
     slot: str | None = None
     is_written: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from synth.columns import Column, DatetimeColumn
-from synth.table.raw_column import Given
+from synth.table.raw_column import RawColumn
 
 
 class Fault(StrEnum):
@@ -128,7 +128,7 @@ class Read:
     faults: Faults
 
 
-def each(given: Given, parse: Callable[[Any], Any]) -> tuple[list[Any], Faults]:
+def each(given: RawColumn, parse: Callable[[Any], Any]) -> tuple[list[Any], Faults]:
     """Every cell parsed, none where missing or at fault, and the faults."""
     results = [None if absent else parse(cell) for cell, absent in zip(given.cells, given.missing, strict=True)]
     faults: Faults = {}
@@ -139,6 +139,6 @@ def each(given: Given, parse: Callable[[Any], Any]) -> tuple[list[Any], Faults]:
     return results, faults
 
 
-def none(given: Given) -> np.ndarray:
+def none(given: RawColumn) -> np.ndarray:
     """No cell at all, as flags."""
     return np.zeros(len(given.cells), dtype=bool)

@@ -28,7 +28,7 @@ from synth.columns import (
 )
 from synth.table import datetime_codec
 from synth.table.cells import Fault, Faults, Read, each, none
-from synth.table.raw_column import INT64_MAX, Given
+from synth.table.raw_column import INT64_MAX, RawColumn
 from synth.validation import is_plain
 
 NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,9})?", re.ASCII)
@@ -37,7 +37,7 @@ INFINITY = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _FLOAT_BELOW_INT64 = 2.0**63 - 1024
 
 
-def integers(given: Given, column: Any, clamp: bool) -> Read:
+def integers(given: RawColumn, column: Any, clamp: bool) -> Read:
     """Cells as whole numbers: of an integer column, of integer categories, or of integer identifiers."""
     values, missing, faults = _whole(given)
     unlisted = isinstance(column, CategoricalColumn) and column.measure
@@ -59,7 +59,7 @@ def integers(given: Given, column: Any, clamp: bool) -> Read:
     return Read(pd.arrays.IntegerArray(values, missing), faults)
 
 
-def _whole(given: Given) -> tuple[np.ndarray, np.ndarray, Faults]:
+def _whole(given: RawColumn) -> tuple[np.ndarray, np.ndarray, Faults]:
     """Cells as int64, which of them are missing, and faults."""
     if given.form in ("integer", "boolean"):
         return given.cells.astype(np.int64), given.missing.copy(), {}
@@ -91,7 +91,7 @@ def _whole_of_reals(reals: np.ndarray, missing: np.ndarray) -> tuple[np.ndarray,
     return np.clip(rounded, -(2.0**63), _FLOAT_BELOW_INT64).astype(np.int64), missing | infinite, faults
 
 
-def reals_of(given: Given, column: RealColumn | WeightColumn, clamp: bool) -> Read:
+def reals_of(given: RawColumn, column: RealColumn | WeightColumn, clamp: bool) -> Read:
     """Cells as float64 of the declared precision, NaN where missing or unreadable."""
     values, faults = _floats(given)
     infinite = np.isinf(values)
@@ -104,7 +104,7 @@ def reals_of(given: Given, column: RealColumn | WeightColumn, clamp: bool) -> Re
     return Read(np.clip(values, low, high) if clamp else values, faults)
 
 
-def _floats(given: Given) -> tuple[np.ndarray, Faults]:
+def _floats(given: RawColumn) -> tuple[np.ndarray, Faults]:
     """Cells as float64, NaN where missing or unreadable."""
     if given.form in ("real", "integer", "boolean"):
         return np.where(given.missing, np.nan, given.cells.astype(np.float64)), {}
@@ -155,7 +155,7 @@ def _number(value: Any) -> int | float | Fault:
     return float(value) if isinstance(value, float | np.floating | Decimal) else Fault.NUMBER
 
 
-def times(given: Given, column: DateColumn | DatetimeColumn, clamp: bool) -> Read:
+def times(given: RawColumn, column: DateColumn | DatetimeColumn, clamp: bool) -> Read:
     """Cells as days or times in the form that the column's zone asks for."""
     wall, ahead, missing, faults = _stamps(given, column)
     zoned = isinstance(column, DatetimeColumn) and column.timezone is not None
@@ -184,7 +184,7 @@ def _canonical_times(line: np.ndarray, ahead: np.ndarray, missing: np.ndarray, c
     return pd.DatetimeIndex(stamps).tz_localize("UTC").tz_convert(zone).array
 
 
-def _stamps(given: Given, column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
+def _stamps(given: RawColumn, column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
     """Wall clock and offset in microseconds, what is missing, and faults, for every cell."""
     zone = column.timezone if isinstance(column, DatetimeColumn) else None
     if given.form == "time" and (zone != "mixed" and (given.zone is None or zone is not None)):
@@ -198,7 +198,7 @@ def _stamps(given: Given, column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return _stamps_of_objects(results, faults, zone)
 
 
-def _moments(given: Given) -> np.ndarray:
+def _moments(given: RawColumn) -> np.ndarray:
     """Times of a datetime dtype as Python datetimes, numbers where they lie outside the years that those reach."""
     moments_of = given.cells.astype("datetime64[us]").tolist()
     if given.zone is not None:
@@ -224,7 +224,7 @@ def _reader(column: Any) -> Callable[[Any], Any]:
     return one
 
 
-def _stamps_of_times(given: Given, zone: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
+def _stamps_of_times(given: RawColumn, zone: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, Faults]:
     """Times of a datetime dtype that fit the declared zone or its absence."""
     stamps = given.cells.astype("datetime64[us]")
     faults = {Fault.PRECISION: ~given.missing & (stamps.astype(given.cells.dtype) != given.cells)}
@@ -250,7 +250,7 @@ def _stamps_of_objects(
     return wall, np.where(missing, 0, datetime_codec.offsets(results)), missing, faults
 
 
-def read(given: Given, column: Column, *, clamp: bool) -> Read:
+def read(given: RawColumn, column: Column, *, clamp: bool) -> Read:
     """The cells as values of the column's kind.
 
     Args:
@@ -278,7 +278,7 @@ def holds_whole_numbers(column: Column) -> bool:
     return isinstance(column, IdentifierColumn) and column.bounds is not None
 
 
-def _booleans(given: Given, column: BooleanColumn) -> Read:
+def _booleans(given: RawColumn, column: BooleanColumn) -> Read:
     if given.form == "boolean":
         return Read(pd.arrays.BooleanArray(given.cells.astype(bool), given.missing.copy()), {})
     if given.form in ("integer", "real"):
@@ -301,7 +301,7 @@ def _truth(cell: Any, known: dict[str, bool]) -> bool | Fault:
     return Fault.BOOLEAN
 
 
-def _personal(given: Given) -> Read:
+def _personal(given: RawColumn) -> Read:
     """Cells as texts, whole numbers without a point. Nothing in them is learned, so that none can be at fault."""
     values = np.full(len(given.cells), None, dtype=object)
     for index in np.flatnonzero(~given.missing):
@@ -311,7 +311,7 @@ def _personal(given: Given) -> Read:
     return Read(values, {})
 
 
-def _texts(given: Given, column: Column, clamp: bool) -> Read:
+def _texts(given: RawColumn, column: Column, clamp: bool) -> Read:
     faults: Faults = {}
     if given.form == "text":
         values = given.cells.copy()
@@ -330,7 +330,7 @@ def _texts(given: Given, column: Column, clamp: bool) -> Read:
     return Read(values, faults)
 
 
-def _forced_texts(given: Given, clamp: bool) -> tuple[np.ndarray, Faults]:
+def _forced_texts(given: RawColumn, clamp: bool) -> tuple[np.ndarray, Faults]:
     """Cells that are not all text: those that are, and the others as text where clamped, else missing."""
     is_text = np.fromiter((isinstance(cell, str) for cell in given.cells), dtype=bool, count=len(given.cells))
     values = np.full(len(given.cells), None, dtype=object)

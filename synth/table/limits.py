@@ -29,7 +29,7 @@ CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class SizeLimits:
     """What a table may come to.
 
     Attributes:
@@ -75,12 +75,12 @@ class Limits:
         raise TableError(f"a table may have {limit:,} {unit} here: {place} has more; {remedy}")
 
 
-NO_MORE = Limits()
+NO_MORE = SizeLimits()
 """For a table whose owner is trusted."""
 
 
 @contextmanager
-def opened(path: Path, limits: Limits) -> Iterator[BufferedReader]:
+def opened(path: Path, limits: SizeLimits) -> Iterator[BufferedReader]:
     """A file that is one, open for reading from its start, which did not change until the block ended.
 
     Raises:
@@ -103,7 +103,7 @@ def opened(path: Path, limits: Limits) -> Iterator[BufferedReader]:
             raise TableError(f"a table must stay as it is while it is read: {place} changed; wait until it is written")
 
 
-def content_of(stream: Any, limits: Limits, place: str) -> bytes:
+def content_of(stream: Any, limits: SizeLimits, place: str) -> bytes:
     """All that a stream holds, read in parts, so that one that never ends is given up in time.
 
     Raises:

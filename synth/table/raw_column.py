@@ -29,7 +29,7 @@ _FORMS: dict[str, Form] = {
 
 
 @dataclass(frozen=True)
-class Given:
+class RawColumn:
     """Cells of a column in one form.
 
     Attributes:
@@ -69,7 +69,7 @@ class Given:
         return pd.api.extensions.take(values, self.codes, allow_fill=True)
 
 
-def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> Given:
+def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> RawColumn:
     """The column in one of the forms.
 
     Args:
@@ -89,12 +89,12 @@ def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> 
         return _times(series)
     if pd.api.types.is_bool_dtype(dtype):
         missing = series.isna().to_numpy()
-        return Given("boolean", series.to_numpy(dtype=bool, na_value=False), missing)
+        return RawColumn("boolean", series.to_numpy(dtype=bool, na_value=False), missing)
     if dtype.kind in "iu":
         return _integers(series)
     if dtype.kind == "f":
         reals = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return Given("real", reals, np.isnan(reals), digits=15 if dtype.itemsize >= 8 else 6)
+        return RawColumn("real", reals, np.isnan(reals), digits=15 if dtype.itemsize >= 8 else 6)
     return _objects(series.to_numpy(dtype=object), missing_texts)
 
 
@@ -163,7 +163,7 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _categorical(series: pd.Series, missing_texts: frozenset[str]) -> Given:
+def _categorical(series: pd.Series, missing_texts: frozenset[str]) -> RawColumn:
     levels = look(pd.Series(series.cat.categories), missing_texts)
     codes = series.cat.codes.to_numpy().astype(np.int64)
     if levels.codes is not None:
@@ -171,29 +171,29 @@ def _categorical(series: pd.Series, missing_texts: frozenset[str]) -> Given:
     return replace(levels, codes=codes)
 
 
-def _times(series: pd.Series) -> Given:
+def _times(series: pd.Series) -> RawColumn:
     zone = series.dt.tz
     naive = series.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else series
     stamps = naive.to_numpy()
     if np.datetime_data(stamps.dtype)[0] != "ns":  # coarser units reach further than microseconds do
         stamps = np.where(np.isnat(stamps), stamps, np.clip(stamps, *(limit.astype(stamps.dtype) for limit in _AGES)))
-    return Given("time", stamps, np.isnat(stamps), zone=zone)
+    return RawColumn("time", stamps, np.isnat(stamps), zone=zone)
 
 
-def _integers(series: pd.Series) -> Given:
+def _integers(series: pd.Series) -> RawColumn:
     missing = series.isna().to_numpy()
     if series.dtype.kind == "u" and series.dtype.itemsize == 8 and bool((series.dropna() > INT64_MAX).any()):  # type: ignore[union-attr]
-        return Given("mixed", series.to_numpy(dtype=object), missing)
-    return Given("integer", series.to_numpy(dtype=np.int64, na_value=0), missing)
+        return RawColumn("mixed", series.to_numpy(dtype=object), missing)
+    return RawColumn("integer", series.to_numpy(dtype=np.int64, na_value=0), missing)
 
 
-def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> Given:
+def _objects(cells: np.ndarray, missing_texts: frozenset[str]) -> RawColumn:
     found = text_codes(cells)
     if found is None:
         return _uniform(cells, _missing(cells, missing_texts))
     codes, texts = found
     absent = np.fromiter((text in missing_texts for text in texts), dtype=bool, count=len(texts))
-    return Given("text", texts, absent, codes=codes)
+    return RawColumn("text", texts, absent, codes=codes)
 
 
 def text_codes(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -227,16 +227,16 @@ def _missing(cells: np.ndarray, missing_texts: frozenset[str]) -> np.ndarray:
     return absent
 
 
-def _uniform(cells: np.ndarray, missing: np.ndarray) -> Given:
+def _uniform(cells: np.ndarray, missing: np.ndarray) -> RawColumn:
     """Objects that are all of one numeric kind in that form, all others as they are."""
     form = _FORMS.get(pd.api.types.infer_dtype(cells[~missing], skipna=True))
     present = cells[~missing]
     if form is None or (form != "boolean" and not _exact(present)):
-        return Given("mixed", cells, missing)
+        return RawColumn("mixed", cells, missing)
     dtype = {"integer": np.int64, "real": np.float64, "boolean": bool}[form]
     values = np.zeros(len(cells), dtype=dtype)
     values[~missing] = present.astype(dtype)
-    return Given(form, values, missing)
+    return RawColumn(form, values, missing)
 
 
 def _exact(present: np.ndarray) -> bool:

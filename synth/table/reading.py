@@ -23,14 +23,14 @@ import pandas as pd
 from synth.errors import TableError
 from synth.schema import Schema
 from synth.table.conforming import Outside, conform, names_at_fault, readable
-from synth.table.limits import HEADER_BYTES, NO_MORE, Limits, content_of, opened
+from synth.table.limits import HEADER_BYTES, NO_MORE, SizeLimits, content_of, opened
 from synth.table.raw_column import from_arrow
 
 THRIFT_STRING_BYTES, THRIFT_ITEMS = 16 << 20, 4_000_000
 """Bytes of a text and entries of a list in a file's description of itself."""
 
 
-def arrow_table(content: bytes, limits: Limits, place: str) -> Any:
+def arrow_table(content: bytes, limits: SizeLimits, place: str) -> Any:
     """The table in a Parquet file.
 
     Args:
@@ -73,7 +73,7 @@ def _parquet_file(content: bytes, as_codes: Any) -> Any:
     )  # fmt: skip
 
 
-def _refuse_large(said: Any, limits: Limits, place: str) -> None:
+def _refuse_large(said: Any, limits: SizeLimits, place: str) -> None:
     """By what the file says of itself: rows, columns, and bytes before its codes are written out."""
     groups = [said.row_group(i) for i in range(said.num_row_groups)]
     limits.refuse_over("columns", said.num_columns, place)
@@ -134,7 +134,7 @@ _ONE_QUOTED = re.compile('"([^"]|"")*"')
 
 
 def read_table(
-    path: str | Path, schema: Schema | None = None, *, outside: Outside = "refuse", limits: Limits = NO_MORE
+    path: str | Path, schema: Schema | None = None, *, outside: Outside = "refuse", limits: SizeLimits = NO_MORE
 ) -> pd.DataFrame:
     """A table from a file.
 
@@ -143,7 +143,7 @@ def read_table(
         schema: gives a table in canonical form; without one a CSV's columns are all text and a Parquet file's as
             they are typed.
         outside: what to do with values that do not fit the schema: "refuse" or "clamp".
-        limits: how large the table may be; for one that is offered by others, `Limits.beside` the training table.
+        limits: how large the table may be; for one that is offered by others, `SizeLimits.beside` the training table.
 
     Raises:
         TableError: the file is not there, is not a table, is too large, or does not fit the schema; no cell value is
@@ -194,7 +194,7 @@ def check_suffix(path: Path) -> str:
     raise TableError(f"a table must be a file of {', '.join(SUFFIXES)}: path={str(path)!r} is none; convert it")
 
 
-def _csv(path: Path, suffix: str, limits: Limits) -> pd.DataFrame:
+def _csv(path: Path, suffix: str, limits: SizeLimits) -> pd.DataFrame:
     content = _bytes(path, suffix, limits)
     place = f"path={str(path)!r}"
     _refuse_other(content, suffix, place)
@@ -218,7 +218,7 @@ def _csv(path: Path, suffix: str, limits: Limits) -> pd.DataFrame:
     return frame
 
 
-def _bytes(path: Path, suffix: str, limits: Limits) -> bytes:
+def _bytes(path: Path, suffix: str, limits: SizeLimits) -> bytes:
     place = f"path={str(path)!r}"
     with opened(path, limits) as file:
         if suffix != ".csv.gz":
@@ -350,7 +350,7 @@ def _refuse_open_quote(table: Any, content: bytes, place: str) -> None:
         raise TableError(f"every quote in a CSV file must be closed: {place} ends inside one; close it")
 
 
-def _parquet(path: Path, limits: Limits) -> pd.DataFrame:
+def _parquet(path: Path, limits: SizeLimits) -> pd.DataFrame:
     place = f"path={str(path)!r}"
     with opened(path, limits) as file:
         content = content_of(file, limits, place)

@@ -16,7 +16,7 @@ import pandas as pd
 from synth.columns import BooleanColumn, Column, DateColumn, DatetimeColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.table import datetime_codec
 from synth.table.decode import holds_whole_numbers
-from synth.table.raw_column import Given, from_arrow, look, text_codes
+from synth.table.raw_column import RawColumn, from_arrow, look, text_codes
 from synth.validation import is_plain
 
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
@@ -24,7 +24,7 @@ _LARGEST_EXPONENT = 400
 """Decimals beyond ten to this are out of any bounds, and slow to write out."""
 
 
-def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> Given:
+def look_alone(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> RawColumn:
     """The column in a form that reads each cell as if it were alone.
 
     Args:
@@ -56,7 +56,7 @@ def _unwrapped(series: pd.Series) -> pd.Series:
     return series.astype(dtype.subtype) if isinstance(dtype, pd.SparseDtype) else series
 
 
-def _within_the_calendar(given: Given) -> Given:
+def _within_the_calendar(given: RawColumn) -> RawColumn:
     """Times with those missing that lie in years (of UTC, where there is a zone) beyond Python's datetimes."""
     years = given.cells.astype("datetime64[Y]").astype(np.int64) + 1970
     return replace(given, missing=given.missing | (years < dt.MINYEAR) | (years > dt.MAXYEAR))
@@ -91,15 +91,15 @@ def _reads_alike(dtype: Any, column: Column) -> bool:
     return numeric and bool(dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8))
 
 
-def _given(form: Any, cells: list[Any]) -> Given:
+def _given(form: Any, cells: list[Any]) -> RawColumn:
     values = np.empty(len(cells), dtype=object)
     values[:] = cells
     if form == "text":
         found = text_codes(values)
         assert found is not None
         codes, texts = found
-        return Given("text", texts, np.zeros(len(texts), dtype=bool), codes=codes)
-    return Given(form, values, np.fromiter((cell is None for cell in cells), dtype=bool, count=len(cells)))
+        return RawColumn("text", texts, np.zeros(len(texts), dtype=bool), codes=codes)
+    return RawColumn(form, values, np.fromiter((cell is None for cell in cells), dtype=bool, count=len(cells)))
 
 
 def _text(cell: Any, column: Column, missing_texts: frozenset[str]) -> str | None:

@@ -20,7 +20,7 @@ N_DRAWN = 5_000
 Array = NDArray[np.float64]
 
 
-class Values(Protocol):
+class PresentValues(Protocol):
     """*Sensitive*. The values of a column of numbers that are present and not taken out."""
 
     @property
@@ -56,7 +56,7 @@ class Columns(Protocol):
             Places on the line, NaN where missing, of a number or a time; else the number of each value's cell.
         """
 
-    def values(self, attribute: Attribute) -> Values:
+    def values(self, attribute: Attribute) -> PresentValues:
         """The values of a column of numbers or times."""
 
     def encoded(self, layout: Layout) -> Encoded:

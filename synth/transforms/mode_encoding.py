@@ -16,7 +16,7 @@ from synth.columns import RealColumn, WeightColumn
 from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
-from synth.transforms.columns import Columns, Values, columns_of
+from synth.transforms.columns import Columns, PresentValues, columns_of
 from synth.transforms.encoding import Match, place_of
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.mode_normalization import Modes
@@ -236,7 +236,7 @@ def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Mo
     return modes
 
 
-def _modes(values: Values, attribute: Attribute, rng: np.random.Generator) -> Modes:
+def _modes(values: PresentValues, attribute: Attribute, rng: np.random.Generator) -> Modes:
     column: Any = attribute.column
     spikes = np.array(getattr(column, "spikes", ()), dtype=np.float64)
     return Modes.fit(values, log=_is_log(attribute), rng=rng, spikes=spikes, ladder=getattr(column, "ladder", ()))

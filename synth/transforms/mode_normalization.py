@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synth.domain import plain_arrays
 from synth.domain.numeric_scale import ratio
-from synth.transforms.columns import Array, Values
+from synth.transforms.columns import Array, PresentValues
 from synth.transforms.encoding import Match
 
 ATOM_SHARE = 0.05
@@ -27,7 +27,7 @@ MOST_VALUES, ROWS_A_VALUE = 128, 10
 """So many are it, too, where the column has as many times more values: they are codes, or a scale."""
 
 
-def find_atoms(present: Values, spikes: Array, rng: np.random.Generator) -> tuple[Array, Values]:
+def find_atoms(present: PresentValues, spikes: Array, rng: np.random.Generator) -> tuple[Array, PresentValues]:
     """Values that are modes of their own, ascending, and all rows that hold none of them.
 
     What is left beside the frequent values is made of atoms too where it is of few values: a scale from 1 to 5, or the
@@ -59,7 +59,7 @@ LEAST_DEVIATION = 1e-50
 """Of a component, so that no distance in standard deviations is too large to be squared."""
 
 
-class Mixture(NamedTuple):
+class GaussianMixture(NamedTuple):
     """A mixture of normal distributions.
 
     Attributes:
@@ -73,7 +73,7 @@ class Mixture(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def fit_mixture(values: NDArray[np.float64], rng: np.random.Generator) -> Mixture:
+def fit_mixture(values: NDArray[np.float64], rng: np.random.Generator) -> GaussianMixture:
     """The components of some values; none of no values, and one of a few.
 
     Args:
@@ -81,20 +81,20 @@ def fit_mixture(values: NDArray[np.float64], rng: np.random.Generator) -> Mixtur
         rng: gives the mixture's start.
     """
     if len(values) == 0:
-        return Mixture(np.empty(0), np.empty(0), np.empty(0))
+        return GaussianMixture(np.empty(0), np.empty(0), np.empty(0))
     center = float(np.median(values))
     reach = float(np.abs(values - center).max()) or 1.0
     standard = (values - center) / reach
     spread = max(float(standard.std()), LEAST_DEVIATION)
     if len(np.unique(standard)) < N_COMPONENTS:
         mean = center + reach * standard.mean()
-        return Mixture(np.array([mean]), np.array([max(reach * spread, LEAST_DEVIATION)]), np.ones(1))
+        return GaussianMixture(np.array([mean]), np.array([max(reach * spread, LEAST_DEVIATION)]), np.ones(1))
     means, deviations, weights = _mixture(standard / spread, rng)
     unit = reach * spread
-    return Mixture(center + unit * means, np.maximum(unit * deviations, LEAST_DEVIATION), weights)
+    return GaussianMixture(center + unit * means, np.maximum(unit * deviations, LEAST_DEVIATION), weights)
 
 
-def _mixture(standard: NDArray[np.float64], rng: np.random.Generator) -> Mixture:
+def _mixture(standard: NDArray[np.float64], rng: np.random.Generator) -> GaussianMixture:
     """A variational mixture with a Dirichlet process over its weights."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import BayesianGaussianMixture
@@ -107,7 +107,7 @@ def _mixture(standard: NDArray[np.float64], rng: np.random.Generator) -> Mixture
         mixture.fit(standard[:, None])
     kept = mixture.weights_ > LEAST_WEIGHT
     weights = mixture.weights_[kept] / mixture.weights_[kept].sum()
-    return Mixture(mixture.means_[kept, 0], np.sqrt(mixture.covariances_[kept, 0, 0]), weights)
+    return GaussianMixture(mixture.means_[kept, 0], np.sqrt(mixture.covariances_[kept, 0, 0]), weights)
 
 
 FAR = 100.0
@@ -180,7 +180,7 @@ class Modes:
 
     @classmethod
     def fit(
-        cls, values: Values, *, log: bool, rng: np.random.Generator, spikes: Array = _NONE, ladder: Ladder = ()
+        cls, values: PresentValues, *, log: bool, rng: np.random.Generator, spikes: Array = _NONE, ladder: Ladder = ()
     ) -> Self:
         """The modes of a column; missing is one where it occurs, or where there is nothing else.
 
@@ -315,7 +315,7 @@ class Modes:
         return np.asarray((shares < drawn[:, None]).sum(axis=1), dtype=np.int64)
 
 
-def _reaches_far(values: Values, drawn: Array) -> bool:
+def _reaches_far(values: PresentValues, drawn: Array) -> bool:
     """True if a few values lie so far out that components could not tell the others apart."""
     if len(values) == 0:
         return False
@@ -326,7 +326,7 @@ def _reaches_far(values: Values, drawn: Array) -> bool:
     return bool(high - low > FAR * (most[1] - most[0]))
 
 
-def _step_shares(values: Values, atoms: Array, ladder: Ladder) -> tuple[float, ...]:
+def _step_shares(values: PresentValues, atoms: Array, ladder: Ladder) -> tuple[float, ...]:
     """Shares on steps of the values that are no atoms, so that with the atoms they are the declared ones.
 
     Args:

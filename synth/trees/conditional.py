@@ -173,7 +173,7 @@ class Conditional:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class TrainingColumn:
     """*Sensitive*. A column and what it is learned from.
 
     Attributes:
@@ -200,7 +200,7 @@ class Learned:
         return np.bincount(self.codes, minlength=self.size).astype(np.float64)
 
 
-def fit_conditional(learned: Learned, growth: Growth, rng: np.random.Generator) -> Conditional:
+def fit_conditional(learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Conditional:
     """The distribution of a column given features.
 
     Args:
@@ -243,7 +243,7 @@ def draw_codes(
     return np.asarray((running <= marks).sum(axis=1), dtype=np.int32)
 
 
-def _boosters(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Boosters:
+def _boosters(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Boosters:
     counts = learned.counts
     order = np.arange(len(counts))
     if learned.scores is None:  # like categories beside each other
@@ -281,7 +281,7 @@ def _halves(running: Array) -> Iterator[tuple[int, int, int]]:
             waiting += [(middle, end), (first, middle)]
 
 
-def _axis(rows: Features, learned: Learned) -> Array:
+def _axis(rows: Features, learned: TrainingColumn) -> Array:
     """A place for each category: the mean of the features in it, in the direction in which categories differ most."""
     counts = learned.counts
     ranks = np.argsort(np.argsort(rows, axis=0, kind="stable"), axis=0, kind="stable") / len(rows) - 0.5
@@ -291,7 +291,7 @@ def _axis(rows: Features, learned: Learned) -> Array:
     return np.asarray(means @ axes[0])
 
 
-def _places(learned: Learned, counts: Array) -> dict[int, Array]:
+def _places(learned: TrainingColumn, counts: Array) -> dict[int, Array]:
     """The place of each category of each feature that is one, by the mean of the column beside it."""
     if learned.scores is not None:
         response = _shares_below(learned.scores)
@@ -333,7 +333,7 @@ def _stack(rows: Features, scores: Array, growth: Growth, rng: np.random.Generat
     return Stack(tuple(forests)), np.column_stack([rows, means])
 
 
-def _refinement(rows: Features, learned: Learned, growth: Growth, rng: np.random.Generator) -> Refinement:
+def _refinement(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Refinement:
     assert learned.ranks is not None
     features, ranks = _with_code(rows, learned.codes), learned.ranks
     tree = growth.cart(features, ranks, learned.weights, _seed(rng))

@@ -19,7 +19,7 @@ from synth.domain.discretizer import MISSING, Attribute, Discretizer
 from synth.trees.conditional import (
     Codes,
     Conditional,
-    Learned,
+    TrainingColumn,
     conditional_from_arrays,
     conditional_to_arrays,
     draw_codes,
@@ -173,7 +173,7 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
         conditional = None if kept is None else kept.load(place, attributes[position].size, position)
         if conditional is None:
             is_line = attributes[position].edges is not None or not _is_unordered(attributes[position])
-            learned = Learned(
+            learned = TrainingColumn(
                 features[:, :position],
                 {p: size for p, size in categories.items() if p < position},
                 rows.codes[:, place],

@@ -14,7 +14,7 @@ from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, EvaluationError
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
 
 MIXED = {
@@ -149,9 +149,9 @@ def test_empty_and_one_row_tables_are_refused(n_rows: int) -> None:
 
 @pytest.mark.parametrize("broken", ["value", "low", "reference"])
 def test_nan_never_wins(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(tables: Tables) -> Measurement:
+    def measure(tables: Tables) -> MetricResult:
         numbers = {"value": 0.0, "low": 0.0, "high": 0.0, "reference": 0.0, broken: float("nan")}
-        return Measurement((Estimate("columns.tvd.excess", n=10, direction="lower", **numbers),))
+        return MetricResult((Estimate("columns.tvd.excess", n=10, direction="lower", **numbers),))
 
     monkeypatch.setitem(MEASURES, "fidelity.columns", measure)
     found = measure_candidate("a", prepared("honest"), measures=["fidelity.columns"])

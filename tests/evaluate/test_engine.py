@@ -14,7 +14,7 @@ from evaluate import engine
 from evaluate.engine import OutOfTimeError, deadline
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.errors import PlaceError, SchemaError, TableError
 from synth.schema import Schema, build_schema
 
@@ -48,10 +48,10 @@ def tables() -> Tables:
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry in which one measure crashes with a cell value in its message, and another never ends."""
 
-    def crash(tables: Tables) -> Measurement:
+    def crash(tables: Tables) -> MetricResult:
         raise KeyError("a patient's name")
 
-    def hang(tables: Tables) -> Measurement:
+    def hang(tables: Tables) -> MetricResult:
         while True:
             time.sleep(0.01)
 
@@ -92,9 +92,9 @@ def test_a_measure_that_takes_too_long_is_stopped_and_listed(tables: Tables, bro
 
 
 def test_outside_the_main_thread_a_late_result_does_not_count(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(tables: Tables) -> Measurement:
+    def late(tables: Tables) -> MetricResult:
         time.sleep(0.3)
-        return Measurement((Estimate("validity.rows", 1.0, 1, "higher"),))
+        return MetricResult((Estimate("validity.rows", 1.0, 1, "higher"),))
 
     monkeypatch.setitem(engine.MEASURES, "validity", late)
     found: list[Candidate] = []

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.neighbors import Neighbors, Rows, kept_search, nearest, search, space_of
+from evaluate.neighbors import Neighbors, SpaceRows, kept_search, nearest, search, space_of
 from evaluate.neighbors import search as neighbors
 from evaluate.neighbors.search import candidates_on
 from evaluate.sampling import shuffle_columns
@@ -57,7 +57,7 @@ def drawn(request: pytest.FixtureRequest) -> Tables:
     return tables_of(train, fresh, control, pd.concat([synthetic.iloc[30:], train.iloc[:30]]))
 
 
-def brute_force(targets: Rows, pool: Rows, k: int) -> np.ndarray:
+def brute_force(targets: SpaceRows, pool: SpaceRows, k: int) -> np.ndarray:
     gaps = targets.points[:, None, :].astype(float) - pool.points[None].astype(float)
     return np.sort(np.sqrt((gaps**2).sum(axis=2)), axis=1)[:, :k]
 
@@ -160,5 +160,5 @@ def test_the_space_looks_alike_from_training_rows_and_from_others():
     assert abs(np.mean(gaps)) < 4 * np.std(gaps) / 30**0.5
 
 
-def plain(points: np.ndarray) -> Rows:
-    return Rows(np.arange(len(points), dtype=np.uint64) + np.uint64(10_000 * len(points)), points, {})
+def plain(points: np.ndarray) -> SpaceRows:
+    return SpaceRows(np.arange(len(points), dtype=np.uint64) + np.uint64(10_000 * len(points)), points, {})

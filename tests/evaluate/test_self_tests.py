@@ -18,7 +18,7 @@ from evaluate.gate.policy import build_policy, load_policy
 from evaluate.result import Candidate, Case, Estimate, SelfTest
 from evaluate.result_io import evaluation_from
 from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
-from evaluate.tables import Measurement, Real, Tables
+from evaluate.tables import MetricResult, Real, Tables
 from synth.infer import infer_schema
 
 POLICIES = Path(__file__).parents[2] / "evaluate" / "policies"
@@ -141,8 +141,8 @@ def test_a_table_of_one_column_has_nothing_to_shuffle() -> None:
     assert outcomes(tests.values())["copy"] == CAME_OUT
 
 
-def planted(*estimates: Estimate) -> Callable[[Tables], Measurement]:
-    return lambda tables: Measurement(estimates)
+def planted(*estimates: Estimate) -> Callable[[Tables], MetricResult]:
+    return lambda tables: MetricResult(estimates)
 
 
 def test_an_attack_that_sees_nothing_and_copies_that_are_not_counted_are_found_out(monkeypatch) -> None:
@@ -182,9 +182,9 @@ def test_nothing_is_measured_where_no_telling_measure_was_asked_for(asked: tuple
 def test_only_the_measures_that_were_asked_for_run() -> None:
     ran: list[str] = []
 
-    def run(name: str, tables: Tables) -> Measurement:
+    def run(name: str, tables: Tables) -> MetricResult:
         ran.append(name)
-        return Measurement()
+        return MetricResult()
 
     tests = self_tests_of(real_of(population, 200, 100), [COPIES, "validity"], run)
     assert set(ran) == {COPIES}
@@ -195,9 +195,9 @@ def sizes_of(real: Real) -> list[dict[str, int]]:
     """Rows of every table that a measure is given."""
     seen: list[dict[str, int]] = []
 
-    def run(name: str, tables: Tables) -> Measurement:
+    def run(name: str, tables: Tables) -> MetricResult:
         seen.append({"train": len(tables.train), "synthetic": len(tables.synthetic), "holdout": len(tables.holdout)})
-        return Measurement()
+        return MetricResult()
 
     self_tests_of(real, ASKED, run)
     return seen
@@ -215,11 +215,11 @@ def test_entities_are_taken_whole() -> None:
     everywhere = pd.concat([real.train, real.fresh, real.control])["id"].value_counts()
     seen: list[pd.Series] = []
 
-    def run(name: str, tables: Tables) -> Measurement:
+    def run(name: str, tables: Tables) -> MetricResult:
         rows = [tables.train, tables.fresh, tables.control]
         seen.extend(frame["id"].value_counts() for frame in rows)
         assert len(tables.train) > 900
-        return Measurement()
+        return MetricResult()
 
     self_tests_of(real, ASKED, run)
     for counts in seen:
@@ -253,9 +253,9 @@ def test_a_wide_table_is_looked_at_by_some_of_its_pairs() -> None:
 
     learned: dict[str, int] = {}
 
-    def run(name: str, tables: Tables) -> Measurement:
+    def run(name: str, tables: Tables) -> MetricResult:
         learned[name] = len(tables.schema.learned)
-        return Measurement()
+        return MetricResult()
 
     self_tests_of(real_of(wide, 60, 80), ASKED, run)
     assert learned == {COPIES: 60, COLUMNS: 60, PAIRS: self_tests.MAX_COLUMNS, MEMBERSHIP: self_tests.MAX_COLUMNS}

@@ -11,7 +11,7 @@ import pytest
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Evaluation
 from reports import render_html
-from reports.sections.privacy_budget import AFTER_RELEASE, AFTER_RUN, OUTSIDE, Books, books_of, position_of
+from reports.sections.privacy_budget import AFTER_RELEASE, AFTER_RUN, OUTSIDE, BudgetTable, books_of, position_of
 
 LEDGER = {
     "dataset": "adult", "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.29934,
@@ -44,7 +44,7 @@ def stating(evaluation: Evaluation, **changes: Any) -> Evaluation:
     return replace(evaluation, candidates=(replace(first, statement={**first.statement, **changes}),))
 
 
-def books(evaluation: Evaluation) -> Books:
+def books(evaluation: Evaluation) -> BudgetTable:
     statement = evaluation.candidates[0].statement
     assert statement is not None
     return books_of("mst", statement)

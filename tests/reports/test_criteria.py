@@ -7,10 +7,10 @@ from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Evaluation
 from reports import render_html
 from reports.sections.attacks import ATTACKS
-from reports.sections.guidelines import CRITERIA, NOT_COVERED, Answer, criteria_rows
+from reports.sections.guidelines import CRITERIA, NOT_COVERED, GuidelineFinding, criteria_rows
 
 
-def answers(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, Answer]:
+def answers(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, GuidelineFinding]:
     return {row.criterion.title: row.answers[0][1] for row in criteria_rows(evaluation, [candidate])}
 
 
@@ -34,7 +34,7 @@ def test_an_attack_that_alarms_is_an_alarm_of_its_criterion(evaluation: Evaluati
 
 def test_a_table_without_a_statement_or_without_measures_is_said_to_be_so(evaluation: Evaluation) -> None:
     bare = answers(evaluation, Candidate("bare", ()))
-    assert bare["Singling out"] == Answer("not measured", "no attack of this kind gave a result")
+    assert bare["Singling out"] == GuidelineFinding("not measured", "no attack of this kind gave a result")
     assert bare["Privacy parameters and unit of privacy"].word == "absent"
     assert "no formal guarantee" in bare["Privacy parameters and unit of privacy"].text
     assert bare["Utility and bias"].word == "not measured"

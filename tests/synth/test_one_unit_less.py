@@ -29,7 +29,7 @@ from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.split import split_table
 from synth.stored import StoredTable
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.table import conform
 
 POOLS: dict[str, list[Any]] = {
@@ -182,7 +182,7 @@ def store() -> Iterator[Callable[[pd.DataFrame], StoredTable]]:
         table = table.cast(
             pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in table.schema])
         )
-        return StoredTable(Place(connection, "rows"), connection.create_table(ibis.util.gen_name("t"), table))
+        return StoredTable(StorageLocation(connection, "rows"), connection.create_table(ibis.util.gen_name("t"), table))
 
     yield put
     connection.disconnect()

@@ -129,13 +129,13 @@ def test_processes_that_count_at_once_lose_none(place: Path) -> None:
 
 
 def test_work_that_is_taken_up_again_is_the_same_attempt(tmp_path: Path) -> None:
-    from understudy.run.workspace import Work
+    from understudy.run.workspace import RunWorkspace
 
     folder, out = tmp_path / "work", tmp_path / "out"
     folder.mkdir()
-    first = Work(folder, out).attempt
-    assert Work(folder, out).attempt == first
+    first = RunWorkspace(folder, out).attempt
+    assert RunWorkspace(folder, out).attempt == first
     (folder / "began.json").write_text('"2026-01-01T00:00:00Z"')
-    assert Work(folder, out).began_at == "2026-01-01T00:00:00Z"
+    assert RunWorkspace(folder, out).began_at == "2026-01-01T00:00:00Z"
     (tmp_path / "other").mkdir()
-    assert Work(tmp_path / "other", out).attempt != first
+    assert RunWorkspace(tmp_path / "other", out).attempt != first

@@ -12,7 +12,7 @@ from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
 from evaluate.privacy.audit.black_box import BlackBox
 from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
-from understudy.audit import Answer
+from understudy.audit import AuditAnswer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,14 +184,14 @@ def test_either_audit_disproves_a_claim_and_only_one_that_could_have_says_within
     black = BlackBox(1.0, 1e-6, 0.5, 2.0, 0.99, 300, 200, rates, rates, "copies of it", "a table")
     white = Audit(1.0, 1e-6, 0.5, 0.2, 9.0, 0.99, 200, rates, rates, "a stand-in")
     weak, loud = replace(white, strongest=1.5), replace(black, bound=1.1)
-    assert (Answer(white, black).verdict, Answer(white, black).exit_code) == (NO_FAULT, 0)
-    assert (Answer(white, loud).verdict, Answer(white, loud).exit_code) == (EXCEEDS, 1)
-    assert Answer(None, loud).exit_code == Answer(replace(white, bound=1.1), black).exit_code == 1
-    assert (Answer(weak, None).verdict, Answer(weak, None).exit_code) == (TOO_WEAK, 3)
-    assert Answer(None, replace(black, strongest=0.9)).verdict == TOO_WEAK
-    assert Answer(None, black).verdict == NO_FAULT
-    assert Answer(None, replace(black, strongest=1.9)).verdict == TOO_WEAK
-    assert Answer(None, replace(black, epsilon=None, bound=9.0)).exit_code == 0
+    assert (AuditAnswer(white, black).verdict, AuditAnswer(white, black).exit_code) == (NO_FAULT, 0)
+    assert (AuditAnswer(white, loud).verdict, AuditAnswer(white, loud).exit_code) == (EXCEEDS, 1)
+    assert AuditAnswer(None, loud).exit_code == AuditAnswer(replace(white, bound=1.1), black).exit_code == 1
+    assert (AuditAnswer(weak, None).verdict, AuditAnswer(weak, None).exit_code) == (TOO_WEAK, 3)
+    assert AuditAnswer(None, replace(black, strongest=0.9)).verdict == TOO_WEAK
+    assert AuditAnswer(None, black).verdict == NO_FAULT
+    assert AuditAnswer(None, replace(black, strongest=1.9)).verdict == TOO_WEAK
+    assert AuditAnswer(None, replace(black, epsilon=None, bound=9.0)).exit_code == 0
 
 
 def test_an_audit_that_dies_leaves_no_file_and_what_it_reserved_stays_spent(

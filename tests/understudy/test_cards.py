@@ -17,8 +17,8 @@ from tests.understudy.conftest import Workspace, small_table
 from understudy.artifacts.cards import Handing, file_name, size_of, write_public_card
 from understudy.evaluate_external import read_evaluation
 from understudy.job.spec import Job, build_job
-from understudy.run.candidates import Made
-from understudy.run.workspace import Work
+from understudy.run.candidates import FittedCandidate
+from understudy.run.workspace import RunWorkspace
 
 TERMS = {"license": "cc-by-4.0", "contact": "dpo@example.org", "prohibited_use": ["Pricing."], "language": "de"}
 MEASURES = ["validity", "fidelity.columns"]
@@ -144,10 +144,10 @@ def test_the_alert_rules_are_printed(workspace: Workspace) -> None:
 
 def test_a_run_that_is_taken_up_again_keeps_its_name(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    work = Work(tmp_path / "work", tmp_path / "out")
+    work = RunWorkspace(tmp_path / "work", tmp_path / "out")
     work.claim({"job": "a"})
     first = work.attempt
-    again = Work(tmp_path / "work", tmp_path / "out")
+    again = RunWorkspace(tmp_path / "work", tmp_path / "out")
     again.claim({"job": "a"})
     assert again.attempt == first
     again.claim({"job": "b"})
@@ -155,14 +155,14 @@ def test_a_run_that_is_taken_up_again_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_clipped_units_are_read_from_the_unfinished_work_and_go_to_the_evaluation(tmp_path: Path) -> None:
-    work = Work(tmp_path, tmp_path / "out")
+    work = RunWorkspace(tmp_path, tmp_path / "out")
     assert work.clipped("net") is None
     work.expect_clipping("net")
-    assert Made(None, {}, "", clipped=work.clipped("net")).of_training == ()
+    assert FittedCandidate(None, {}, "", clipped=work.clipped("net")).of_training == ()
     lines = [{"step": 1, "clipped": 3, "units": 10}, {"step": 2, "clipped": 5, "units": 6}]
     (work.training("net") / "clipping.internal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert work.clipped("net") == (8, 16)
-    (found,) = Made(None, {}, "", clipped=(8, 16)).of_training
+    (found,) = FittedCandidate(None, {}, "", clipped=(8, 16)).of_training
     assert (found.measure, found.value, found.n, found.direction) == (CLIPPED, 0.5, 16, "none")
 
 

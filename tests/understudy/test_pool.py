@@ -15,7 +15,7 @@ import pytest
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger
 from understudy.run import pool as pools
-from understudy.run.pool import Pool, Tally, cores
+from understudy.run.pool import FinishedCandidates, Pool, cores
 from understudy.run.worker import Told
 
 PLAIN = {"independent": {"n_bins": 8}, "coarse": {"generator": "independent", "n_bins": 4}}
@@ -139,9 +139,9 @@ def test_a_death_is_told_in_words() -> None:
 
 def test_the_time_left_is_told_after_each_candidate() -> None:
     from understudy.console import Console
-    from understudy.run.workspace import Work
+    from understudy.run.workspace import RunWorkspace
 
-    tally = Tally(Work(Path("nowhere"), Path("out")), Console(), n_left=4, is_brief=False)
+    tally = FinishedCandidates(RunWorkspace(Path("nowhere"), Path("out")), Console(), n_left=4, is_brief=False)
     tally.n_ended, tally._began = 1, time.monotonic() - 60
     assert tally._progress() == "1 of 4, about 3 min left"
 

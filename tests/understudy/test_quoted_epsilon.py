@@ -25,7 +25,7 @@ from reports.public.page import render_public
 from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.reports.conftest import sample_evaluation
-from understudy.batch.result import Outcome
+from understudy.batch.result import JobOutcome
 from understudy.batch.summary import account_line, rows_of
 from understudy.budget.account import release_line
 from understudy.run.preflight import of_publication
@@ -92,7 +92,7 @@ def test_every_place_quotes_the_claim_with_the_same_digits(evaluation: Evaluatio
         visible = re.sub(r'title="[^"]*"', "", text)
         assert SHOWN in visible, place
         assert not NEAREST.search(visible), place
-    outcome = Outcome("a", "passed", epsilon=EXACT)
+    outcome = JobOutcome("a", "passed", epsilon=EXACT)
     assert SHOWN in rows_of([outcome])[0]
     held = {"ledger": "l", "dataset": "d", "unit": "row", "spent_epsilon": EXACT, "total_epsilon": 3.0}
     assert f"epsilon {SHOWN} of 3 is spent" in account_line({**held, "total_delta": 1e-6})

@@ -23,7 +23,7 @@ from tests.understudy.driving import RUN, SCRIPT, Driver, serving
 from understudy.bundle.verification import Demand, verify
 from understudy.run import stages
 from understudy.run.plan import make_plan
-from understudy.run.workspace import Work, check_free, work_folder
+from understudy.run.workspace import RunWorkspace, check_free, work_folder
 
 PRIVATE = {"independent": {"epsilon": 0.5}, "mst": {"epsilon": 1.0}}
 GENERATORS = {**PRIVATE, "plain": {"generator": "independent"}}
@@ -529,14 +529,14 @@ def test_a_copy_of_unfinished_work_draws_nothing_once_its_run_is_finished(driver
 
 def test_a_result_that_was_exchanged_after_a_kill_is_not_the_works_own(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    work = Work(work_folder(out), out)
+    work = RunWorkspace(work_folder(out), out)
     work.folder.mkdir()
     work.claim({"job": "x"})
     (work.folder / "journals").mkdir(exist_ok=True)
     (work.result / "evaluation.json").write_text("mine")
     work.finish()
-    assert Work(work_folder(out), out).is_finished
+    assert RunWorkspace(work_folder(out), out).is_finished
     (out / "evaluation.json").write_text("of another run")
-    assert not Work(work_folder(out), out).is_finished
+    assert not RunWorkspace(work_folder(out), out).is_finished
     with pytest.raises(OutputError, match="must be new"):
         check_free(out)

@@ -6,7 +6,7 @@ import driver
 
 from synth.dp.mechanisms import SystemNoise
 from synth.neural import training
-from synth.neural.checkpoint import Place
+from synth.neural.checkpoint import CheckpointFolder
 
 _install = driver.install
 
@@ -17,7 +17,7 @@ def install(moments: driver.Moments) -> None:
     training.CHECKPOINT_S = 0.0
     training._epoch = moments.around("epoch", training._epoch)
     SystemNoise.floats = moments.around("step", SystemNoise.floats)
-    Place.save = moments.around("checkpoint", Place.save)
+    CheckpointFolder.save = moments.around("checkpoint", CheckpointFolder.save)
 
 
 if __name__ == "__main__":

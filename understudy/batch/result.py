@@ -66,7 +66,7 @@ MOST_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     """What a job came to.
 
     Attributes:
@@ -127,7 +127,7 @@ class Ended:
     stopped: str = ""
 
 
-def exit_code(outcomes: Iterable[Outcome]) -> int:
+def exit_code(outcomes: Iterable[JobOutcome]) -> int:
     """What a batch says of itself: the worst of its jobs, those first that gave no answer.
 
     >>> exit_code([Outcome("a", "FAIL"), Outcome("b", "PASS"), Outcome("c", "bad input")])
@@ -140,7 +140,7 @@ def exit_code(outcomes: Iterable[Outcome]) -> int:
     return INTERNAL_ERROR if missing and worst == DONE else worst
 
 
-def outcome_of(ended: Ended) -> Outcome:
+def outcome_of(ended: Ended) -> JobOutcome:
     """What a job came to whose process has ended; a verdict counts only where it is on the disk."""
     job, status = ended.job, ended.status
     if status in (DONE, FAILED, INCONCLUSIVE):
@@ -148,7 +148,7 @@ def outcome_of(ended: Ended) -> Outcome:
         if found is not None and found.exit_code == status:
             return replace(found, seconds=ended.seconds, exit_status=status)
     state, error = _state(ended)
-    return Outcome(
+    return JobOutcome(
         job.name,
         state,
         epsilon=reserved(job),
@@ -158,7 +158,7 @@ def outcome_of(ended: Ended) -> Outcome:
     )
 
 
-def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
+def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
     """What a job came to whose output is there; none where that does not say."""
     evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
     if evaluation is None or verdict is None or verdict.get("verdict", "") not in (PASSED, FAIL, OPEN, None):
@@ -171,7 +171,9 @@ def finished(job: BatchJob, *, earlier: bool) -> Outcome | None:
     signed_by = signer if isinstance(signer, str) else None
     state = verdict["verdict"] or NO_VERDICT
     reason = printable(reason_of(verdict))[:MOST_CHARACTERS]
-    return Outcome(job.name, state, earlier=earlier, epsilon=epsilon, out=job.out, signed_by=signed_by, reason=reason)
+    return JobOutcome(
+        job.name, state, earlier=earlier, epsilon=epsilon, out=job.out, signed_by=signed_by, reason=reason
+    )
 
 
 def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from understudy.batch.result import (
     BAD,
     CRASHED,
     NOT_STARTED,
-    Outcome,
+    JobOutcome,
     exit_code,
     finished,
     outcome_of,
@@ -161,7 +161,7 @@ class BatchResult:
         cut: what ended the batch before its jobs; none where nothing did.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[JobOutcome, ...]
     cut: BaseException | None = None
 
     @property
@@ -183,11 +183,11 @@ class _Progress:
 
     jobs: Sequence[BatchJob]
     console: Console
-    found: dict[str, Outcome] = field(default_factory=dict)
+    found: dict[str, JobOutcome] = field(default_factory=dict)
     took: list[float] = field(default_factory=list)
     reached: float = 0.0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: JobOutcome) -> None:
         """Keep what a job came to, and say it."""
         self.found[outcome.name] = outcome
         took = "" if outcome.seconds is None else f" after {duration(outcome.seconds)}"
@@ -243,7 +243,9 @@ def conduct(
         progress = _Progress(jobs, console)
         waiting = deque(job for job in jobs if not _settled(job, progress))
         cut = _run(waiting, progress, settings) if waiting else None
-        result = BatchResult(tuple(progress.found.get(job.name) or Outcome(job.name, NOT_STARTED) for job in jobs), cut)
+        result = BatchResult(
+            tuple(progress.found.get(job.name) or JobOutcome(job.name, NOT_STARTED) for job in jobs), cut
+        )
         sum_up(result)
     return result
 
@@ -254,17 +256,17 @@ def _settled(job: BatchJob, progress: _Progress) -> bool:
         found = _standing(job)
     except Exception as error:  # noqa: BLE001 - files of one job, whatever is in them, must not end the others' batch
         why = f"what stands at {str(job.out)!r} could not be read ({type(error).__name__}); remove it"
-        found = Outcome(job.name, CRASHED, error=why)
+        found = JobOutcome(job.name, CRASHED, error=why)
     if found is not None:
         progress.add(found)
     return found is not None
 
 
-def _standing(job: BatchJob) -> Outcome | None:
+def _standing(job: BatchJob) -> JobOutcome | None:
     """What a job has come to before it is begun; none where it is to be begun."""
     if job.fault:
         _log_fault(job)
-        return Outcome(job.name, BAD, epsilon=reserved(job), error=job.fault)
+        return JobOutcome(job.name, BAD, epsilon=reserved(job), error=job.fault)
     other = difference(job)
     if other is None:
         return None
@@ -274,7 +276,7 @@ def _standing(job: BatchJob) -> Outcome | None:
         return found
     why = other or DAMAGED
     error = f"an output folder must be new: {str(job.out)!r} is there, {why}; remove it, or name another --out"
-    return Outcome(job.name, BAD, error=error)
+    return JobOutcome(job.name, BAD, error=error)
 
 
 def _log_fault(job: BatchJob) -> None:
@@ -316,7 +318,7 @@ def _begin(job: BatchJob, workers: Workers, progress: _Progress) -> None:
         workers.start(job)
     except (OSError, OutputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
-        progress.add(Outcome(job.name, CRASHED, error=f"the system did not let it begin: {why}"))
+        progress.add(JobOutcome(job.name, CRASHED, error=f"the system did not let it begin: {why}"))
     else:
         progress.say(f"{job.name}: begun")
 

@@ -13,7 +13,7 @@ from synth.errors import UnderstudyError
 from synth.output import whole_file
 from synth.schema_file import read_schema
 from understudy.batch.jobs import SUMMARY_CSV, SUMMARY_JSON, BatchJob
-from understudy.batch.result import Outcome
+from understudy.batch.result import JobOutcome
 from understudy.bundle.manifest import moment
 
 FIELDS = (
@@ -25,7 +25,7 @@ MOST_SHOWN = 90
 """Characters of an error or a reason in a table on a terminal; the rest is in the files."""
 
 
-def content_of(outcomes: Sequence[Outcome], code: int, began: datetime) -> dict[str, Any]:
+def content_of(outcomes: Sequence[JobOutcome], code: int, began: datetime) -> dict[str, Any]:
     """A batch as plain data.
 
     Args:
@@ -42,7 +42,7 @@ def content_of(outcomes: Sequence[Outcome], code: int, began: datetime) -> dict[
     }
 
 
-def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+def rows_of(outcomes: Sequence[JobOutcome]) -> list[tuple[str, ...]]:
     """The table of a batch for a terminal, under `HEADINGS`."""
     return [
         (
@@ -107,7 +107,7 @@ def _brief(why: str) -> str:
     return why if len(why) <= MOST_SHOWN else f"{why[: MOST_SHOWN - 1].rstrip()}…"
 
 
-def _entry(outcome: Outcome) -> dict[str, Any]:
+def _entry(outcome: JobOutcome) -> dict[str, Any]:
     return {
         "job": outcome.name,
         "state": outcome.state,

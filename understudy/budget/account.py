@@ -12,7 +12,7 @@ from typing import Any
 from synth.dp.ledger import Holding, Ledger, open_ledger
 from synth.dp.ledger.request import named
 from synth.dp.ledger.state import Account, check_total, releases_of, unknown
-from synth.dp.ledger.store import Address, parsed
+from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, LedgerError
@@ -179,7 +179,7 @@ def _rooted(given: str, home: Path) -> str:
     return given if path is None else str(home / path)
 
 
-def _place(address: Address) -> str:
+def _place(address: LedgerAddress) -> str:
     if address.path is not None:
         return str(address.path.resolve())
     url = address.url

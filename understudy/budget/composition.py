@@ -8,7 +8,7 @@ from synth.dp.accounting import epsilon_advanced, epsilon_basic, epsilon_pld, ep
 from synth.dp.events import Event
 from synth.dp.renyi_curve import RdpFilter
 from synth.dp.schedule import Schedule
-from synth.dp.schedule_file import Books, Claim
+from synth.dp.schedule_file import ScheduleFile, StatedCost
 from synth.dp.tradeoff import FALSE_ALARMS
 from synth.errors import BudgetError
 
@@ -53,7 +53,7 @@ class Priced:
     against: tuple[str, ...]
 
 
-def price(books: Books, total: tuple[float, float] | None = None) -> Priced:
+def price(books: ScheduleFile, total: tuple[float, float] | None = None) -> Priced:
     """The price of a release. No data is read.
 
     Args:
@@ -79,7 +79,7 @@ def price(books: Books, total: tuple[float, float] | None = None) -> Priced:
     )
 
 
-def _in_ledger(books: Books, total: tuple[float, float] | None) -> InLedger | None:
+def _in_ledger(books: ScheduleFile, total: tuple[float, float] | None) -> InLedger | None:
     noted = None if books.claim is None else books.claim.in_ledger
     chosen = total or (None if noted is None else noted[1:])
     if chosen is None:
@@ -129,7 +129,7 @@ def _n_releases(schedule: Schedule) -> int:
     return sum(event.count for event in schedule.events)
 
 
-def _against(claim: Claim, schedule: Schedule, epsilon: float, in_ledger: InLedger | None) -> Iterator[str]:
+def _against(claim: StatedCost, schedule: Schedule, epsilon: float, in_ledger: InLedger | None) -> Iterator[str]:
     """Where the claim says less than is so."""
     if not claim.private:
         yield "the statement is void: it says itself that its noise was not drawn from a secure source"

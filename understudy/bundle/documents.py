@@ -37,7 +37,7 @@ class Signature(Frozen):
     signature: str = Field(description="The 64 bytes of the signature.")
 
 
-class Document(Frozen):
+class SignedDocument(Frozen):
     """What every document says, whatever else it says."""
 
     signer: str | None = Field(
@@ -48,7 +48,7 @@ class Document(Frozen):
 
 
 T = TypeVar("T", bound=BaseModel)
-D = TypeVar("D", bound=Document)
+D = TypeVar("D", bound=SignedDocument)
 Kind = Literal[
     "changed", "missing", "added", "damaged", "unsigned", "another key", "withdrawn", "expired", "not fit", "not shown"
 ]
@@ -111,7 +111,7 @@ def parsed(name: str, content: bytes, model: type[T]) -> T:
     return document
 
 
-def write_document(folder: Path, name: str, document: Document, signer: Signer | None) -> str:
+def write_document(folder: Path, name: str, document: SignedDocument, signer: Signer | None) -> str:
     """Write a document with what lies beside it; itself last, so that where it is, all of it is.
 
     Args:

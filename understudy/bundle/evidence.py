@@ -116,7 +116,7 @@ def _copy(source: Path, to: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class BundleContent:
     """Everything that goes into an internal bundle, beside the synthetic tables and models that lie there already.
 
     Attributes:
@@ -136,7 +136,7 @@ class Evidence:
         return is_releasable(self.delivery.evaluation)
 
 
-def write_evidence(evidence: Evidence, folder: Path, signer: Signer | None) -> Manifest:
+def write_evidence(evidence: BundleContent, folder: Path, signer: Signer | None) -> Manifest:
     """Complete a folder and seal it. Done again after a start that was cut short, it gives a whole bundle all the same.
 
     Args:
@@ -162,7 +162,7 @@ def write_evidence(evidence: Evidence, folder: Path, signer: Signer | None) -> M
     return seal(folder, _about_internal(evidence, made_at, valid_until), signer)
 
 
-def _about_internal(evidence: Evidence, made_at: str, valid_until: date | None) -> About:
+def _about_internal(evidence: BundleContent, made_at: str, valid_until: date | None) -> About:
     delivery = evidence.delivery
     schema = build_schema(delivery.evaluation.schema)
     return About(

@@ -17,7 +17,7 @@ from synth.validation import parse_toml
 from understudy import provenance
 from understudy.artifacts.cards import Handing
 from understudy.artifacts.delivery import Delivery
-from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import PUBLIC, Manifest
@@ -30,7 +30,7 @@ TITLE = "A table from elsewhere"
 
 
 @dataclass(frozen=True)
-class Offered:
+class ExternalTable:
     """A table that was evaluated before, whoever made it.
 
     Attributes:
@@ -56,7 +56,7 @@ def offered(
     candidate: str | None,
     inputs: Mapping[str, GivenFile],
     others: Mapping[str, GivenFile],
-) -> Offered:
+) -> ExternalTable:
     """A table, once it is certain that it is the evaluated one.
 
     Args:
@@ -80,11 +80,11 @@ def offered(
         handing = Handing(said.card, said.split.holdout_share)
     given = {f"{name}.toml": file.content for name, file in {**inputs, **others}.items()}
     called = _candidate(evaluation, delivered.sha256, table, candidate)
-    return Offered(evaluation, table, called, given, handing, _left_out(evaluation, delivered.columns))
+    return ExternalTable(evaluation, table, called, given, handing, _left_out(evaluation, delivered.columns))
 
 
 def write_offered(
-    offer: Offered, verdicts: tuple[Verdict, ...], policy: Policy, bundle: Path, signer: Signer | None
+    offer: ExternalTable, verdicts: tuple[Verdict, ...], policy: Policy, bundle: Path, signer: Signer | None
 ) -> Manifest:  # fmt: skip
     """The bundle of an offered table, whole or not at all, whatever its verdict.
 
@@ -116,7 +116,7 @@ def write_offered(
         )
         seed = known.get("seed")
         seeds = {"evaluation": seed} if isinstance(seed, int) else {}
-        return write_evidence(Evidence(delivery, offer.given, seeds), folder, signer)
+        return write_evidence(BundleContent(delivery, offer.given, seeds), folder, signer)
 
 
 def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | None) -> str:
@@ -145,7 +145,7 @@ def _digests(evaluation: Evaluation, name: str) -> tuple[Any, ...]:
     return tuple(files.get(f"synthetic/{name}{suffix}") for suffix in ("", *SUFFIXES))
 
 
-def _file_name(offer: Offered) -> str:
+def _file_name(offer: ExternalTable) -> str:
     ends = [""] if offer.table.is_dir() else SUFFIXES[::-1]
     suffix = next((one for one in ends if offer.table.name.endswith(one)), None)
     if suffix is None:

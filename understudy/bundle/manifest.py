@@ -18,7 +18,7 @@ from understudy.bundle.documents import (
     DIGEST,
     LIMIT_BYTES,
     SIGNATURE,
-    Document,
+    SignedDocument,
     canonical,
     remove_document,
     write_document,
@@ -88,7 +88,7 @@ class About(Frozen):
     versions: dict[str, str] = Field(default_factory=dict, description="Of everything installed that matters.")
 
 
-class Manifest(Document):
+class Manifest(SignedDocument):
     """Every file of a bundle with its digest; what it does not name does not belong there."""
 
     manifest_version: Literal[1] = 1
@@ -117,7 +117,7 @@ class Manifest(Document):
         return self.about.valid_until is not None and today > self.about.valid_until
 
 
-class Later(Document):
+class Later(SignedDocument):
     """What every document says that is put into a bundle after it was sealed."""
 
     manifest_sha256: Digest = Field(description="Which bundle it is about: SHA-256 of its manifest.")

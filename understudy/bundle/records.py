@@ -82,7 +82,7 @@ class Withdrawal(Later):
 LIMIT_BYTES = 64 * 2**20
 
 
-class Entry(Frozen):
+class RegisterEntry(Frozen):
     """One line of a register."""
 
     withdrawal: Withdrawal
@@ -129,7 +129,7 @@ def check_register(path: Path) -> None:
             raise BundleError(f"the register cannot be written: path={str(path)!r}; ask for access")
 
 
-def add_to_register(path: Path, entries: Sequence[Entry]) -> None:
+def add_to_register(path: Path, entries: Sequence[RegisterEntry]) -> None:
     """Add withdrawals to a register, made where there is none; what it holds by the same key is not added again.
 
     Raises:
@@ -149,15 +149,15 @@ def _is_held(withdrawal: Withdrawal, known: Mapping[str, tuple[Withdrawal, ...]]
     return any(one.signer == withdrawal.signer for one in known.get(withdrawal.manifest_sha256, ()))
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: RegisterEntry) -> bytes:
     return (json.dumps(entry.model_dump(mode="json"), sort_keys=True, separators=(",", ":")) + "\n").encode("ascii")
 
 
-def _entry(line: bytes, place: str) -> Entry:
+def _entry(line: bytes, place: str) -> RegisterEntry:
     try:
-        entry = Entry.model_validate_json(line, strict=True)
+        entry = RegisterEntry.model_validate_json(line, strict=True)
     except ValidationError as error:
-        raise BundleError(f"the register cannot be understood: {place}: {sentence(error, Entry)}") from None
+        raise BundleError(f"the register cannot be understood: {place}: {sentence(error, RegisterEntry)}") from None
     signer, signature = entry.withdrawal.signer, entry.signature
     whole = (signer is None) == (signature is None) and (signature is None or _is_intact(entry, signature))
     if not whole or _line(entry) != line + b"\n":
@@ -165,6 +165,6 @@ def _entry(line: bytes, place: str) -> Entry:
     return entry
 
 
-def _is_intact(entry: Entry, signature: Signature) -> bool:
+def _is_intact(entry: RegisterEntry, signature: Signature) -> bool:
     by = key_of(signature)
     return by == signature.fingerprint == entry.withdrawal.signer and fits(signature, canonical(entry.withdrawal))

@@ -19,7 +19,7 @@ from understudy.bundle.documents import (
 from understudy.bundle.files import BundleError, read_plain
 from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import MANIFEST, PUBLIC, WITHDRAWAL, Manifest, moment
-from understudy.bundle.records import Entry, Person, Withdrawal, add_to_register, check_register, read_register
+from understudy.bundle.records import Person, RegisterEntry, Withdrawal, add_to_register, check_register, read_register
 from understudy.bundle.verification import check_bundle
 
 
@@ -93,7 +93,7 @@ def withdraw(folder: Path, asked: Recall, signer: Signer | None) -> tuple[Withdr
         if before[sha256] is None and place is not None:
             write_document(place, WITHDRAWAL, withdrawal, signer)
         signature = _signature(place, withdrawal) if before[sha256] else _signed(withdrawal, signer)
-        entries.append(Entry(withdrawal=withdrawal, signature=signature))
+        entries.append(RegisterEntry(withdrawal=withdrawal, signature=signature))
     if register is not None:
         add_to_register(register, entries)
     return tuple(entry.withdrawal for entry in reversed(entries))

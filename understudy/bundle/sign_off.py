@@ -28,7 +28,7 @@ from understudy.bundle.verification import (
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseDecision:
     """What two people answer for.
 
     Attributes:
@@ -43,7 +43,7 @@ class Release:
 
 
 def sign_off(
-    folder: Path, release: Release, demand: Demand, signer: Signer | None
+    folder: Path, release: ReleaseDecision, demand: Demand, signer: Signer | None
 ) -> tuple[SignOff, tuple[str, ...]]:  # fmt: skip
     """Sign a bundle off.
 
@@ -88,7 +88,7 @@ def sign_off(
     return document, found.notes
 
 
-def _check_people(release: Release) -> None:
+def _check_people(release: ReleaseDecision) -> None:
     """Refuse one person in two roles."""
     names = {
         " ".join(unicodedata.normalize("NFKC", one.name).casefold().split()) for one in (release.by, release.second)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from synth.parsing import plain_json
-from understudy.bundle.documents import DIGEST, SIGNATURE, Document, Opened, Problem, is_there, open_document
+from understudy.bundle.documents import DIGEST, SIGNATURE, Opened, Problem, SignedDocument, is_there, open_document
 from understudy.bundle.files import BundleError, contents, digest, read_plain
 from understudy.bundle.manifest import LATER, MANIFEST, PUBLIC, SIGN_OFF, WITHDRAWAL, Later, Manifest
 from understudy.bundle.records import SignOff, Withdrawal
@@ -95,7 +95,7 @@ def public_fails(folder: Path) -> bool:
         return False
 
 
-_D = TypeVar("_D", bound=Document)
+_D = TypeVar("_D", bound=SignedDocument)
 SUFFIXES = ("", DIGEST, SIGNATURE)
 
 

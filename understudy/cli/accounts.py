@@ -11,7 +11,7 @@ from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
     from synth.dp.events import Event
-    from synth.dp.schedule_file import Books
+    from synth.dp.schedule_file import ScheduleFile
     from understudy.budget.composition import Priced
 
 ACCOUNT = "Example: understudy account out/fair/evaluation.json --candidate mst"
@@ -60,7 +60,7 @@ def account(
     return code
 
 
-def _show_events(books: "Books", console: Console) -> None:
+def _show_events(books: "ScheduleFile", console: Console) -> None:
     rho = books.schedule.rho
     headings = ("rho", "share", "own delta", "times", "what was read, and how")
     rows = [
@@ -75,7 +75,7 @@ def _show_events(books: "Books", console: Console) -> None:
     console.table(headings, [*rows, total])
 
 
-def _show_totals(books: "Books", priced: "Priced", console: Console) -> None:
+def _show_totals(books: "ScheduleFile", priced: "Priced", console: Console) -> None:
     """Every way of counting, the tightest first."""
     schedule = books.schedule
     own = sum(event.delta for event in schedule.events)
@@ -98,7 +98,7 @@ def _show_totals(books: "Books", priced: "Priced", console: Console) -> None:
     console.table(("counted", "epsilon", "how"), rows)
 
 
-def _show_limits(books: "Books", priced: "Priced", console: Console) -> None:
+def _show_limits(books: "ScheduleFile", priced: "Priced", console: Console) -> None:
     """What protects several units, and what any test of whether a unit is in the table can find."""
     from evaluate.text import at_most
 
@@ -111,7 +111,7 @@ def _show_limits(books: "Books", priced: "Priced", console: Console) -> None:
     console.table(("false alarms", "detections at most", "how"), limits)
 
 
-def _show_verdict(books: "Books", priced: "Priced", console: Console) -> None:
+def _show_verdict(books: "ScheduleFile", priced: "Priced", console: Console) -> None:
     name = books.name
     for sentence in priced.against:
         console.say(f"{name}: FAIL: {sentence}.")
@@ -133,7 +133,7 @@ def _agrees(claimed: float, cost: float) -> bool:
     return abs(claimed - cost) <= AGREEMENT * cost
 
 
-def _plain(books: "Books", priced: "Priced") -> dict[str, Any]:
+def _plain(books: "ScheduleFile", priced: "Priced") -> dict[str, Any]:
     """The account for machines; none where a way of counting does not apply."""
     schedule, held, claim = books.schedule, priced.in_ledger, books.claim
     ways = ("epsilon", "epsilon_rdp", "epsilon_by_hand", "epsilon_advanced", "epsilon_basic")

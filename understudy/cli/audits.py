@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evaluate.privacy.audit.black_box import BlackBox
     from synth.generators.base import Generator
     from synth.schema import Schema
-    from understudy.audit import Answer
+    from understudy.audit import AuditAnswer
     from understudy.console import Console
 
 AUDIT = (
@@ -141,7 +141,7 @@ def _json(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
-def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
+def _show(chosen: "Generator", answer: "AuditAnswer", console: "Console") -> None:
     """The bounds beside the claim, what they were found on, what could have been shown, and the verdict last."""
     from evaluate.audit_result import AuditPart
     from reports.audits import checks_in_words, cut, scope_in_words
@@ -164,7 +164,7 @@ def _show(chosen: "Generator", answer: "Answer", console: "Console") -> None:
     console.say(f"{chosen.name}: {answer.verdict}{_at_best(answer)}")
 
 
-def _at_best(answer: "Answer") -> str:
+def _at_best(answer: "AuditAnswer") -> str:
     """What follows the verdict, so that nobody takes the absence of a fault for a proof."""
     from evaluate.audit_result import NO_FAULT
     from reports.audits import cut, power_in_words

@@ -105,13 +105,13 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     register: Register = None,
 ) -> int:
     """Sign off the release of a table whose verdict is PASS. The bundle must verify."""
-    from understudy.bundle.sign_off import Release
+    from understudy.bundle.sign_off import ReleaseDecision
     from understudy.bundle.sign_off import sign_off as sign
 
     console = console_of(ctx)
     private_ones(public_key or (), console)
     signer = signer_of(key, console)
-    release = Release(_person(name, role), _person(second_name, second_role), _day(expires))
+    release = ReleaseDecision(_person(name, role), _person(second_name, second_role), _day(expires))
     document, notes = sign(bundle, release, _demand(public_key, signers, register), signer)
     for sentence in notes:
         console.warn(sentence)

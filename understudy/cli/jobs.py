@@ -11,7 +11,7 @@ from understudy.cli.options import OutFolder, SignKey, console_of, signer_of
 if TYPE_CHECKING:
     from reports.sections.sweep import Mean
     from understudy.console import Console
-    from understudy.run.run import Outcome
+    from understudy.run.run import RunOutcome
 
 
 IN_BRIEF = ("utility.tstr.boosting", "columns.tvd.excess", "pairs.tvd.excess", "privacy.membership.auc")
@@ -53,7 +53,7 @@ def run(
     for sentence in plan.warnings:
         console.warn(sentence)
 
-    def tell(outcome: "Outcome") -> None:
+    def tell(outcome: "RunOutcome") -> None:
         _show(outcome, console)
         said = {name: outcome.evaluation.provenance[name] for name in ("warnings", "ledger")}
         sealed = {"manifest_sha256": sealed_digest(out), "signer": None if signer is None else signer.fingerprint}
@@ -63,7 +63,7 @@ def run(
     return carry_out(plan, console, signer, tell).exit_code
 
 
-def _show(outcome: "Outcome", console: "Console") -> None:
+def _show(outcome: "RunOutcome", console: "Console") -> None:
     """What was found of the candidates, then the verdict and where the report is."""
     from reports.sections.limitations import on_samples
     from understudy.artifacts.delivery import REPORT
@@ -93,7 +93,7 @@ def _show(outcome: "Outcome", console: "Console") -> None:
     console.say(f"Report: {outcome.plan.out / REPORT}")
 
 
-def _show_shift(outcome: "Outcome", console: "Console") -> None:
+def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
     """The warning that train and holdout differ, or the power of the test that saw nothing."""
     from evaluate.gate.shift import Shift
 
@@ -104,7 +104,7 @@ def _show_shift(outcome: "Outcome", console: "Console") -> None:
         console.say(said)
 
 
-def _show_utility(outcome: "Outcome", console: "Console") -> None:
+def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
     """The task, its reason, and columns that give the target away."""
     from reports.sections.utility import given_away, predicted
 
@@ -114,7 +114,7 @@ def _show_utility(outcome: "Outcome", console: "Console") -> None:
         console.warn(said)
 
 
-def _show_candidates(outcome: "Outcome", console: "Console") -> None:
+def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
     """A line for every candidate, with the rules that it did not pass."""
     statements = {c.name: c.statement for c in outcome.evaluation.candidates}
     rows = [
@@ -129,7 +129,7 @@ def _show_candidates(outcome: "Outcome", console: "Console") -> None:
     console.table(("candidate", "guarantee", "verdict", "rules that did not pass"), rows)
 
 
-def _show_sweep(outcome: "Outcome", console: "Console") -> None:
+def _show_sweep(outcome: "RunOutcome", console: "Console") -> None:
     """A line for every generator at every epsilon: means over seeds, and how many verdicts of which kind."""
     from collections import Counter
 

@@ -9,7 +9,7 @@ from understudy.cli.options import console_of
 from understudy.console import DONE, FAILED
 
 if TYPE_CHECKING:
-    from synth.dp.ledger import Entry, Holding, Ledger
+    from synth.dp.ledger import Holding, Ledger, LedgerEntry
 
 OPEN = "Example: understudy ledger open patients --epsilon 3 --n-units 50000 --unit patient_id --ledger ledger.db"
 SHOW = "Example: understudy ledger show --ledger ledger.db"
@@ -229,14 +229,14 @@ def _holding(held: "Holding") -> dict[str, Any]:
     return {key: getattr(held, key) for key in keys}
 
 
-def _row(entry: "Entry") -> tuple[str, ...]:
+def _row(entry: "LedgerEntry") -> tuple[str, ...]:
     said = _words(entry)
     of = f"{entry.dataset} by {entry.unit}" + (f": {said}" if said else "")
     cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], of)
     return (str(entry.seq), *map(str, cells))  # a damaged one may hold anything
 
 
-def _words(entry: "Entry") -> str:
+def _words(entry: "LedgerEntry") -> str:
     """An entry's body in words; a damaged one may say anything."""
     try:
         content = entry.content

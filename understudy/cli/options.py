@@ -17,7 +17,7 @@ from understudy.job.seeds import MAX_SEED
 if TYPE_CHECKING:
     from evaluate.result import Evaluation
     from synth.input_file import GivenFile
-    from understudy.bundle.external import Offered
+    from understudy.bundle.external import ExternalTable
     from understudy.bundle.keys import Signer
 
 
@@ -216,7 +216,7 @@ def offer_of(
     candidate: str | None,
     inputs: Mapping[str, Path | None],
     judged_by: "Mapping[str, GivenFile]",
-) -> "Offered":
+) -> "ExternalTable":
     """An offered table for a bundle, once it is certain that it is the evaluated one.
 
     Args:

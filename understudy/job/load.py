@@ -15,7 +15,7 @@ from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml
 from understudy.job.spec import Job, build_job
-from understudy.job.sweep import NONE, Point
+from understudy.job.sweep import NONE, PlannedCandidate
 from understudy.policies import given_policy, named_policy
 
 
@@ -84,7 +84,7 @@ def _generators(job: Job, schema: Schema) -> dict[str, Generator]:
     return {label: found[point.setting] for label, point in job.points.items()}
 
 
-def _generator(job: Job, point: Point, schema: Schema) -> Generator:
+def _generator(job: Job, point: PlannedCandidate, schema: Schema) -> Generator:
     parameters: dict[str, Any] = point.spec.parameters
     try:
         asked = generator(point.spec.generator or point.family, **parameters)
@@ -94,7 +94,7 @@ def _generator(job: Job, point: Point, schema: Schema) -> Generator:
     return asked.chosen(schema)
 
 
-def _at(job: Job, point: Point) -> str:
+def _at(job: Job, point: PlannedCandidate) -> str:
     """Which epsilon of a list an error is about."""
     if not job.generators[point.family].sweeps:
         return ""

@@ -16,7 +16,7 @@ from synth.schema import Kind
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
 from understudy.data.source import LEAST_MEMORY_MB, MEMORY_MB, Engine, refuse_credentials
-from understudy.job.sweep import TABLES, GeneratorSpec, Point, Seed, SweepSpec, points
+from understudy.job.sweep import TABLES, GeneratorSpec, PlannedCandidate, Seed, SweepSpec, points
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What a generator may be called: its label also names files."""
@@ -193,7 +193,7 @@ class Job(Frozen):
         return self.sweep is not None or any(spec.sweeps for spec in self.generators.values())
 
     @cached_property
-    def points(self) -> dict[str, Point]:
+    def points(self) -> dict[str, PlannedCandidate]:
         """Every candidate by its label: a generator, or one point of a sweep."""
         return points(self.generators, (self.sweep or SweepSpec()).seeds if self.is_sweep else None)
 

@@ -126,7 +126,7 @@ class SweepSpec(Frozen):
 
 
 @dataclass(frozen=True)
-class Point:
+class PlannedCandidate:
     """One candidate of a job: outside a sweep a generator, in a sweep a generator at one epsilon and one seed.
 
     Attributes:
@@ -158,7 +158,7 @@ class Point:
         return {"label": self.label, "generator": self.family, "epsilon": self.epsilon, "seed": self.seed}
 
 
-def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None) -> dict[str, Point]:
+def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None) -> dict[str, PlannedCandidate]:
     """Every candidate by its label, in the order of generators, epsilons and seeds.
 
     Args:
@@ -167,10 +167,11 @@ def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None)
     """
     if seeds is None:
         return {
-            label: Point(label, label, spec.parameters.get("epsilon"), None, spec) for label, spec in generators.items()
+            label: PlannedCandidate(label, label, spec.parameters.get("epsilon"), None, spec)
+            for label, spec in generators.items()
         }
     found = (
-        Point(point_label(family, epsilon, seed), family, epsilon, seed, spec.at(epsilon))
+        PlannedCandidate(point_label(family, epsilon, seed), family, epsilon, seed, spec.at(epsilon))
         for family, spec in generators.items()
         for epsilon in spec.epsilons
         for seed in seeds
@@ -197,7 +198,7 @@ def setting_label(family: str, epsilon: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Composed:
+class SweepClaim:
     """What the private fits of a sweep come to together.
 
     Attributes:
@@ -211,7 +212,7 @@ class Composed:
     n_fits: int
 
 
-def composed(schedules: Mapping[str, "Schedule"]) -> Composed | None:
+def composed(schedules: Mapping[str, "Schedule"]) -> SweepClaim | None:
     """What several fits of one table come to; none where none promises anything.
 
     Args:
@@ -227,4 +228,4 @@ def composed(schedules: Mapping[str, "Schedule"]) -> Composed | None:
     events = tuple(event for schedule in schedules.values() for event in schedule.events)
     # The deltas that mechanisms have themselves add up over fits, and half of the delta is left to all else.
     delta = max(2 * sum(event.delta for event in events), *(schedule.delta for schedule in schedules.values()))
-    return Composed(Schedule(events, delta).epsilon, delta, len(schedules))
+    return SweepClaim(Schedule(events, delta).epsilon, delta, len(schedules))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
 from evaluate.engine import isolated
 from evaluate.result import Candidate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.dp.calibration import resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
@@ -143,7 +143,7 @@ SHADOW, BLACK_BOX = "privacy.shadow", "privacy.black_box"
 
 
 def attacked(
-    candidate: Candidate, measure: str, attack: Callable[[], Measurement], time_limit_s: float | None = None
+    candidate: Candidate, measure: str, attack: Callable[[], MetricResult], time_limit_s: float | None = None
 ) -> Candidate:
     """The candidate with what an attack came to, or with the reason why it came to nothing.
 
@@ -164,7 +164,7 @@ def attacked(
 
 def shadow_attack(
     tables: Callable[[], Tables], chosen: Generator, n_models: int, progress: Progress
-) -> Callable[[], Measurement]:
+) -> Callable[[], MetricResult]:
     """The attack, not yet begun.
 
     Args:
@@ -174,7 +174,7 @@ def shadow_attack(
         progress: told the share done.
     """
 
-    def attack() -> Measurement:
+    def attack() -> MetricResult:
         from evaluate.privacy.shadow_models import measure
 
         return measure(tables(), chosen, n_models, progress)
@@ -184,7 +184,7 @@ def shadow_attack(
 
 def black_box_audit(
     chosen: Generator, schema: Schema, n_fits: int, *, seed: int, time_limit_s: float | None, progress: Progress
-) -> Callable[[], Measurement]:
+) -> Callable[[], MetricResult]:
     """The audit of a generator by its tables alone, on a public stand-in, not yet begun. No real row is read.
 
     Args:
@@ -196,12 +196,12 @@ def black_box_audit(
         progress: told the share done.
     """
 
-    def audit() -> Measurement:
+    def audit() -> MetricResult:
         from evaluate.privacy.audit.black_box import Trials, black_box
         from evaluate.privacy.audit.neighboring_tables import Worlds
 
         worlds, trials = Worlds.stand_in(schema, seed=seed), Trials(n_fits, time_limit_s=time_limit_s, seed=seed)
-        return Measurement((black_box(chosen, worlds, trials, progress=progress).estimate,))
+        return MetricResult((black_box(chosen, worlds, trials, progress=progress).estimate,))
 
     return audit
 

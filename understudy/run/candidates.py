@@ -27,7 +27,7 @@ from synth.output import whole_file
 from synth.progress import Progress
 from understudy.run import reservation, stages
 from understudy.run.plan import Plan
-from understudy.run.workspace import Work
+from understudy.run.workspace import RunWorkspace
 
 Stage = Callable[[str], AbstractContextManager[Progress]]
 """Opens a stage by its name, and gives what is told the share done."""
@@ -38,7 +38,7 @@ _Answer = TypeVar("_Answer", Estimate, Failure)
 
 
 @dataclass(frozen=True)
-class Made:
+class FittedCandidate:
     """What one generator left.
 
     Attributes:
@@ -65,7 +65,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Bench:
+class CandidateContext:
     """What candidates are made of.
 
     Attributes:
@@ -76,7 +76,7 @@ class Bench:
     """
 
     plan: Plan
-    work: Work
+    work: RunWorkspace
     sides: stages.Sides
     stage: Stage
 
@@ -86,12 +86,12 @@ class Bench:
         return stages.real(self.plan, self.sides)
 
 
-def is_finished(work: Work, label: str) -> bool:
+def is_finished(work: RunWorkspace, label: str) -> bool:
     """Whether nothing is left to do for a candidate."""
     return work.measured(label).exists()
 
 
-def finish(bench: Bench, label: str) -> None:
+def finish(bench: CandidateContext, label: str) -> None:
     """One candidate made and measured, from where an earlier start left it.
 
     Raises:
@@ -104,22 +104,22 @@ def finish(bench: Bench, label: str) -> None:
     _measure(bench, label)
 
 
-def made(work: Work, label: str) -> Made:
+def made(work: RunWorkspace, label: str) -> FittedCandidate:
     """What is known of a candidate's making."""
     done = work.stage(label)
     stated = None if done["statement"] is None else PrivacyStatement.from_dict(done["statement"])
     clipped = done.get("clipped")
-    return Made(
+    return FittedCandidate(
         stated, done["seconds"], done["unsaved"], done.get("rejected"), None if clipped is None else tuple(clipped)
     )  # fmt: skip
 
 
-def evaluation_of(work: Work, label: str) -> Evaluation:
+def evaluation_of(work: RunWorkspace, label: str) -> Evaluation:
     """What was measured of one candidate, and beside it what is known of the real table."""
     return evaluation_from(work.measured(label).read_text(encoding="utf-8"))
 
 
-def joined(plan: Plan, work: Work) -> Evaluation:
+def joined(plan: Plan, work: RunWorkspace) -> Evaluation:
     """One evaluation of all candidates; the seeds of a sweep share the audit of their mechanism."""
     found = [evaluation_of(work, label) for label in plan.points]
     candidates = {candidate.name: candidate for one in found for candidate in one.candidates}
@@ -144,7 +144,7 @@ def _audits(found: Iterable[_Answer]) -> tuple[_Answer, ...]:
     return tuple(one for one in found if one.measure == AUDITED)
 
 
-def _make(bench: Bench, label: str) -> None:
+def _make(bench: CandidateContext, label: str) -> None:
     """Fitted, saved where it can be, sampled and written."""
     plan, work = bench.plan, bench.work
     model, unsaved = _fit(bench, label)
@@ -157,7 +157,7 @@ def _make(bench: Bench, label: str) -> None:
     work.write_stage(label, {**known, "clipped": work.stage(label).get("clipped")})
 
 
-def _fit(bench: Bench, label: str) -> tuple[Model, str]:
+def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
     """A generator's model, fitted or loaded, and why it could not be saved."""
     plan, work = bench.plan, bench.work
     unsaved, model = "", load_model(work.model(label)) if work.model(label).is_dir() else None
@@ -187,12 +187,12 @@ def _save(model: Model, path: Path) -> str:
     return ""
 
 
-def table_path(plan: Plan, work: Work, label: str) -> Path:
+def table_path(plan: Plan, work: RunWorkspace, label: str) -> Path:
     """Where a candidate's synthetic table is written."""
     return work.result / SYNTHETIC / f"{label}{plan.suffix}"
 
 
-def _measure(bench: Bench, label: str) -> None:
+def _measure(bench: CandidateContext, label: str) -> None:
     """Measured once, and its claim audited; what is judged is what was written."""
     plan, work, done = bench.plan, bench.work, made(bench.work, label)
     with stages.synthetic(plan, table_path(plan, work, label)) as synthetic:

@@ -21,7 +21,7 @@ from understudy.budget.account import Fund, ledger_of, open_fund, payment, publi
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job
-from understudy.job.sweep import Composed, Point, composed
+from understudy.job.sweep import PlannedCandidate, SweepClaim, composed
 from understudy.provenance import fingerprint_key, key_path
 from understudy.run.preflight import Intent, Swept, cautions, check_job, check_sampled, of_publication
 from understudy.run.workspace import check_free, requested
@@ -71,7 +71,7 @@ class Plan:
     waivers: tuple[Waiver, ...] = ()
 
     @property
-    def points(self) -> dict[str, Point]:
+    def points(self) -> dict[str, PlannedCandidate]:
         """Every candidate by its label."""
         return self.job.points
 
@@ -91,7 +91,7 @@ class Plan:
         return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
 
     @cached_property
-    def together(self) -> Composed | None:
+    def together(self) -> SweepClaim | None:
         """What the released table and the numbers about it come to: of a sweep, all its fits and the numbers.
 
         None where there are no such numbers.
@@ -102,12 +102,12 @@ class Plan:
         return composed({**fits, PUBLICATION: self.publication})
 
     @cached_property
-    def composed(self) -> Composed | None:
+    def composed(self) -> SweepClaim | None:
         """What all private fits of a sweep come to together; none outside one."""
         return composed(self.schedules) if self.job.is_sweep else None
 
     @cached_property
-    def everything(self) -> Composed | None:
+    def everything(self) -> SweepClaim | None:
         """What all that is drawn from the real table comes to: whoever picks one of several fits has looked at all.
 
         None where that is one release at most.

@@ -21,11 +21,11 @@ from synth.generators.models.rejection_sampling import rejections
 from synth.progress import Progress
 from understudy.console import Console, duration
 from understudy.run.attacks import disproved
-from understudy.run.candidates import Bench, evaluation_of, finish, is_finished, made
+from understudy.run.candidates import CandidateContext, evaluation_of, finish, is_finished, made
 from understudy.run.plan import Plan
 from understudy.run.stages import Sides
-from understudy.run.worker import Task, Told, serve
-from understudy.run.workspace import Work
+from understudy.run.worker import Told, WorkerTask, serve
+from understudy.run.workspace import RunWorkspace
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """What tells the numerical libraries, torch among them, how many threads to use."""
@@ -82,7 +82,7 @@ class Pool:
     """
 
     plan: Plan
-    work: Work
+    work: RunWorkspace
     size: int
     debug: bool = False
     _workers: list[Worker] = field(default_factory=list)
@@ -156,7 +156,7 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         plan = replace(self.plan, fund=None, table=self.plan.table.shared(self.size))
-        task = Task(plan, self.work, self.plan.fund is not None, self.debug, token_hex(8))
+        task = WorkerTask(plan, self.work, self.plan.fund is not None, self.debug, token_hex(8))
         process = context.Process(target=serve, args=(task, theirs), daemon=True)
         with _few_threads(self.size), _deaf_to_ctrl_c():
             process.start()
@@ -215,7 +215,7 @@ class LostCandidates(BadInput):
 
 
 @dataclass
-class Tally:
+class FinishedCandidates:
     """What is said as candidates end, one after the other.
 
     Attributes:
@@ -225,7 +225,7 @@ class Tally:
         is_brief: whether a line for each of them is too much.
     """
 
-    work: Work
+    work: RunWorkspace
     console: Console
     n_left: int
     is_brief: bool
@@ -266,7 +266,7 @@ class Tally:
         return f"{self.n_ended} of {self.n_left}" + (f", about {duration(left_s)} left" if n_left else "")
 
 
-def make_all(plan: Plan, work: Work, sides: Sides, console: Console) -> None:
+def make_all(plan: Plan, work: RunWorkspace, sides: Sides, console: Console) -> None:
     """Every candidate that no earlier start has finished, made and measured.
 
     Args:
@@ -283,16 +283,16 @@ def make_all(plan: Plan, work: Work, sides: Sides, console: Console) -> None:
     size = min(plan.workers, cores(), len(labels))
     if plan.workers > cores():
         console.note(f"Workers: {max(size, 1)}, not {plan.workers}: there are no more cores.")
-    tally = Tally(work, console, len(labels), is_brief=size < 2 and not plan.job.is_sweep)
+    tally = FinishedCandidates(work, console, len(labels), is_brief=size < 2 and not plan.job.is_sweep)
     if size > 1:
         _side_by_side(plan, labels, size, tally)
     else:
-        _one_by_one(Bench(plan, work, sides, console.stage), labels, tally)
+        _one_by_one(CandidateContext(plan, work, sides, console.stage), labels, tally)
     if tally.lost:
         raise LostCandidates(_lost(tally.lost, len(plan.points)))
 
 
-def _side_by_side(plan: Plan, labels: list[str], size: int, tally: Tally) -> None:
+def _side_by_side(plan: Plan, labels: list[str], size: int, tally: FinishedCandidates) -> None:
     with (
         tally.console.stage(f"{len(labels)} candidates, {size} at a time") as tell,
         Pool(plan, tally.work, size, tally.console.debug) as pool,
@@ -301,7 +301,7 @@ def _side_by_side(plan: Plan, labels: list[str], size: int, tally: Tally) -> Non
             tally.ended(label, why_lost)
 
 
-def _one_by_one(bench: Bench, labels: list[str], tally: Tally) -> None:
+def _one_by_one(bench: CandidateContext, labels: list[str], tally: FinishedCandidates) -> None:
     for label in labels:
         why_lost = None
         try:

@@ -18,7 +18,7 @@ from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
 from understudy.job.spec import Job
-from understudy.job.sweep import Composed, composed
+from understudy.job.sweep import SweepClaim, composed
 
 
 def check_fit(chosen: Generator, place: str) -> None:
@@ -118,7 +118,7 @@ class Swept:
         schedules: of all of them, by label.
     """
 
-    composed: Composed | None
+    composed: SweepClaim | None
     unpaid: bool
     schedules: Mapping[str, Schedule]
 
@@ -134,7 +134,7 @@ def cautions(intent: Intent) -> tuple[str, ...]:
     return tuple(found)
 
 
-def of_publication(release: str, together: Composed) -> str:
+def of_publication(release: str, together: SweepClaim) -> str:
     """What the numbers of the public report come to beside the table that they are about.
 
     Args:

@@ -22,10 +22,10 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
-from understudy.job.sweep import Composed
+from understudy.job.sweep import SweepClaim
 from understudy.run import reservation
 from understudy.run.plan import PUBLICATION, Plan
-from understudy.run.workspace import Work
+from understudy.run.workspace import RunWorkspace
 
 REPORT, NUMBERS = "report.public.html", "released.json"
 NOTICE = (
@@ -36,7 +36,7 @@ ALONE, BOTH = "published numbers", "the table and the published numbers"
 """What the statements are called for which there is no label."""
 
 
-def release_numbers(plan: Plan, work: Work, sides: Split, table: Path, progress: Progress) -> None:
+def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
     """The numbers of the public report drawn and kept, once whatever cuts the run short; nothing where none is asked.
 
     Args:
@@ -57,7 +57,7 @@ def release_numbers(plan: Plan, work: Work, sides: Split, table: Path, progress:
         reservation.commit(plan.fund, PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"]))
 
 
-def _release(plan: Plan, work: Work, sides: Split, table: Path, progress: Progress) -> None:
+def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
     from evaluate.dp_release.release import release_numbers as released
     from evaluate.engine import aimed
 
@@ -70,7 +70,7 @@ def _release(plan: Plan, work: Work, sides: Split, table: Path, progress: Progre
     work.write_stage(PUBLICATION, content)
 
 
-def publication(plan: Plan, work: Work) -> dict[str, Any] | None:
+def publication(plan: Plan, work: RunWorkspace) -> dict[str, Any] | None:
     """What was released for the public report, as plain data; none where nothing was.
 
     Holds the label of the table, the numbers, their statement, that of table and numbers together, and what all private
@@ -93,7 +93,7 @@ def publication(plan: Plan, work: Work) -> dict[str, Any] | None:
     }
 
 
-def _together(schedules: Mapping[str, Schedule], found: Composed, schema: Schema) -> PrivacyStatement:
+def _together(schedules: Mapping[str, Schedule], found: SweepClaim, schema: Schema) -> PrivacyStatement:
     events = tuple(event for schedule in schedules.values() for event in schedule.events)
     return Budget(Schedule(events, found.delta)).statement(schema)
 

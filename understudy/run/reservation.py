@@ -25,7 +25,7 @@ from synth.errors import BudgetError, LedgerError
 from synth.schema import Schema
 from understudy.budget.account import Fund, unit_of
 from understudy.run.plan import PUBLICATION, Plan
-from understudy.run.workspace import SPENT, Work
+from understudy.run.workspace import SPENT, RunWorkspace
 
 
 def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str) -> Request:
@@ -55,7 +55,7 @@ def commit(fund: Fund, statement: PrivacyStatement) -> None:
     fund.ledger.commit(statement.ledger.reservation, {"epsilon": statement.epsilon, "delta": statement.delta})
 
 
-def reserve(plan: Plan, work: Work, fingerprint: str) -> None:
+def reserve(plan: Plan, work: RunWorkspace, fingerprint: str) -> None:
     """All private fits of a run paid for, or none; nothing is done outside a ledger.
 
     Args:
@@ -84,7 +84,7 @@ def reserve(plan: Plan, work: Work, fingerprint: str) -> None:
 
 
 @contextmanager
-def budget(plan: Plan, work: Work, label: str) -> Iterator[Budget | None]:
+def budget(plan: Plan, work: RunWorkspace, label: str) -> Iterator[Budget | None]:
     """What one fit may draw, from where an earlier start of it ended; none where it promises nothing.
 
     Raises:
@@ -101,7 +101,7 @@ def budget(plan: Plan, work: Work, label: str) -> Iterator[Budget | None]:
         yield Budget(plan.reserved[label], journal=journal, ledger=note)
 
 
-def _used(fund: Fund, work: Work, label: str, journal: Journal) -> LedgerNote:
+def _used(fund: Fund, work: RunWorkspace, label: str, journal: Journal) -> LedgerNote:
     """The reservation in use, with lost draws charged again; they are then to be settled."""
     content = work.request(label)
     assert content is not None
@@ -120,7 +120,7 @@ def _used(fund: Fund, work: Work, label: str, journal: Journal) -> LedgerNote:
     return fund.ledger.note(token)
 
 
-def _warn_of_lost(work: Work, label: str, *, uncounted: bool) -> None:
+def _warn_of_lost(work: RunWorkspace, label: str, *, uncounted: bool) -> None:
     counted = (
         "outside a ledger nothing adds that to the statement's epsilon"
         if uncounted
@@ -134,7 +134,7 @@ def _warn_of_lost(work: Work, label: str, *, uncounted: bool) -> None:
     )
 
 
-def _kept(plan: Plan, work: Work, label: str) -> Request | None:
+def _kept(plan: Plan, work: RunWorkspace, label: str) -> Request | None:
     """The request that an earlier start wrote down.
 
     Raises:
@@ -152,7 +152,7 @@ def _kept(plan: Plan, work: Work, label: str) -> Request | None:
     return request
 
 
-def _new(plan: Plan, work: Work, label: str, fingerprint: str) -> Request:
+def _new(plan: Plan, work: RunWorkspace, label: str, fingerprint: str) -> Request:
     what = f"{label} of a run, by {plan.generators[label].name}" if label != PUBLICATION else _numbers(plan)
     request = make_request(what, plan.reserved[label], plan.schema, fingerprint)
     work.write_request(label, {**request.__dict__, "curve": curve_content(request.curve)})
@@ -169,7 +169,7 @@ def _place(label: str) -> str:
     return "public_report" if label == PUBLICATION else f"generators.{label}"
 
 
-def _granted(fund: Fund, work: Work, requests: Mapping[str, Request]) -> dict[str, str]:
+def _granted(fund: Fund, work: RunWorkspace, requests: Mapping[str, Request]) -> dict[str, str]:
     """The state of each reservation, made now or by an earlier start.
 
     Raises:

@@ -17,7 +17,7 @@ from understudy import provenance
 from understudy.artifacts.cards import Handing
 from understudy.artifacts.delivery import EVALUATION, Delivery
 from understudy.budget.account import releases
-from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
@@ -25,7 +25,7 @@ from understudy.run import candidates, public_report, reservation, stages
 from understudy.run.attacks import disproved
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.pool import make_all
-from understudy.run.workspace import TRAINING, Work, unfinished
+from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
 
 MODELS = "models"
 # The key is the seed; evaluations name the split so.
@@ -33,7 +33,7 @@ KEYED, STRATIFIED = "keyed hash", "stratified draw"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What a run came to."""
 
     plan: Plan
@@ -59,8 +59,8 @@ class Outcome:
 
 
 def run(
-    plan: Plan, console: Console, signer: Signer | None = None, tell: Callable[[Outcome], None] | None = None
-) -> Outcome:
+    plan: Plan, console: Console, signer: Signer | None = None, tell: Callable[[RunOutcome], None] | None = None
+) -> RunOutcome:
     """Carry out a plan, from where an earlier start of the same run was cut short.
 
     Args:
@@ -82,7 +82,7 @@ def run(
     return outcome
 
 
-def _again(plan: Plan, work: Work, console: Console) -> Outcome:
+def _again(plan: Plan, work: RunWorkspace, console: Console) -> RunOutcome:
     """The outcome of an output that an earlier start finished: nothing is drawn, paid for or written again.
 
     Raises:
@@ -95,10 +95,10 @@ def _again(plan: Plan, work: Work, console: Console) -> Outcome:
     evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
     saved = plan.points if plan.unpaid else [label for label in plan.points if (plan.out / MODELS / label).is_dir()]
     unsaved = dict.fromkeys(set(plan.points) - set(saved), "")
-    return Outcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
+    return RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
 
 
-def _carry_out(plan: Plan, work: Work, console: Console, signer: Signer | None) -> Outcome:
+def _carry_out(plan: Plan, work: RunWorkspace, console: Console, signer: Signer | None) -> RunOutcome:
     """All stages, and the output."""
     began_at = work.began_at
     with _real(plan, work, console) as real:
@@ -109,7 +109,7 @@ def _carry_out(plan: Plan, work: Work, console: Console, signer: Signer | None) 
     evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
     verdicts = stages.verdicts_of(plan, evaluation)
     made = {label: candidates.made(work, label) for label in plan.points}
-    outcome = Outcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
+    outcome = RunOutcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
     with console.stage("report"):
         _write(outcome, work.result, signer)
     work.finish()
@@ -141,7 +141,7 @@ class _Real:
 
 
 @contextmanager
-def _real(plan: Plan, work: Work, console: Console) -> Iterator[_Real]:
+def _real(plan: Plan, work: RunWorkspace, console: Console) -> Iterator[_Real]:
     """The real table as long as it is needed, with everything paid for that is drawn from it."""
     with ExitStack() as until_the_end:
         with console.stage("split"):
@@ -155,7 +155,7 @@ def _real(plan: Plan, work: Work, console: Console) -> Iterator[_Real]:
         yield _Real(sides, prints)
 
 
-def _publish(plan: Plan, work: Work, sides: stages.Sides, console: Console) -> None:
+def _publish(plan: Plan, work: RunWorkspace, sides: stages.Sides, console: Console) -> None:
     """The numbers of the public report, where the job pays for any."""
     if plan.publication is None or plan.job.release is None:
         return
@@ -165,11 +165,11 @@ def _publish(plan: Plan, work: Work, sides: stages.Sides, console: Console) -> N
         public_report.release_numbers(plan, work, sides, table, progress)
 
 
-def _whole(work: Work) -> Path:
+def _whole(work: RunWorkspace) -> Path:
     return work.result / EVALUATION
 
 
-def _join(plan: Plan, work: Work, real: _Real, began_at: str) -> None:
+def _join(plan: Plan, work: RunWorkspace, real: _Real, began_at: str) -> None:
     """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
     evaluation = candidates.joined(plan, work)
     if plan.unpaid:
@@ -187,7 +187,7 @@ def _remove_releasable(folder: Path) -> None:
             shutil.rmtree(folder / kept)
 
 
-def _provenance(plan: Plan, work: Work, real: _Real, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
+def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, evaluation: Evaluation) -> dict[str, Any]:
     from reports.sections.utility import given_away
 
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
@@ -216,7 +216,7 @@ def _provenance(plan: Plan, work: Work, real: _Real, began_at: str, evaluation: 
     )
 
 
-def _outputs(work: Work) -> list[Path]:
+def _outputs(work: RunWorkspace) -> list[Path]:
     """Every file of the result; a table in parts is one. Of an unpaid sweep no table is left."""
     tables = [path for path in (work.result / candidates.SYNTHETIC).glob("*") if path.is_dir()]
     files = (path for path in work.result.rglob("*") if path.is_file() and not set(tables) & set(path.parents))
@@ -234,10 +234,10 @@ def _swept(plan: Plan) -> dict[str, Any] | None:
     }
 
 
-def _write(outcome: Outcome, folder: Path, signer: Signer | None) -> None:
+def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
     if plan.unpaid:
         _remove_releasable(folder)
     given = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
-    write_evidence(Evidence(outcome.delivery, given, seeds), folder, signer)
+    write_evidence(BundleContent(outcome.delivery, given, seeds), folder, signer)

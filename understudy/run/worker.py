@@ -25,10 +25,10 @@ from filelock import FileLock
 from synth.errors import UnderstudyError
 from synth.progress import Progress
 from understudy.run.plan import Plan, with_fund
-from understudy.run.workspace import Work
+from understudy.run.workspace import RunWorkspace
 
 if TYPE_CHECKING:
-    from understudy.run.candidates import Bench, Stage
+    from understudy.run.candidates import CandidateContext, Stage
 
 TELL_EVERY_S = 0.2
 SHARES = {"fit": (0.0, 0.5), "sample": (0.5, 0.1), "evaluate": (0.6, 0.3), "audit": (0.9, 0.1)}
@@ -46,17 +46,17 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """What a process needs to make candidates; what it cannot be handed over, it opens anew."""
 
     plan: Plan
-    work: Work
+    work: RunWorkspace
     paid: bool
     debug: bool
     lock: str
 
 
-def serve(task: Task, pipe: Connection) -> None:
+def serve(task: WorkerTask, pipe: Connection) -> None:
     """A process's life: it makes the candidates that it is given, and ends with its parent.
 
     Args:
@@ -77,12 +77,12 @@ def serve(task: Task, pipe: Connection) -> None:
             _serve(task, pipe)
 
 
-def _serve(task: Task, pipe: Connection) -> None:
+def _serve(task: WorkerTask, pipe: Connection) -> None:
     with ExitStack() as until_the_end:
         _make(task, pipe, until_the_end)
 
 
-def _make(task: Task, pipe: Connection, until_the_end: ExitStack) -> None:
+def _make(task: WorkerTask, pipe: Connection, until_the_end: ExitStack) -> None:
     bench = None
     while True:
         label: str = pipe.recv()
@@ -105,14 +105,14 @@ def _make(task: Task, pipe: Connection, until_the_end: ExitStack) -> None:
             pipe.send(Told(label, 1.0, ended=True))
 
 
-def _bench(task: Task, pipe: Connection, until_the_end: ExitStack) -> "Bench":
+def _bench(task: WorkerTask, pipe: Connection, until_the_end: ExitStack) -> "CandidateContext":
     """What candidates are made of, read anew: the same sides from the same seed."""
     from understudy.run import stages
-    from understudy.run.candidates import Bench
+    from understudy.run.candidates import CandidateContext
 
     plan = with_fund(task.plan) if task.paid else task.plan
     real = until_the_end.enter_context(stages.read(plan))
-    return Bench(plan, task.work, stages.split(plan, real), _telling(pipe))
+    return CandidateContext(plan, task.work, stages.split(plan, real), _telling(pipe))
 
 
 def _telling(pipe: Connection) -> "Stage":

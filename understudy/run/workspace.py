@@ -55,7 +55,7 @@ def work_folder(out: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Work:
+class RunWorkspace:
     """The folder of one unfinished run, held by this process alone.
 
     Attributes:
@@ -311,7 +311,7 @@ def check_free(out: Path, *, restart: bool = False) -> bool:
     Raises:
         OutputError: it exists and is not an empty folder, or its parent is missing or closed to writing.
     """
-    if not restart and Work(work_folder(out), out).is_finished:
+    if not restart and RunWorkspace(work_folder(out), out).is_finished:
         return True
     tidy(out)
     check_new_folder(out)
@@ -326,7 +326,7 @@ def tidy(out: Path) -> None:
 
 
 @contextmanager
-def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
+def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
     """The work on an output, new or as it was left; when the block ends badly it is kept if that is worth it.
 
     Args:
@@ -338,7 +338,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
     Raises:
         OutputError: another run is at work on this output, or the output is taken; nothing was changed.
     """
-    work = Work(work_folder(out), out)
+    work = RunWorkspace(work_folder(out), out)
     busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"
     with sole(work.folder, busy, lambda error: unwritable(out, error)):
         try:
@@ -358,7 +358,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[Work]:
         _forget(work)
 
 
-def _forget(work: Work) -> None:
+def _forget(work: RunWorkspace) -> None:
     if not work.is_worth_keeping:
         work.forget()
 
@@ -383,7 +383,7 @@ def wait_for_workers(places: Sequence[Path], out: Path) -> None:
             ) from None
 
 
-def _left(work: Work) -> str:
+def _left(work: RunWorkspace) -> str:
     """What an error leaves, in words; empty for nothing."""
     if work.is_worth_keeping:
         return f"the unfinished work is kept: the same command goes on from there, and with --restart anew ({SPENT})"

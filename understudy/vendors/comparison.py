@@ -18,7 +18,7 @@ from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.ranking.figures import Figures
-from evaluate.ranking.ranking import Point, frontier, ranked
+from evaluate.ranking.ranking import FrontierPoint, frontier, ranked
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.tables import Real
 from synth.errors import SchemaError
@@ -27,7 +27,7 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.table import conform, read_table
-from synth.table.limits import Limits
+from synth.table.limits import SizeLimits
 from understudy import provenance
 from understudy.evaluate_external import CLAMPED
 from understudy.evaluation_log import count_attempt
@@ -35,13 +35,13 @@ from understudy.job.load import check_measures
 from understudy.policies import given_policy, named_policy
 from understudy.vendors.request import Asked, read_claims, shown_name
 from understudy.vendors.rules import barring, beyond_policy, lacking_columns, name_of
-from understudy.vendors.submission import Offered, compared_rows, look_at, sampled
+from understudy.vendors.submission import Delivery, compared_rows, look_at, sampled
 
 PERSONAL = "privacy.personal"
 
 
 @dataclass(frozen=True)
-class Bench:
+class VendorContext:
     """What is the same for all tables. *Sensitive*."""
 
     asked: Asked
@@ -49,13 +49,13 @@ class Bench:
     policy: Policy
     train: pd.DataFrame
     holdout: pd.DataFrame
-    limits: Limits
+    limits: SizeLimits
     real: Real
     progress: Progress
     given: Mapping[str, GivenFile]
     started: str
 
-    def beside(self, offered: Offered) -> Real:
+    def beside(self, offered: Delivery) -> Real:
         """The real rows by the columns that a table has; without all of them, they serve that table alone."""
         return self.real if not offered.lacking else self.prepared(offered.schema)
 
@@ -73,7 +73,7 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVendor:
     """One table, measured.
 
     Attributes:
@@ -91,7 +91,7 @@ class Measured:
     own: list[Finding]
 
 
-def looked_at(bench: Bench, named: Mapping[str, Any]) -> tuple[dict[str, Offered], dict[str, str]]:
+def looked_at(bench: VendorContext, named: Mapping[str, Any]) -> tuple[dict[str, Delivery], dict[str, str]]:
     """The tables that can be read, and why the others cannot.
 
     Args:
@@ -109,7 +109,7 @@ def looked_at(bench: Bench, named: Mapping[str, Any]) -> tuple[dict[str, Offered
     return offers, unusable
 
 
-def measure(bench: Bench, offered: Offered, n_rows: int) -> Measured:
+def measure(bench: VendorContext, offered: Delivery, n_rows: int) -> MeasuredVendor:
     """One table, on as many rows as all others, with what bars it.
 
     Args:
@@ -135,7 +135,7 @@ def measure(bench: Bench, offered: Offered, n_rows: int) -> Measured:
     barred, left_open = barring(candidate, bench.policy, own, bench.facts)
     figures = None if barred or offered.lacking else Figures.of(tables, asked.time_limit_s)
     tables.kept.clear()
-    return Measured(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
+    return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
 
 
 Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]
@@ -169,7 +169,7 @@ class Vendor:
     file: str
     standing: Standing
     reason: str = ""
-    offered: Offered | None = None
+    offered: Delivery | None = None
     n_rows: int | None = None
     claim: Mapping[str, Any] | None = None
     same_as: str | None = None
@@ -217,7 +217,7 @@ def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) 
             break
     else:
         return None
-    ranked = [Point(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"]
+    ranked = [FrontierPoint(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"]
     best = frontier(ranked)
     shown = [
         {
@@ -280,13 +280,15 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
         conform(read_table(path), schema, outside=outside, part=True) for path in (asked.train, asked.holdout)
     )
     real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=outside, n_targets=asked.n_targets)
-    bench = Bench(asked, schema, policy, train, holdout, Limits.beside(train), real, progress, given, started)
+    bench = VendorContext(
+        asked, schema, policy, train, holdout, SizeLimits.beside(train), real, progress, given, started
+    )
 
     offers, unusable = looked_at(bench, named)
     n_rows, few = compared_rows(list(offers.values()), len(train), asked.rows)
     if not set(offers) - set(few):
         raise EvaluationError(_none_usable(few | unusable))
-    measured: dict[str, Measured] = {}
+    measured: dict[str, MeasuredVendor] = {}
     for name in (name for name in offers if name not in few):
         got, _ = attempted(name, partial(measure, bench, offers[name], n_rows))
         if isinstance(got, Failure):
@@ -316,8 +318,8 @@ def _none_usable(reasons: Mapping[str, str]) -> str:
 def _vendor(
     name: str,
     file: str,
-    offers: Mapping[str, Offered],
-    measured: Measured | None,
+    offers: Mapping[str, Delivery],
+    measured: MeasuredVendor | None,
     unusable: Mapping[str, str],
     claims: Mapping[str, Mapping[str, Any]],
     n_rows: int,
@@ -352,7 +354,7 @@ def _said(finding: Finding) -> str:
 
 
 def _ranking(
-    bench: Bench, vendors: tuple[Vendor, ...], measured: Mapping[str, Measured], n_rows: int
+    bench: VendorContext, vendors: tuple[Vendor, ...], measured: Mapping[str, MeasuredVendor], n_rows: int
 ) -> dict[str, Any]:
     """The ranking as plain data: what is the same for all, how each came out, and the order of those that are left."""
     left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
@@ -373,7 +375,7 @@ def _ranking(
     }
 
 
-def _provenance(bench: Bench, offers: Mapping[str, Offered], key: bytes) -> dict[str, Any]:
+def _provenance(bench: VendorContext, offers: Mapping[str, Delivery], key: bytes) -> dict[str, Any]:
     prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
     named = {f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()}

@@ -9,7 +9,7 @@ from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.output import whole_folder
 from understudy.artifacts.delivery import Delivery
-from understudy.bundle.evidence import Evidence, write_evidence
+from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
 from understudy.vendors.comparison import VendorComparison
@@ -44,7 +44,7 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
         ranking = found.evaluation.ranking or {}
         ends = [f"{one['figure']} {part}" for one in ranking["figures"] for part in ("value", "group")]
         write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, ranking))
-        write_evidence(Evidence(delivery, given, {"comparison": asked.seed}), beside, signer)
+        write_evidence(BundleContent(delivery, given, {"comparison": asked.seed}), beside, signer)
 
 
 def _lines(found: VendorComparison, ranking: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -110,7 +110,7 @@ class StandIn:
 
 
 @dataclass(frozen=True)
-class Release:
+class GaussianRelease:
     """One release with Gaussian noise as it reached the sampler, flat: exact values, what was published, sigma."""
 
     exact: np.ndarray
@@ -132,7 +132,7 @@ class MeasurementLog:
     """
 
     n_planned: int
-    releases: list[Release] = field(default_factory=list)
+    releases: list[GaussianRelease] = field(default_factory=list)
     n_drawn: int = 0
     private: bool = False
     system: SystemNoise = field(default_factory=SystemNoise)
@@ -140,7 +140,7 @@ class MeasurementLog:
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """The system's, kept."""
         published = self.system.gaussian(values, sigma)
-        self.releases.append(Release(values.ravel().astype(float), published.ravel().astype(float), sigma))
+        self.releases.append(GaussianRelease(values.ravel().astype(float), published.ravel().astype(float), sigma))
         self._drawn()
         return published
 

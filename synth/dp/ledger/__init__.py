@@ -13,9 +13,9 @@
 they allow and what breaks them, `store` the databases, `ledger` the operations.
 """
 
-from synth.dp.ledger.entries import Entry
+from synth.dp.ledger.entries import LedgerEntry
 from synth.dp.ledger.ledger import Ledger, open_ledger
 from synth.dp.ledger.request import Holding, Request, Reservation
 from synth.dp.ledger.state import Damage
 
-__all__ = ["Damage", "Entry", "Holding", "Ledger", "Request", "Reservation", "open_ledger"]
+__all__ = ["Damage", "Holding", "Ledger", "LedgerEntry", "Request", "Reservation", "open_ledger"]

@@ -37,7 +37,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One row of a ledger, as it was read; a damaged database may hold anything in any column.
 
     Attributes:
@@ -78,11 +78,11 @@ class Entry:
         return content
 
 
-def chained(draft: Draft, last: Entry | None, time: str) -> Entry:
+def chained(draft: Draft, last: LedgerEntry | None, time: str) -> LedgerEntry:
     """The entry that a draft becomes after `last`."""
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
-    bare = Entry(seq, time, draft.kind, draft.dataset, draft.unit, draft.token, draft.body, previous, hash="")
-    return Entry(**{**bare.__dict__, "hash": bare.digest()})
+    bare = LedgerEntry(seq, time, draft.kind, draft.dataset, draft.unit, draft.token, draft.body, previous, hash="")
+    return LedgerEntry(**{**bare.__dict__, "hash": bare.digest()})
 
 
 def canonical(content: Mapping[str, Any]) -> str:

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from synth.dp.ledger.entries import Draft, Entry, canonical, chained, curve_content
+from synth.dp.ledger.entries import Draft, LedgerEntry, canonical, chained, curve_content
 from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, checked_total, named
 from synth.dp.ledger.state import (
-    Books,
     Damage,
+    LedgerState,
     Record,
     check_total,
     check_totals,
@@ -57,7 +57,7 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._books = Books()
+        self._books = LedgerState()
         self._turn = threading.Lock()
 
     def __repr__(self) -> str:
@@ -205,7 +205,7 @@ class Ledger:
         with self._reading() as books:
             return tuple(account.holding for account in books.accounts.values())
 
-    def history(self, dataset: str | None = None) -> tuple[Entry, ...]:
+    def history(self, dataset: str | None = None) -> tuple[LedgerEntry, ...]:
         """The entries as they are, of one dataset or all; they are not checked: see `verify`.
 
         Raises:
@@ -238,14 +238,14 @@ class Ledger:
         return (*open_doors, *damages(entries, None if holds is None else holds.lower()))
 
     @contextmanager
-    def _reading(self) -> Iterator[Books]:
+    def _reading(self) -> Iterator[LedgerState]:
         with self._turn, self._store.reading() as connection:
             yield self._caught_up(connection)
 
     @contextmanager
     def _writing(self, may_make: bool = False) -> Iterator["_Pen"]:
         """A turn to write. What the books would not take back is not committed, and what is undone leaves them."""
-        added: list[Entry] = []
+        added: list[LedgerEntry] = []
         with self._turn:
             try:
                 with self._store.writing(may_make) as connection:
@@ -253,10 +253,10 @@ class Ledger:
                     replayed(self._books, added)
             except BaseException:
                 if added:
-                    self._books = Books()
+                    self._books = LedgerState()
                 raise
 
-    def _caught_up(self, connection: sa.Connection) -> Books:
+    def _caught_up(self, connection: sa.Connection) -> LedgerState:
         """The books with what others have added since; they take in only what is committed, so no undone entry."""
         last = self._books.last
         if last is not None and entry_at(connection, last.seq) != last:
@@ -273,8 +273,8 @@ class _Pen:
     """A turn to write: the books as the transaction finds them, and what it has added so far."""
 
     connection: sa.Connection
-    books: Books
-    added: list[Entry]
+    books: LedgerState
+    added: list[LedgerEntry]
 
     def add(self, draft: Draft) -> None:
         """Chain one more entry to the last."""

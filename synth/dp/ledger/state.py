@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from synth.dp.ledger.entries import GENESIS, Draft, Entry, curve_of
+from synth.dp.ledger.entries import GENESIS, Draft, LedgerEntry, curve_of
 from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, checked_total, named
 from synth.dp.renyi_curve import CONVERSION_SHARE, RdpCurve, RdpFilter
 from synth.errors import LedgerError, nearest
@@ -75,13 +75,13 @@ class Record:
     note: str | None = None
 
 
-class Books:
+class LedgerState:
     """Accounts and reservations after some number of entries."""
 
     def __init__(self) -> None:
         self.accounts: dict[tuple[str, str], Account] = {}
         self.records: dict[str, Record] = {}
-        self.last: Entry | None = None
+        self.last: LedgerEntry | None = None
         self._names: dict[str, set[str]] = {}
         """The datasets that a fingerprint was seen under."""
         self._prints: dict[str, set[str]] = {}
@@ -92,7 +92,7 @@ class Books:
         """The names that have a total."""
         return {dataset for dataset, _ in self.accounts}
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: LedgerEntry) -> None:
         """Take in the next entry.
 
         Raises:
@@ -114,14 +114,14 @@ class Books:
             raise Impossible("its body is malformed") from None
         self.last = entry
 
-    def _open(self, entry: Entry, content: dict[str, Any]) -> None:
+    def _open(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
         if (entry.dataset, entry.unit) in self.accounts:
             raise Impossible("it opens a total that is open already")
         epsilon, delta, n_units = checked_total(content["epsilon"], content["delta"], content["n_units"])
         key = named(entry.dataset, "dataset"), named(entry.unit, "unit")
         self.accounts[key] = Account(*key, RdpFilter(epsilon, delta), n_units, RdpCurve.zero())
 
-    def _reserve(self, entry: Entry, content: dict[str, Any]) -> None:
+    def _reserve(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
         if entry.token in self.records:
             raise Impossible("it reserves under a token that is taken")
         curve, account = curve_of(content["curve"]), self._account(entry)
@@ -144,28 +144,28 @@ class Books:
             self._names.setdefault(fingerprint, set()).add(entry.dataset)
             self._prints.setdefault(entry.dataset, set()).add(fingerprint)
 
-    def _use(self, entry: Entry, content: dict[str, Any]) -> None:
+    def _use(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
         self._step(entry, self._record(entry, "reserved"), state="used")
 
-    def _charge(self, entry: Entry, content: dict[str, Any]) -> None:
+    def _charge(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
         record, curve = self._record(entry, "used"), curve_of(content["curve"])
         after = self._spend(self._account(entry), curve)
         record = replace(record, curve=record.curve + curve, spent=after.curve)
         self._step(entry, record, n_charges=record.reservation.n_charges + 1)
 
-    def _commit(self, entry: Entry, content: dict[str, Any]) -> None:
+    def _commit(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
         self._step(entry, replace(self._record(entry, "used"), note=entry.body), state="committed")
 
-    def _step(self, entry: Entry, record: Record, **changes: Any) -> None:
+    def _step(self, entry: LedgerEntry, record: Record, **changes: Any) -> None:
         self.records[entry.token] = replace(record, reservation=replace(record.reservation, **changes))
 
-    def _account(self, entry: Entry) -> Account:
+    def _account(self, entry: LedgerEntry) -> Account:
         account = self.accounts.get((entry.dataset, entry.unit))
         if account is None:
             raise Impossible("its dataset and unit have no total")
         return account
 
-    def _record(self, entry: Entry, state: str) -> Record:
+    def _record(self, entry: LedgerEntry, state: str) -> Record:
         record = self.records.get(entry.token)
         if record is None:
             raise Impossible("its token was never reserved")
@@ -202,7 +202,7 @@ class Books:
         return tuple(found)
 
 
-def replayed(books: Books, entries: list[Entry]) -> None:
+def replayed(books: LedgerState, entries: list[LedgerEntry]) -> None:
     """Take in the entries that follow, each checked: its place, its link, its hash, its rules.
 
     Raises:
@@ -239,14 +239,14 @@ class Damage:
     what: str
 
 
-def damages(entries: Sequence[Entry], holds: str | None = None) -> tuple[Damage, ...]:
+def damages(entries: Sequence[LedgerEntry], holds: str | None = None) -> tuple[Damage, ...]:
     """Everything wrong with a ledger, in the order of the chain; empty for one that is whole.
 
     Args:
         entries: all rows, by seq.
         holds: a hash that a privacy statement names.
     """
-    books, found, before = Books(), list[Damage](), None
+    books, found, before = LedgerState(), list[Damage](), None
     for entry in entries:
         found += _misplaced(entry, before)
         found += _altered(entry, before)
@@ -262,7 +262,7 @@ def damages(entries: Sequence[Entry], holds: str | None = None) -> tuple[Damage,
     return tuple(found)
 
 
-def _misplaced(entry: Entry, before: Entry | None) -> list[Damage]:
+def _misplaced(entry: LedgerEntry, before: LedgerEntry | None) -> list[Damage]:
     expected = 1 if before is None else before.seq + 1
     if entry.seq < 1:
         return [Damage(entry.seq, "entries are numbered from 1")]
@@ -273,7 +273,7 @@ def _misplaced(entry: Entry, before: Entry | None) -> list[Damage]:
     return [Damage(expected, gap)]
 
 
-def _altered(entry: Entry, before: Entry | None) -> list[Damage]:
+def _altered(entry: LedgerEntry, before: LedgerEntry | None) -> list[Damage]:
     found = []
     if entry.digest() != entry.hash:
         found.append(Damage(entry.seq, "its hash is not that of its content: a column was altered"))
@@ -284,7 +284,7 @@ def _altered(entry: Entry, before: Entry | None) -> list[Damage]:
     return found
 
 
-def record_of(books: Books, token: str) -> Record:
+def record_of(books: LedgerState, token: str) -> Record:
     """The record of a reservation.
 
     Raises:
@@ -296,7 +296,7 @@ def record_of(books: Books, token: str) -> Record:
     return record
 
 
-def granted(books: Books, draft: Draft) -> bool:
+def granted(books: LedgerState, draft: Draft) -> bool:
     """Whether the books hold this very request.
 
     Raises:
@@ -313,7 +313,7 @@ def granted(books: Books, draft: Draft) -> bool:
     return True
 
 
-def check_totals(books: Books, requests: Sequence[Request]) -> None:
+def check_totals(books: LedgerState, requests: Sequence[Request]) -> None:
     """Refuse releases that do not all fit.
 
     Raises:
@@ -370,7 +370,7 @@ def check_total(account: Account, curves: Sequence[RdpCurve], what: str, names: 
     )
 
 
-def _without_total(books: Books, dataset: str, unit: str) -> str:
+def _without_total(books: LedgerState, dataset: str, unit: str) -> str:
     units = sorted(known for name, known in books.accounts if name == dataset)
     if not units:
         return unknown(dataset, books.datasets)

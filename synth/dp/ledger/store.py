@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.pool import NullPool
 
-from synth.dp.ledger.entries import Entry
+from synth.dp.ledger.entries import LedgerEntry
 from synth.errors import LedgerError, MissingExtra
 from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 
@@ -87,7 +87,7 @@ _GUARD_FUNCTION = (
 
 
 @dataclass(frozen=True)
-class Address:
+class LedgerAddress:
     """Where a ledger lies.
 
     Attributes:
@@ -143,7 +143,7 @@ class Address:
             raise missing from None
 
 
-def parsed(text: str, patience_s: float = PATIENCE_S) -> Address:
+def parsed(text: str, patience_s: float = PATIENCE_S) -> LedgerAddress:
     """The address that a text names.
 
     Args:
@@ -174,13 +174,13 @@ def parsed(text: str, patience_s: float = PATIENCE_S) -> Address:
             f"the ledger's address cannot be read; {FORMS}, where {ESCAPES}, and no database whose name holds one of "
             f"{MARKS} is taken"
         )
-    return Address(_parts("postgresql" + text[len(scheme) :]).set(drivername="postgresql+psycopg"), patience_s)
+    return LedgerAddress(_parts("postgresql" + text[len(scheme) :]).set(drivername="postgresql+psycopg"), patience_s)
 
 
-def _file(path: str, patience_s: float, has_more: bool = False) -> Address:
+def _file(path: str, patience_s: float, has_more: bool = False) -> LedgerAddress:
     if has_more or not path or path.startswith((":memory:", "file:")):
         raise LedgerError(f"a ledger outlives its process: it needs a plain file; {FORMS}")
-    return Address(URL.create("sqlite", database=path), patience_s)
+    return LedgerAddress(URL.create("sqlite", database=path), patience_s)
 
 
 def _parts(text: str) -> URL:
@@ -207,7 +207,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 @contextmanager
-def errors_in_words(address: Address) -> Iterator[None]:
+def errors_in_words(address: LedgerAddress) -> Iterator[None]:
     """A block whose database errors end in one sentence.
 
     Raises:
@@ -241,7 +241,7 @@ def _reason(error: Exception) -> str:
 class Store:
     """Transactions on the table at an address."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: LedgerAddress) -> None:
         self.address = address
         self._engine = address.engine()
         self._known = False
@@ -342,20 +342,20 @@ class Store:
             connection.exec_driver_sql(f"CREATE TRIGGER {name} {rule}")
 
 
-def entries_after(connection: sa.Connection, seq: int | None = None) -> list[Entry]:
+def entries_after(connection: sa.Connection, seq: int | None = None) -> list[LedgerEntry]:
     """The entries in order, from after `seq`; all of them where it is None, whatever their number."""
     query = sa.select(_table).order_by(_table.c.seq)
     if seq is not None:
         query = query.where(_table.c.seq > seq)
-    return [Entry(*row) for row in connection.execute(query)]
+    return [LedgerEntry(*row) for row in connection.execute(query)]
 
 
-def entry_at(connection: sa.Connection, seq: int) -> Entry | None:
+def entry_at(connection: sa.Connection, seq: int) -> LedgerEntry | None:
     """The entry of that number."""
     row = connection.execute(sa.select(_table).where(_table.c.seq == seq)).one_or_none()
-    return None if row is None else Entry(*row)
+    return None if row is None else LedgerEntry(*row)
 
 
-def add(connection: sa.Connection, entry: Entry) -> None:
+def add(connection: sa.Connection, entry: LedgerEntry) -> None:
     """Write one more entry, durable when its transaction ends."""
     connection.execute(_table.insert().values({name: getattr(entry, name) for name in _COLUMNS}))

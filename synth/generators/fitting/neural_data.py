@@ -19,7 +19,7 @@ from synth.transforms.layout import Encoded, Layout
 from synth.transforms.memmap_storage import Disk, Room
 
 if TYPE_CHECKING:
-    from synth.neural.batches import Units
+    from synth.neural.batches import UnitIndex
     from synth.stored.table import StoredRows
 
 
@@ -38,7 +38,7 @@ class Owned:
 
 
 @dataclass(frozen=True)
-class Rows:
+class NetworkRows:
     """A table as a network is trained on it.
 
     Attributes:
@@ -53,7 +53,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class PrivateRows(Rows):
+class PrivateRows(NetworkRows):
     """A table as a network is trained on it with a guarantee.
 
     Attributes:
@@ -78,16 +78,16 @@ class PrivateRows(Rows):
         """Units of a sample, about."""
         return self.event.sampling_rate * self.n_units
 
-    def units(self) -> "Units":
+    def units(self) -> "UnitIndex":
         """*Sensitive*. The rows by unit of privacy."""
-        from synth.neural.batches import Units
+        from synth.neural.batches import UnitIndex
 
         k = self.max_rows_per_unit
         if self.owned is None:
-            return Units.of(self.encoded)
+            return UnitIndex.of(self.encoded)
         if self.owned.first_row is not None:
-            return Units.side_by_side(self.encoded, self.owned.first_row, k)
-        return Units.of(self.encoded, self.owned.entities, k)
+            return UnitIndex.side_by_side(self.encoded, self.owned.first_row, k)
+        return UnitIndex.of(self.encoded, self.owned.entities, k)
 
 
 def columns_of(train: TrainingTable, schema: Schema, place: Path | None) -> tuple[Columns, Room]:

@@ -36,7 +36,7 @@ EXACT_DELTA = 1e-6
 
 
 @dataclass(frozen=True)
-class Fit:
+class PrivateFit:
     """A fit under way.
 
     Attributes:
@@ -88,7 +88,7 @@ def start(
     schema: Schema,
     budget: Budget | None,
     progress: Progress,
-) -> Fit:
+) -> PrivateFit:
     """Everything checked and calibrated, and the domain known; nothing else drawn yet.
 
     Args:
@@ -123,7 +123,7 @@ def start(
     else:
         rows = train.training(schema)
     measured = measure_domain(rows, schema, budget)
-    return Fit(rows.under(measured), measured, budget, promises=True)
+    return PrivateFit(rows.under(measured), measured, budget, promises=True)
 
 
 def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
@@ -193,8 +193,8 @@ def as_it_is(train: "pd.DataFrame | StoredTable", schema: Schema, progress: Prog
     return rows.under(seen), seen
 
 
-def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> Fit:
+def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> PrivateFit:
     """A fit without epsilon: the same events, drawn without noise."""
     events = with_overhead(generator.plan(schema), schema, EXACT_DELTA)(EXACT_RHO)
     budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
-    return Fit(rows, schema, budget, promises=False)
+    return PrivateFit(rows, schema, budget, promises=False)

@@ -13,7 +13,7 @@ from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
-from synth.generators.models.conditions import GIVEN, WAYS, Conditions, Mixture
+from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
 from synth.generators.models.imputation import Imputation
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
@@ -124,7 +124,7 @@ class AutoregressiveModel:
             ModelError: next to no row keeps the constraints; there is no table.
         """
         wanted = rows_wanted(n_rows, self.default_rows)
-        mixture = Mixture.of(given, balance, self.discretizer, self.schema)
+        mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
         zeros = structural_zeros(self.schema, self.discretizer)
         known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
         rng = np.random.default_rng(seed)

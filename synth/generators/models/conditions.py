@@ -125,7 +125,7 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class ConditionMixture:
     """Conditions by shares of the rows: those of a table that is balanced over the values of a column.
 
     Attributes:

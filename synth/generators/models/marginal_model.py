@@ -15,7 +15,7 @@ from synth.domain.coarsening import MARK, fine
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
-from synth.generators.models.conditions import Conditions, Mixture
+from synth.generators.models.conditions import ConditionMixture, Conditions
 from synth.generators.models.imputation import Imputation
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
@@ -82,7 +82,7 @@ class MarginalModel:
             ModelError: next to no row keeps the constraints; there is no table.
         """
         wanted = rows_wanted(n_rows, self.default_rows)
-        mixture = Mixture.of(given, balance, self.discretizer, self.schema)
+        mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
         zeros = structural_zeros(self.schema, self.discretizer) if mixture.is_asked else ()
         distributions = {id(each): each.applied(self.distribution, zeros) for each in mixture.conditions}
         rng = np.random.default_rng(seed)

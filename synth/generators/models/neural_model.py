@@ -11,7 +11,7 @@ import pandas as pd
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import MissingExtra, ModelError
-from synth.generators.models.conditions import Conditions, Mixture
+from synth.generators.models.conditions import ConditionMixture, Conditions
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
@@ -85,7 +85,7 @@ class NeuralModel:
         from synth.neural.sampling import draw
 
         wanted = rows_wanted(n_rows, self.default_rows)
-        mixture = Mixture.of(given, balance, self.encoding.discretizer, self.schema)
+        mixture = ConditionMixture.of(given, balance, self.encoding.discretizer, self.schema)
         matches = {id(each): self._match(each) for each in mixture.conditions}
         rng = np.random.default_rng(seed)
         progress("sampling", None)

@@ -10,11 +10,11 @@ from scipy import stats
 
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.columns import MAX_LABELS, Gaps, chi_square
-from evaluate.fidelity.protocol import Line
+from evaluate.fidelity.protocol import OrderedValues
 from evaluate.fidelity.samples import Samples
 from evaluate.intervals import replicate_groups
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer
 from synth.schema import build_schema
 from synth.table import conform
@@ -22,34 +22,34 @@ from synth.table import conform
 Offer = Callable[[pd.DataFrame], Tables]
 
 
-def numbers(measurement: Measurement) -> dict[tuple[str, tuple[str, ...]], Estimate]:
+def numbers(measurement: MetricResult) -> dict[tuple[str, tuple[str, ...]], Estimate]:
     return {(e.measure, e.subject): e for e in measurement.estimates}
 
 
-def value(measurement: Measurement, measure: str, *subject: str) -> float:
+def value(measurement: MetricResult, measure: str, *subject: str) -> float:
     return numbers(measurement)[measure, subject].value
 
 
 @pytest.fixture
-def lines() -> tuple[Line, Line]:
+def lines() -> tuple[OrderedValues, OrderedValues]:
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 12, 300) * 1.0, rng.integers(2, 13, 90) * 1.5
-    return Line.of(first, np.arange(300) % 16, 16), Line.of(second, np.arange(90) % 16, 16)
+    return OrderedValues.of(first, np.arange(300) % 16, 16), OrderedValues.of(second, np.arange(90) % 16, 16)
 
 
-def values(line: Line, kept: np.ndarray | None = None) -> np.ndarray:
+def values(line: OrderedValues, kept: np.ndarray | None = None) -> np.ndarray:
     """The values of a line, or those in some groups, each as often as it occurs."""
     kept = np.ones(len(line.counts)) if kept is None else kept
     return np.repeat(line.values, (kept @ line.counts).astype(int))
 
 
-def test_ks_and_wasserstein_agree_with_scipy_ties_included(lines: tuple[Line, Line]) -> None:
+def test_ks_and_wasserstein_agree_with_scipy_ties_included(lines: tuple[OrderedValues, OrderedValues]) -> None:
     gaps, (first, second) = Gaps.between(*lines), (values(of) for of in lines)
     assert gaps.kolmogorov_smirnov[0] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
     assert gaps.wasserstein[0] == pytest.approx(stats.wasserstein_distance(first, second), abs=1e-12)
 
 
-def test_every_replicate_is_the_distance_of_its_own_rows(lines: tuple[Line, Line]) -> None:
+def test_every_replicate_is_the_distance_of_its_own_rows(lines: tuple[OrderedValues, OrderedValues]) -> None:
     gaps = Gaps.between(*lines)
     for replicate, kept in enumerate(replicate_groups(16)):
         first, second = (values(of, kept) for of in lines)

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.spoiled_tables import spoiled_table, uniform
 from evaluate.fidelity import dependence
-from evaluate.fidelity.encoded import Coded
+from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import AnySamples
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.result import Estimate, Failure
@@ -32,7 +32,7 @@ LIMITS = limits_of("public")
 
 
 def measured(tables: Tables) -> dict[str, Estimate | Failure]:
-    with closing(Coded.of(tables, AnySamples.of(tables).whole())) as coded:
+    with closing(EncodedSamples.of(tables, AnySamples.of(tables).whole())) as coded:
         return {one.measure: one for one in dependence.measure(coded)}
 
 
@@ -109,7 +109,7 @@ def test_fresh_rows_keep_all_limits_and_are_near_zero(
 
 
 def test_it_is_the_squared_difference_of_joint_less_independent_shares_without_its_noise(tables: Tables) -> None:
-    with closing(Coded.of(tables, AnySamples.of(tables).whole())) as coded:
+    with closing(EncodedSamples.of(tables, AnySamples.of(tables).whole())) as coded:
         names = coded.columns
         a, b = names.index("color"), names.index("length")
         counts = next(coded.each([(a, b)]))

@@ -11,12 +11,12 @@ from scipy import stats
 
 from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import columns, descriptives
-from evaluate.fidelity.descriptives import Shares, Values, ratio
-from evaluate.fidelity.protocol import AnyLine, CellLine, Grid, Line, crossings
+from evaluate.fidelity.descriptives import ColumnValues, Shares, ratio
+from evaluate.fidelity.protocol import AnyLine, CellLine, Grid, OrderedValues, crossings
 from evaluate.figures import ColumnShares
 from evaluate.intervals import wilson
 from evaluate.result import Estimate, Failure
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.columns import DatetimeColumn, IntegerColumn, RealColumn
 from synth.schema import build_schema
 
@@ -24,16 +24,16 @@ REAL = RealColumn(kind="real", bounds=(-1e9, 1e9))
 WHOLE = IntegerColumn(kind="integer", bounds=(-(10**9), 10**9))
 
 
-def line_of(values: np.ndarray) -> Line:
-    return Line.of(np.asarray(values, dtype=np.float64), np.arange(len(values)) % 16, 16)
+def line_of(values: np.ndarray) -> OrderedValues:
+    return OrderedValues.of(np.asarray(values, dtype=np.float64), np.arange(len(values)) % 16, 16)
 
 
-def values_of(train: np.ndarray, synthetic: np.ndarray, column: Any = REAL) -> Values:
+def values_of(train: np.ndarray, synthetic: np.ndarray, column: Any = REAL) -> ColumnValues:
     lines: tuple[AnyLine, ...] = tuple(line_of(of) for of in (train, synthetic, train, train))
-    return Values("x", column, lines, (1.0,) * 4)
+    return ColumnValues("x", column, lines, (1.0,) * 4)
 
 
-def found(measurement: Measurement, measure: str, *subject: str) -> Estimate:
+def found(measurement: MetricResult, measure: str, *subject: str) -> Estimate:
     return next(e for e in measurement.estimates if (e.measure, e.subject) == (measure, subject))
 
 
@@ -86,7 +86,7 @@ def test_cells_of_a_line_give_the_moments_tails_and_spikes_of_its_values() -> No
     places, counts = by_value.lines[0].counted  # type: ignore[union-attr]
     grid = Grid.at(places[crossings(counts)])
     cells = tuple(CellLine.of(of, np.arange(6_000) % 16, 16, grid) for of in (train, synthetic, train, train))
-    in_cells = Values("x", REAL, cells, (1.0,) * 4)
+    in_cells = ColumnValues("x", REAL, cells, (1.0,) * 4)
     assert in_cells.moments == pytest.approx(by_value.moments)
     spikes = [descriptives.spikes(of) for of in (by_value, in_cells)]
     kept = [np.array(one.ratios()) for one in spikes if one]
@@ -105,7 +105,7 @@ def test_a_column_without_a_value_is_a_failure_of_the_table_and_a_constant_one_h
     assert "'count'" in found(constant, "columns.std.worst").note
 
 
-def one_column(tables_of: Callable[..., Tables], *frames: np.ndarray) -> Measurement:
+def one_column(tables_of: Callable[..., Tables], *frames: np.ndarray) -> MetricResult:
     column = {"kind": "real", "bounds": [-1e6, 1e6]}
     schema = build_schema({"status": "declared", "columns": {"x": column}})
     return columns.measure(tables_of(*(pd.DataFrame({"x": of}) for of in frames), schema))

@@ -10,13 +10,13 @@ import pytest
 from evaluate.fidelity import detection
 from evaluate.fidelity.classifier import _judging, coded, folds
 from evaluate.fidelity.detection import design, propensity
-from evaluate.fidelity.joint_samples import JointSamples, Side
+from evaluate.fidelity.joint_samples import JointSamples, JointSide
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
 
 
-def found(measurement: Measurement) -> dict[str, Estimate]:
+def found(measurement: MetricResult) -> dict[str, Estimate]:
     return {estimate.measure: estimate for estimate in measurement.estimates}
 
 
@@ -121,7 +121,7 @@ def test_folds_hold_whole_entities(tables_with_entities: Tables) -> None:
 def codes_of(columns: dict[str, object], forms: list[pd.DataFrame]) -> list[np.ndarray]:
     schema = build_schema({"status": "declared", "columns": columns})
     n = len(forms[0])
-    codes, _ = coded([Side(form, np.zeros((n, 0)), np.arange(n)) for form in forms], schema)
+    codes, _ = coded([JointSide(form, np.zeros((n, 0)), np.arange(n)) for form in forms], schema)
     return codes
 
 
@@ -129,7 +129,7 @@ def test_ordered_categories_are_told_apart_in_their_order():
     column = {"kind": "categorical", "categories": ["low", "mid", "high"], "ordered": True, "missing": True}
     schema = build_schema({"status": "inferred", "columns": {"x": column}})
     rows = pd.DataFrame({"x": pd.Series(["high", "low", None, "mid"], dtype=object)})
-    (codes,), categories = coded([Side(rows, np.zeros((4, 0)), np.arange(4))], schema)
+    (codes,), categories = coded([JointSide(rows, np.zeros((4, 0)), np.arange(4))], schema)
     assert (codes[:, 0].tolist(), categories.tolist()) == ([4, 2, 0, 3], [False])
 
 

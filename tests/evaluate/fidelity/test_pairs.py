@@ -9,18 +9,18 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import pairs
-from evaluate.fidelity.encoded import Coded
+from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate, Evaluation
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
 from synth.table import conform
 
 Offer = Callable[[pd.DataFrame], Tables]
 
 
-def find(measurement: Measurement, measure: str) -> Estimate:
+def find(measurement: MetricResult, measure: str) -> Estimate:
     return next(e for e in measurement.estimates if e.measure == measure and not e.subject)
 
 
@@ -28,7 +28,7 @@ def test_pairs_agree_with_sdmetrics_where_both_measure_the_same(tables: Tables) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = pytest.importorskip("sdmetrics.column_pairs")
-        measurement, coded = pairs.measure(tables), Coded.of(tables, Samples.draw(tables))
+        measurement, coded = pairs.measure(tables), EncodedSamples.of(tables, Samples.draw(tables))
         figure = measurement.figures["pairs"]
         frames = [
             pd.DataFrame(codes, columns=list(coded.columns)).astype(str)
@@ -175,7 +175,7 @@ def test_hundreds_of_categories_are_merged_for_pairs(tables: Tables) -> None:
     rng = np.random.default_rng(4)
     frame = conform(pd.DataFrame({"a": rng.choice(names, 3000), "b": rng.choice(names, 3000)}), schema)
     wide = replace(tables, schema=schema, train=frame, fresh=frame, synthetic=frame, shuffled=frame)
-    assert Coded.of(wide, Samples.draw(wide)).sizes == (50, 50)
+    assert EncodedSamples.of(wide, Samples.draw(wide)).sizes == (50, 50)
 
 
 def test_figures_are_plain_data(tables: Tables, offer: Offer) -> None:

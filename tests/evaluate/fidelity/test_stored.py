@@ -17,10 +17,10 @@ from evaluate.fidelity import columns, pairs, protocol, triples
 from evaluate.fidelity import stored as stored_rows
 from evaluate.result import Estimate
 from evaluate.sampling import side_seed
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.stored.drawing import DrawnRows, draw_rows
 from tests.synth.postgres import server  # noqa: F401
 from tests.synth.stored.conftest import BACKENDS, spark  # noqa: F401
@@ -125,7 +125,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         def on_spark(name: str, frame: pd.DataFrame) -> StoredTable:
             connection = request.getfixturevalue("spark")
             pq.write_table(pa.Table.from_pandas(frame), tmp_path / f"{name}.parquet", coerce_timestamps="us")
-            return StoredTable(Place(connection, "spark"), connection.read_parquet(str(tmp_path / f"{name}.parquet")))
+            return StoredTable(
+                StorageLocation(connection, "spark"), connection.read_parquet(str(tmp_path / f"{name}.parquet"))
+            )
 
         yield {"duckdb": on_files, "postgres": on_a_server, "pyspark": on_spark}[request.param]
 
@@ -142,7 +144,7 @@ def both(store: Store, frames: Frames, schema: Schema, n_rows: int | None) -> tu
     return held, replace(held, stored=stored)
 
 
-def assert_same(held: Measurement, stored: Measurement) -> None:
+def assert_same(held: MetricResult, stored: MetricResult) -> None:
     """Equal to 1e-9, names, notes and figures included; of ranks the note says besides where the rows are from."""
     found = {(e.measure, e.subject): e for e in stored.estimates}
     assert [(e.measure, e.subject) for e in held.estimates] == list(found)

@@ -11,10 +11,10 @@ from evaluate.fidelity import support
 from evaluate.fidelity.joint_samples import JointSamples
 from evaluate.fidelity.support import N_NEIGHBORS, agreement, authentic, cloud, figures
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 
 
-def found(measurement: Measurement) -> dict[str, Estimate]:
+def found(measurement: MetricResult) -> dict[str, Estimate]:
     return {estimate.measure: estimate for estimate in measurement.estimates}
 
 

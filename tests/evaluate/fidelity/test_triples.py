@@ -7,22 +7,22 @@ import pandas as pd
 import pytest
 
 from evaluate.fidelity import triples
-from evaluate.fidelity.encoded import Coded
+from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
 
 Offer = Callable[[pd.DataFrame], Tables]
 
 
-def find(measurement: Measurement, measure: str) -> Estimate:
+def find(measurement: MetricResult, measure: str) -> Estimate:
     return next(e for e in measurement.estimates if e.measure == measure and not e.subject)
 
 
 def test_every_triple_agrees_with_counting_rows_one_by_one(tables: Tables) -> None:
-    coded = Coded.of(tables, Samples.draw(tables), together=3)
+    coded = EncodedSamples.of(tables, Samples.draw(tables), together=3)
     shares = [
         [
             pd.Series(map(tuple, codes[:, triple])).value_counts(normalize=True)

@@ -3,21 +3,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from evaluate.neighbors import Rows, gower, gower_nearest, gower_without_each
+from evaluate.neighbors import SpaceRows, gower, gower_nearest, gower_without_each
 from evaluate.neighbors.space import MISSING
 
 
-def rows(n: int, seed: int, kinds: str) -> Rows:
+def rows(n: int, seed: int, kinds: str) -> SpaceRows:
     """Rows with a column of codes for each "c" and one of ranks for each "x", some of them missing."""
     rng = np.random.default_rng(seed)
     columns: dict[str, np.ndarray] = {}
     for place, kind in enumerate(kinds):
         ranks = np.where(rng.random(n) < 0.1, MISSING, rng.integers(0, 65, n) / 64).astype(np.float32)
         columns[f"{kind}{place}"] = rng.integers(-1, 4, n).astype(np.int32) if kind == "c" else ranks
-    return Rows(np.arange(n, dtype=np.uint64), np.zeros((n, 1), np.float32), columns)
+    return SpaceRows(np.arange(n, dtype=np.uint64), np.zeros((n, 1), np.float32), columns)
 
 
-def brute_force(targets: Rows, pool: Rows, names: list[str]) -> np.ndarray:
+def brute_force(targets: SpaceRows, pool: SpaceRows, names: list[str]) -> np.ndarray:
     """All distances by the definition."""
     total = np.zeros((len(targets), len(pool)))
     for name in names:
@@ -52,13 +52,13 @@ def test_leaving_out_one_column_is_searching_by_the_others(kinds: str) -> None:
 @pytest.mark.parametrize(
     "search", [lambda t, p: gower_nearest(t, p, ["c0"]), lambda t, p: gower_without_each(t, p, ["c0"])["c0"]]
 )
-def test_no_targets_have_no_neighbors(search: Callable[[Rows, Rows], np.ndarray]) -> None:
+def test_no_targets_have_no_neighbors(search: Callable[[SpaceRows, SpaceRows], np.ndarray]) -> None:
     assert len(search(rows(0, 0, "cx"), rows(9, 1, "cx"))) == 0
 
 
 def test_the_order_of_columns_decides_nothing() -> None:
     targets, pool = rows(60, 4, "xxxxxx"), rows(400, 5, "xxxxxx")
-    turned = Rows(pool.keys, pool.points, dict(reversed(pool.columns.items())))
+    turned = SpaceRows(pool.keys, pool.points, dict(reversed(pool.columns.items())))
     names = list(pool.columns)
     forward, backward = gower_nearest(targets, pool, names), gower_nearest(targets, turned, names[::-1])
     assert np.array_equal(forward, backward)

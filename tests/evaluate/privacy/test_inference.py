@@ -9,7 +9,7 @@ from evaluate.engine import measure_candidate
 from evaluate.privacy import attribute_inference as inference
 from evaluate.privacy.attribute_inference import Attacked, Secret, secret_of
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
 
 WORST, COLUMN, MODEL = "privacy.inference", "privacy.inference.column", "privacy.inference.model"
@@ -17,11 +17,11 @@ RATIOS = {"4:1": (400, 50, 50, 400), "1:1": (200, 100, 100, 200), "1:2": (200, 2
 """Rows of train, of both halves of the holdout, and of the synthetic table."""
 
 
-def worst(measurement: Measurement) -> Estimate:
+def worst(measurement: MetricResult) -> Estimate:
     return next(one for one in measurement.estimates if one.measure == WORST)
 
 
-def by_column(measurement: Measurement, measure: str = COLUMN) -> dict[str, Estimate]:
+def by_column(measurement: MetricResult, measure: str = COLUMN) -> dict[str, Estimate]:
     return {one.subject[0]: one for one in measurement.estimates if one.measure == measure}
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from evaluate.privacy import attribute_inference, linkability
-from evaluate.privacy.linkability import Split, by_chance, splits_of
+from evaluate.privacy.linkability import ColumnSplit, by_chance, splits_of
 from evaluate.tables import Tables
 from synth.errors import SchemaError
 from synth.schema import build_schema
@@ -84,7 +84,11 @@ def test_random_splits_are_halves_of_the_learned_columns_and_change_with_the_see
 
 def test_the_schema_names_splits():
     schema = schema_with("abcde", quasi_identifiers=["b", "a"], parties=[["a"], ["d", "c"], ["a", "e"]])
-    named = {Split(("a", "b"), ("c", "d", "e")), Split(("a",), ("c", "d")), Split(("a", "e"), ("c", "d"))}
+    named = {
+        ColumnSplit(("a", "b"), ("c", "d", "e")),
+        ColumnSplit(("a",), ("c", "d")),
+        ColumnSplit(("a", "e"), ("c", "d")),
+    }
     found = list(splits_of(schema, 0))
     assert named <= set(found)
     assert len(set(found)) == len(found) <= 6
@@ -92,7 +96,7 @@ def test_the_schema_names_splits():
 
 def test_quasi_identifiers_that_are_all_columns_leave_nothing_to_link():
     schema = schema_with("ab", quasi_identifiers=["a", "b"])
-    assert list(splits_of(schema, 0)) == [Split(("a",), ("b",))]
+    assert list(splits_of(schema, 0)) == [ColumnSplit(("a",), ("b",))]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy import stats
 from evaluate.privacy import shadow_models
 from evaluate.privacy.shadow_models import AUC, TPR, Refits, Targets, likelihood_ratios, measure
 from evaluate.result import Estimate
-from evaluate.tables import Measurement, Tables
+from evaluate.tables import MetricResult, Tables
 from synth.generators.base import Generator
 from synth.generators.independent import Independent
 from synth.schema import build_schema
@@ -21,7 +21,7 @@ from tests.evaluate.privacy.memorizing import Memorizing
 Draw = Callable[..., Tables]
 
 
-def found(measurement: Measurement, name: str = AUC) -> Estimate:
+def found(measurement: MetricResult, name: str = AUC) -> Estimate:
     return next(estimate for estimate in measurement.estimates if estimate.measure == name)
 
 

@@ -10,7 +10,7 @@ from evaluate.privacy.singling_out import (
     LEAST,
     MISSING,
     MOST,
-    Attempts,
+    PredicateOutcomes,
     Predicates,
     are_numbers,
     attempts,
@@ -174,9 +174,9 @@ def test_a_hit_is_exactly_one_row_of_a_block(evaluate_frames, make, draw):
 
 def test_attempts_that_single_out_the_same_person_count_as_few():
     hits = np.zeros((4, 1), dtype=bool)
-    assert dependence(Attempts(hits, np.array([3, 3, 3, 3]))) == 4.0
-    assert dependence(Attempts(hits, np.array([1, 2, 3]))) == 1.0
-    assert dependence(Attempts(hits, np.zeros(0, dtype=int))) == 1.0
+    assert dependence(PredicateOutcomes(hits, np.array([3, 3, 3, 3]))) == 4.0
+    assert dependence(PredicateOutcomes(hits, np.array([1, 2, 3]))) == 1.0
+    assert dependence(PredicateOutcomes(hits, np.zeros(0, dtype=int))) == 1.0
 
 
 def alarms(population, sizes, draw, n_seeds):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evaluate.ranking import figures, ranking
-from evaluate.ranking.figures import FIGURES, Distance, Figures, Score
+from evaluate.ranking.figures import FIGURES, Figures, MeanDistance, Score
 from evaluate.ranking.ranking import PairComparison, compared, places, ranked
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
@@ -61,8 +61,8 @@ def test_the_order_in_which_tables_are_named_changes_nothing(figures_of: dict[st
 
 def test_what_real_rows_do_to_both_tables_cancels(figures_of: dict[str, Figures]) -> None:
     one, other = (figures_of[name].found["columns.tvd.mean"] for name in ("one", "other"))
-    assert isinstance(one, Distance)
-    assert isinstance(other, Distance)
+    assert isinstance(one, MeanDistance)
+    assert isinstance(other, MeanDistance)
     shift = np.random.default_rng(0).normal(0, 1, one.replicates.shape[1])
     moved = [replace(of, replicates=of.replicates + shift) for of in (one, other)]
     assert moved[0].less(moved[1]).error == pytest.approx(one.less(other).error)
@@ -72,7 +72,7 @@ def test_being_closer_to_train_than_a_fresh_real_sample_is_no_merit() -> None:
     rng = np.random.default_rng(0)
     fresh = 0.1 + rng.normal(0, 1e-3, 47)
     copied, near, far = (
-        Distance(np.stack([at + rng.normal(0, 1e-3, 47), fresh, fresh + 1]), 9) for at in (0, 0.09, 0.2)
+        MeanDistance(np.stack([at + rng.normal(0, 1e-3, 47), fresh, fresh + 1]), 9) for at in (0, 0.09, 0.2)
     )
     assert copied.less(near).value == 0.0
     assert copied.less(near).p == 1.0

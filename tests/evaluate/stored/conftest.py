@@ -12,7 +12,7 @@ import pytest
 
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from tests.synth.postgres import Server, server
 from tests.synth.stored.conftest import BACKENDS, spark
 
@@ -97,7 +97,7 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Put]:
         for name, frame in frames.items():
             path = tmp_path / f"{name}.parquet"
             pq.write_table(pa.Table.from_pandas(frame), path, coerce_timestamps="us")
-            stored[name] = StoredTable(Place(connection, "spark"), connection.read_parquet(str(path)))
+            stored[name] = StoredTable(StorageLocation(connection, "spark"), connection.read_parquet(str(path)))
         return stored
 
     def entered(address: object) -> StoredTable:

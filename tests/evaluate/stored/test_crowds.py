@@ -8,7 +8,7 @@ import pytest
 
 from evaluate.privacy import quasi_identifiers
 from evaluate.sample_notes import on_samples
-from evaluate.tables import Measurement, Real, Tables
+from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import Schema, build_schema
 from tests.evaluate.stored.conftest import Put, rows, schema_of
 
@@ -21,7 +21,7 @@ def named(schema: Schema, *columns: str) -> Schema:
     return build_schema({**schema.model_dump(), "quasi_identifiers": columns})
 
 
-def numbers(found: Measurement) -> dict[str, list[Any]]:
+def numbers(found: MetricResult) -> dict[str, list[Any]]:
     return {one.measure: [getattr(one, part) or 0.0 for part in NUMBERS] for one in found.estimates}
 
 

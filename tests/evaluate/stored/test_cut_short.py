@@ -8,7 +8,7 @@ import pytest
 
 from evaluate import engine
 from evaluate.result import Candidate, Estimate
-from evaluate.tables import Measurement, Real, Tables
+from evaluate.tables import MetricResult, Real, Tables
 from synth.errors import PlaceError
 from tests.evaluate.stored.conftest import Put, schema_of, sides
 
@@ -25,7 +25,7 @@ def prepared(put: Put, sample_rows: int = 400) -> Tables:
     return real.beside_stored(stored["synthetic"])
 
 
-def endless(tables: Tables) -> Measurement:
+def endless(tables: Tables) -> MetricResult:
     """A query that does not end by itself."""
     assert tables.stored is not None
     found = tables.stored.train.rows.select("age")
@@ -35,7 +35,7 @@ def endless(tables: Tables) -> Measurement:
     raise AssertionError("it ended")
 
 
-def forgotten(tables: Tables) -> Measurement:
+def forgotten(tables: Tables) -> MetricResult:
     """A query that was sent, and of which the driver knows nothing."""
     assert tables.stored is not None
     tables.stored.train.place.connection.con.pgconn.send_query(b"SELECT pg_sleep(600)")

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 
 from evaluate.stored.keys import brought
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from synth.stored.embedded import embedded
 
 
@@ -15,8 +15,8 @@ def test_many_rows_arrive_as_they_left() -> None:
         given = here.create_table("given", pa.table({"key": numbers.astype(str), "n": numbers}))
         table = given.mutate(constant=ibis.literal(0, "int64"))
         asked = table.group_by("key").agg(n=table["n"].min(), constant=table["constant"].min(), many=table.count())
-        place = Place(there, "there")
-        found = brought(asked, Place(here, "here"), place)
+        place = StorageLocation(there, "there")
+        found = brought(asked, StorageLocation(here, "here"), place)
         sums = found.agg(
             [found.count().name("rows"), found["many"].sum().name("many"), found["constant"].max().name("constant"),
              (found["key"].cast("int64") == found["n"]).all().name("same")]

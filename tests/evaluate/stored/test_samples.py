@@ -11,7 +11,7 @@ from evaluate.privacy import copies
 from evaluate.result import Estimate, EvaluationError
 from evaluate.sample_notes import on_samples
 from evaluate.sampling import seeded_order, side_seed
-from evaluate.tables import Measurement, Real
+from evaluate.tables import MetricResult, Real
 from evaluate.utility import dp_alternative
 from evaluate.utility.dp_regression import PublicFeatures
 from evaluate.utility.task import Task
@@ -129,8 +129,8 @@ def test_an_attack_on_a_sample_says_so_and_allows_for_what_it_did_not_search(put
     assert auc.high == pytest.approx(0.5 + (of_the_sample - 0.5) / 0.2)
 
 
-def estimate(value: float, low: float, high: float, name: str = "privacy.membership.auc") -> Measurement:
-    return Measurement((Estimate(name, value, 1_000, "lower", low=low, high=high),))
+def estimate(value: float, low: float, high: float, name: str = "privacy.membership.auc") -> MetricResult:
+    return MetricResult((Estimate(name, value, 1_000, "lower", low=low, high=high),))
 
 
 @ON_DUCKDB
@@ -142,7 +142,9 @@ def test_the_upper_end_grows_with_the_share_that_was_not_searched(put: Put) -> N
     tpr = on_samples("privacy.membership", estimate(0.01, 0.0, 0.03, "privacy.membership.tpr_at_0.01"), stored)
     assert tpr.estimates[0].high == pytest.approx(0.05)
     told = replace(estimate(0.52, 0.5, 0.55).estimates[0], detectable=0.56)
-    assert on_samples("privacy.membership", Measurement((told,)), stored).estimates[0].detectable == pytest.approx(0.62)
+    assert on_samples("privacy.membership", MetricResult((told,)), stored).estimates[0].detectable == pytest.approx(
+        0.62
+    )
     nothing = on_samples("privacy.personal", estimate(0.0, 0.0, 0.0, "privacy.personal"), stored).estimates[0]
     assert (nothing.low, nothing.high) == (0.0, 0.0)  # no column of the schema holds anybody's name
     sides_of_people = replace(stored.real.sides, schema=schema_of(entities=True))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import Claim, Tables
+from evaluate.tables import StatedClaim, Tables
 from synth.schema import Schema, build_schema
 
 COLUMNS: dict[str, Any] = {
@@ -57,7 +57,7 @@ def make() -> Maker:
         synthetic: pd.DataFrame | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
         *,
         n: int = 600,
-        claim: Claim | None = None,
+        claim: StatedClaim | None = None,
         seed: int = 0,
     ) -> Tables:
         schema = schema or schema_of()

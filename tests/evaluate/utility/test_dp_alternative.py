@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import Claim, Tables
+from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import dp_alternative, study
 from evaluate.utility.dp_regression import PublicFeatures
 from synth.schema import build_schema
 
 from .conftest import COLUMNS, population, reordered, schema_of, values
 
-CLAIM = Claim(epsilon=3.0, delta=1e-5, n_units=600)
+CLAIM = StatedClaim(epsilon=3.0, delta=1e-5, n_units=600)
 SCORE, GAP = dp_alternative.MEASURES
 
 
@@ -38,18 +38,18 @@ def test_against_a_useless_table_training_directly_wins(make):
 
 
 def test_less_privacy_makes_a_better_model(make):
-    strict = dp_alternative.measure(make(claim=Claim(0.05, 1e-5, 600))).estimates[0]
-    loose = dp_alternative.measure(make(claim=Claim(10.0, 1e-5, 600))).estimates[0]
+    strict = dp_alternative.measure(make(claim=StatedClaim(0.05, 1e-5, 600))).estimates[0]
+    loose = dp_alternative.measure(make(claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
     assert strict.value < loose.value - 0.02
 
 
 def test_numbers_are_predicted_too(make):
-    score = dp_alternative.measure(make(schema_of("amount"), claim=Claim(10.0, 1e-5, 600))).estimates[0]
+    score = dp_alternative.measure(make(schema_of("amount"), claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
     assert 0.3 < score.value <= score.reference + 0.02
 
 
 def test_rows_of_an_entity_are_one_unit(make):
-    claim = Claim(5.0, 1e-5, 300, max_rows_per_unit=2)
+    claim = StatedClaim(5.0, 1e-5, 300, max_rows_per_unit=2)
     score = dp_alternative.measure(make(schema_of(entity="who", max_rows_per_unit=2), claim=claim)).estimates[0]
     assert score.value > score.floor + 0.1
 
@@ -85,11 +85,11 @@ def test_public_features_are_of_length_one_at_most_whatever_the_values():
 
 def test_the_claim_is_read_off_the_statement():
     statement = {"epsilon": 1.0, "delta": 1e-6, "n_units": 10, "max_rows_per_unit": 3, "unit": "who"}
-    assert Claim.of(statement) == Claim(1.0, 1e-6, 10, 3)
-    assert Claim.of(None) is None and Claim.of({"epsilon": 1.0}) is None
+    assert StatedClaim.of(statement) == StatedClaim(1.0, 1e-6, 10, 3)
+    assert StatedClaim.of(None) is None and StatedClaim.of({"epsilon": 1.0}) is None
     frame = population(400, np.random.default_rng(1))[list(schema_of().kept)].assign(who=range(400))
     tables = Tables.prepare(frame[:200], frame[200:300], frame[300:], schema_of(), statement=statement)
-    assert tables.claim == Claim(1.0, 1e-6, 10, 3)
+    assert tables.claim == StatedClaim(1.0, 1e-6, 10, 3)
 
 
 def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(make, found, monkeypatch):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from evaluate.utility import dp_regression
-from evaluate.utility.dp_regression import MAX_GRAD_NORM, Units, clipped_sum, fit, planned, predict
+from evaluate.utility.dp_regression import MAX_GRAD_NORM, UnitRows, clipped_sum, fit, planned, predict
 from synth.dp.calibration import Schedule
 from synth.dp.mechanisms import InjectedNoise, NoNoise, Steps
 
@@ -11,7 +11,7 @@ def _units(rng, n=60, k=3, loss="binary"):
     X = rng.random((n, 5)).astype(np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = rng.uniform(-1, 1, n) if loss == "squared" else rng.integers(0, 2 if loss == "binary" else 4, n)
-    return Units.of(X, y.astype(float), np.unique(rng.integers(0, n // 3, n), return_inverse=True)[1], k)
+    return UnitRows.of(X, y.astype(float), np.unique(rng.integers(0, n // 3, n), return_inverse=True)[1], k)
 
 
 def _gradient(units, unit, weights, loss):
@@ -64,7 +64,7 @@ def test_without_clipping_a_unit_moves_it_by_more(monkeypatch):
 
 
 def test_of_a_unit_with_many_rows_only_so_many_are_kept():
-    units = Units.of(np.ones((6, 1), np.float32), np.arange(6.0), np.array([1, 0, 1, 1, 0, 1]), 2)
+    units = UnitRows.of(np.ones((6, 1), np.float32), np.arange(6.0), np.array([1, 0, 1, 1, 0, 1]), 2)
     assert units.size.tolist() == [2, 2] and units.y.tolist() == [1, 4, 0, 2]
     assert units.subset(np.array([1])).y.tolist() == [0, 2]
 
@@ -83,7 +83,7 @@ def test_without_noise_it_finds_the_signal_and_with_much_it_does_not():
     rng = np.random.default_rng(2)
     X = np.c_[rng.uniform(-0.7, 0.7, 2_000), np.full(2_000, 0.7)].astype(np.float32)
     y = (rng.random(2_000) < 1 / (1 + np.exp(-6 * X[:, 0]))).astype(float)
-    units, event = Units.of(X, y, np.arange(2_000), 1), planned(1.0, 1e-5, 2_000, 1)
+    units, event = UnitRows.of(X, y, np.arange(2_000), 1), planned(1.0, 1e-5, 2_000, 1)
     quiet = fit(units, "binary", 1, Steps(event, 300, NoNoise()), 2_000 * event.sampling_rate)
     assert quiet[0, 0] == pytest.approx(6, abs=0.9) and abs(quiet[1, 0]) < 0.5
     strict = planned(0.01, 1e-5, 2_000, 1)

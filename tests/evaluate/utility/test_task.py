@@ -9,7 +9,7 @@ import pytest
 
 from evaluate.dp_release.release import predicts
 from evaluate.engine import aimed
-from evaluate.tables import Claim, Tables
+from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import dp_alternative, study, tstr
 from evaluate.utility.task import Task, public_task, public_values
 from synth.columns import IntegerColumn, RealColumn
@@ -39,7 +39,7 @@ def tables(column: dict[str, Any], y: Any, **roles: Any) -> Tables:
         frame.iloc[i * 500 : (i + 1) * 500][list(schema.kept)].reset_index(drop=True) for i in range(4)
     )
     shuffled = train.assign(y=train["y"].sample(frac=1, random_state=0).to_numpy()).astype({"y": train["y"].dtype})
-    claim = Claim(epsilon=10.0, delta=1e-5, n_units=500)
+    claim = StatedClaim(epsilon=10.0, delta=1e-5, n_units=500)
     return Tables(schema, schema, train, fresh, control, other, other, shuffled, 0, claim)
 
 

@@ -36,7 +36,7 @@ from synth.dp.events import (
     SubsampledGaussianEvent,
 )
 from synth.dp.ledger import Request, open_ledger
-from synth.dp.ledger.state import Books
+from synth.dp.ledger.state import LedgerState
 from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
 from synth.dp.noise_journal import Journal
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
@@ -451,7 +451,7 @@ def _one_row_more(self: StoredTable, schema: Schema) -> StoredRows:
 
 
 def _given_back(step: Callable[..., None]) -> Callable[..., None]:
-    def lie(self: Books, entry: Any, content: dict[str, Any]) -> None:
+    def lie(self: LedgerState, entry: Any, content: dict[str, Any]) -> None:
         step(self, entry, content)
         account = self.accounts[entry.dataset, entry.unit]
         self.accounts[entry.dataset, entry.unit] = replace(account, curve=RdpCurve.zero())
@@ -639,17 +639,17 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ),
     (
         "a reservation that is given back when it is used",
-        (Books, "_use", _given_back(Books._use)),
+        (LedgerState, "_use", _given_back(LedgerState._use)),
         what_was_reserved_stays_spent,
     ),
     (
         "a reservation that is given back when it is committed",
-        (Books, "_commit", _given_back(Books._commit)),
+        (LedgerState, "_commit", _given_back(LedgerState._commit)),
         what_was_reserved_stays_spent,
     ),
     (
         "a reservation that costs nothing until it is used",
-        (Books, "_reserve", _given_back(Books._reserve)),
+        (LedgerState, "_reserve", _given_back(LedgerState._reserve)),
         what_was_reserved_stays_spent,
     ),
     (

@@ -10,7 +10,7 @@ import pytest
 from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.base import Model
-from synth.generators.models.conditions import Mixture
+from synth.generators.models.conditions import ConditionMixture
 from synth.schema import Schema, build_schema
 from synth.table import conform
 
@@ -178,7 +178,7 @@ def test_rare_categories_of_trees_are_balanced_like_all_others() -> None:
 
 def test_a_mixture_of_nothing_asks_for_nothing(table: pd.DataFrame) -> None:
     made: Any = registry.generator("trees", rounds=10).fit(table, SCHEMA)
-    mixture = Mixture.of(None, None, made.discretizer, made.schema)
+    mixture = ConditionMixture.of(None, None, made.discretizer, made.schema)
     assert not mixture.is_asked
     assert mixture.shares == (1.0,)
     assert "given" not in made.sample(10, seed=0).attrs

@@ -219,15 +219,19 @@ def test_what_a_private_fit_on_a_stored_table_leaves_is_the_same_function(
         assert differences(variant, entities, {"plain": frames["plain"], "stored": stored}, tmp_path) == []
 
 
-_shares, _statement, _measure = private_fit.Fit.entity_shares, private_fit.Fit.statement, private_fit.measure_domain
+_shares, _statement, _measure = (
+    private_fit.PrivateFit.entity_shares,
+    private_fit.PrivateFit.statement,
+    private_fit.measure_domain,
+)
 _estimated, _of_all = LatentClass._estimated, Coarsening.of_all
 
 
-def _rows_of_the_table(self: private_fit.Fit) -> tuple[tuple[float, ...] | None, int]:
+def _rows_of_the_table(self: private_fit.PrivateFit) -> tuple[tuple[float, ...] | None, int]:
     return _shares(self)[0], max(len(self.train), 1)
 
 
-def _noted_in_the_statement(self: private_fit.Fit) -> PrivacyStatement | None:
+def _noted_in_the_statement(self: private_fit.PrivateFit) -> PrivacyStatement | None:
     stated = _statement(self)
     assert stated is not None
     return replace(stated, versions={**stated.versions, "rows": str(len(self.train))})
@@ -264,7 +268,7 @@ def _exact_expected_batch(self: PrivateRows) -> float:
     return self.event.sampling_rate * max(len(self.units()), 1)
 
 
-def _exact_groups(self: LatentClass, fit: private_fit.Fit, discretizer: Any, *more: Any) -> Any:
+def _exact_groups(self: LatentClass, fit: private_fit.PrivateFit, discretizer: Any, *more: Any) -> Any:
     table = fit.train.coded(discretizer)
     exact = {name: table.counts((name,)) for name in discretizer.sizes}
     with pytest.MonkeyPatch.context() as patch:
@@ -276,10 +280,14 @@ Plant = tuple[Any, str, Any]
 MUTANTS: Sequence[tuple[str, Plant, str]] = (
     (
         "as many rows as the table has, unless told",
-        (private_fit.Fit, "entity_shares", _rows_of_the_table),
+        (private_fit.PrivateFit, "entity_shares", _rows_of_the_table),
         "independent",
     ),
-    ("the number of rows in the statement", (private_fit.Fit, "statement", _noted_in_the_statement), "independent"),
+    (
+        "the number of rows in the statement",
+        (private_fit.PrivateFit, "statement", _noted_in_the_statement),
+        "independent",
+    ),
     ("coarse bounds without noise", (private_fit, "measure_domain", _exact_coarse_bounds), "independent"),
     ("frequent values without noise", (private_fit, "measure_domain", _exact_spikes), "independent"),
     ("coarse codes of exact counts", (LatentClass, "_estimated", _exact_groups), "latent_class"),

@@ -24,7 +24,7 @@ from synth.neural.autoregressive_network import (
     units_of,
 )
 from synth.neural.autoregressive_training import ArnSpec, ArnTraining, fit_network, one_cycle
-from synth.neural.checkpoint import CHECKPOINT, LOG, Place
+from synth.neural.checkpoint import CHECKPOINT, LOG, CheckpointFolder
 from synth.neural.training import Course
 from synth.progress import quiet
 
@@ -58,7 +58,7 @@ def table(n: int = N, seed: int = 0) -> np.ndarray:
 
 
 def course(folder: Path | None = None, digest: str = "digest") -> Course:
-    return Course("arn", digest, None if folder is None else Place(folder), quiet)
+    return Course("arn", digest, None if folder is None else CheckpointFolder(folder), quiet)
 
 
 def fit(order: Order, seed: int = 0, where: Course | None = None, **settings: Any) -> AutoregressiveNetwork:
@@ -387,7 +387,7 @@ def test_training_that_was_cut_short_ends_in_the_same_network(
             raise Stopped
 
     with pytest.raises(Stopped):
-        fit(order, where=Course("arn", "digest", Place(cut), stop), epochs=3)
+        fit(order, where=Course("arn", "digest", CheckpointFolder(cut), stop), epochs=3)
     assert (cut / CHECKPOINT).exists()
     resumed = to_arrays(fit(order, where=course(cut), epochs=3))
     assert all(np.array_equal(expected[name], resumed[name]) for name in expected)

@@ -12,7 +12,7 @@ from torch import nn
 
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator
-from synth.neural.checkpoint import CLIPPING, LOG, Place
+from synth.neural.checkpoint import CLIPPING, LOG, CheckpointFolder
 from synth.neural.dp_sgd import ClipTally, ExactSums
 from synth.neural.opacus_backend import OpacusSums
 from synth.schema import build_schema
@@ -101,7 +101,7 @@ def test_a_fit_notes_what_it_clipped_where_that_is_wanted(
 
 
 def test_what_comes_after_the_last_checkpoint_is_counted_once(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    place = CheckpointFolder(tmp_path)
     assert not place.tallies
     (tmp_path / CLIPPING).touch()
     assert place.tallies

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from synth.neural.conditional_sampler import Conditions
+from synth.neural.conditional_sampler import ConditionIndex
 from synth.transforms.layout import Encoded, Layout, Span
 
 CPU = torch.device("cpu")
@@ -27,24 +27,26 @@ def _table(n: int = 300) -> Encoded:
 
 
 @pytest.fixture
-def conditions() -> Conditions:
-    return Conditions.of(_table(), LAYOUT, CPU)
+def conditions() -> ConditionIndex:
+    return ConditionIndex.of(_table(), LAYOUT, CPU)
 
 
-def _drawn(conditions: Conditions, n: int = N_DRAWS) -> tuple[Tensor, Tensor]:
+def _drawn(conditions: ConditionIndex, n: int = N_DRAWS) -> tuple[Tensor, Tensor]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return conditions.draw(n)
 
 
-def test_conditions_name_the_codes_of_whole_spans_only(conditions: Conditions) -> None:
+def test_conditions_name_the_codes_of_whole_spans_only(conditions: ConditionIndex) -> None:
     assert conditions.width == 7
     assert conditions.spans.tolist() == [0, 2]
     assert conditions.span_of.tolist() == [0, 0, 0, 0, 2, 2, 2]
     assert conditions.place_of.tolist() == [0, 1, 2, 3, 7, 8, 9]
 
 
-def test_columns_are_drawn_evenly_and_codes_by_the_logarithm_of_how_often_they_occur(conditions: Conditions) -> None:
+def test_columns_are_drawn_evenly_and_codes_by_the_logarithm_of_how_often_they_occur(
+    conditions: ConditionIndex,
+) -> None:
     drawn, column = _drawn(conditions)
     weights = torch.log1p(conditions.n_rows.double())
     shares = torch.cat([part / part.sum() / 2 for part in weights.split([4, 3])])
@@ -56,7 +58,7 @@ def test_columns_are_drawn_evenly_and_codes_by_the_logarithm_of_how_often_they_o
 
 @pytest.mark.parametrize("share", [0.0, 1 - 2.0**-53])
 def test_no_code_that_never_occurs_is_asked_for_at_either_end(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    conditions = Conditions.of(_table(), LAYOUT, CPU)
+    conditions = ConditionIndex.of(_table(), LAYOUT, CPU)
     monkeypatch.setattr(torch, "rand", lambda n, **like: torch.full((n,), share, **like))
     drawn, column = conditions.draw(100)
     assert set(column.tolist()) == {0, 1}
@@ -66,7 +68,7 @@ def test_no_code_that_never_occurs_is_asked_for_at_either_end(share: float, monk
     assert ((rows >= 0) & (rows < 300)).all()
 
 
-def test_rows_meet_what_was_asked_of_them(conditions: Conditions) -> None:
+def test_rows_meet_what_was_asked_of_them(conditions: ConditionIndex) -> None:
     table, (drawn, _) = _table(), _drawn(conditions)
     rows = conditions.matching(drawn)
     found = torch.from_numpy(table.codes)[rows].gather(1, conditions.span_of[drawn][:, None]).squeeze(1)
@@ -75,7 +77,7 @@ def test_rows_meet_what_was_asked_of_them(conditions: Conditions) -> None:
 
 
 @pytest.mark.parametrize("condition", [0, 1, 3, 5])
-def test_every_row_that_meets_a_condition_is_as_likely(condition: int, conditions: Conditions) -> None:
+def test_every_row_that_meets_a_condition_is_as_likely(condition: int, conditions: ConditionIndex) -> None:
     place = int(conditions.place_of[condition])
     span = int(conditions.span_of[condition])
     meet = np.flatnonzero(_table().codes[:, span] == place - LAYOUT.offsets[span])
@@ -87,11 +89,11 @@ def test_every_row_that_meets_a_condition_is_as_likely(condition: int, condition
     assert chisquare(found[meet]).pvalue > FALSE_ALARM
 
 
-def test_the_one_row_of_a_rare_code_always_answers_for_it(conditions: Conditions) -> None:
+def test_the_one_row_of_a_rare_code_always_answers_for_it(conditions: ConditionIndex) -> None:
     assert conditions.matching(torch.full((50,), 4)).unique().tolist() == [17]
 
 
-def test_one_hot_rows_say_their_conditions(conditions: Conditions) -> None:
+def test_one_hot_rows_say_their_conditions(conditions: ConditionIndex) -> None:
     hot = conditions.one_hot(torch.arange(7))
     assert torch.equal(hot, torch.eye(7))
 
@@ -99,14 +101,14 @@ def test_one_hot_rows_say_their_conditions(conditions: Conditions) -> None:
 def test_a_table_without_whole_spans_has_no_conditions() -> None:
     layout = Layout((Span("number", 3, whole=False),), ("number",))
     encoded = Encoded(np.zeros((5, 1), np.int32), np.zeros((5, 1), np.float32))
-    conditions = Conditions.of(encoded, layout, CPU)
+    conditions = ConditionIndex.of(encoded, layout, CPU)
     assert conditions.width == 0
     assert len(conditions.rows) == 0
 
 
 def test_a_column_of_one_code_always_asks_for_it() -> None:
     layout = Layout((Span("only", 1, whole=True),))
-    conditions = Conditions.of(Encoded(np.zeros((5, 1), np.int32), np.zeros((5, 0), np.float32)), layout, CPU)
+    conditions = ConditionIndex.of(Encoded(np.zeros((5, 1), np.int32), np.zeros((5, 0), np.float32)), layout, CPU)
     assert conditions.draw(20)[0].unique().tolist() == [0]
     assert set(conditions.matching(torch.zeros(200, dtype=torch.int64)).tolist()) == set(range(5))
 
@@ -114,7 +116,7 @@ def test_a_column_of_one_code_always_asks_for_it() -> None:
 @pytest.mark.parametrize("at_once", [1, 7, 100, 300, 1000])
 def test_rows_are_sorted_alike_however_many_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("synth.neural.conditional_sampler.SORTED_ROWS", at_once)
-    found = Conditions.of(_table(), LAYOUT, CPU)
+    found = ConditionIndex.of(_table(), LAYOUT, CPU)
     expected = [np.argsort(_table().codes[:, index], kind="stable") for index in LAYOUT.whole]
     assert found.rows.tolist() == np.concatenate(expected).tolist()
     counts = [np.bincount(_table().codes[:, index], minlength=LAYOUT.sizes[index]) for index in LAYOUT.whole]

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from synth.errors import JobError, ModelError
 from synth.neural.ctgan import CtganSpec, CtganTraining, kept_share
-from synth.neural.networks import Generator
+from synth.neural.networks import GeneratorNetwork
 from synth.transforms.layout import Encoded, Layout, Span
 
 CPU = torch.device("cpu")
@@ -226,7 +226,7 @@ def test_rows_are_drawn_from_the_average_with_statistics_of_its_own(name: str) -
         torch.testing.assert_close(standard.std(0), torch.ones(16), atol=0.04, rtol=0)
 
 
-def _hidden(network: Generator, rows: Tensor) -> Iterator[tuple[nn.Module, nn.Module, Tensor]]:
+def _hidden(network: GeneratorNetwork, rows: Tensor) -> Iterator[tuple[nn.Module, nn.Module, Tensor]]:
     """Each layer, its norm, and what comes to it."""
     for layer, norm in zip(network.layers, network.norms, strict=True):
         yield layer, norm, rows

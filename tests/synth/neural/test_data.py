@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.batches import Epochs, Rows
+from synth.neural.batches import DeviceRows, Epochs
 from synth.transforms.layout import Encoded, Layout, Span
 
 CPU = torch.device("cpu")
@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 def test_rows_are_one_hot_spans_and_then_scalars(kind: type[np.integer]) -> None:
     layout = Layout((Span("a", 3, whole=True), Span("x", 2, whole=False)), ("x",))
     encoded = Encoded(np.array([[0, 1], [2, 0]], dtype=kind), np.array([[0.5], [-1.0]], np.float32))
-    rows = Rows(encoded, layout, CPU)
+    rows = DeviceRows(encoded, layout, CPU)
     assert len(rows) == 2
     found = rows.encoded(*rows.take(torch.tensor([1, 0, 1])))
     last = [0, 0, 1, 1, 0, -1]

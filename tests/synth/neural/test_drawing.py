@@ -15,7 +15,7 @@ from scipy.stats import chi2_contingency, chisquare
 
 from synth.errors import JobError
 from synth.neural import sampling
-from synth.neural.networks import Decoder, Generator, Spans
+from synth.neural.networks import Decoder, GeneratorNetwork, Spans
 from synth.neural.sampling import BATCH, CtganNetwork, Network, TvaeNetwork, draw
 from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
@@ -39,7 +39,7 @@ def network(kind: str, steepness: float = 2.0, seed: int = 0) -> CtganNetwork | 
             for parameter in decoder.parameters():
                 parameter.mul_(steepness)
         return TvaeNetwork(LAYOUT, decoder.requires_grad_(False), torch.tensor([WIDE]))
-    generator = Generator(N_NOISE + sum(map(len, SHARES)), (16, 16), LAYOUT.width)
+    generator = GeneratorNetwork(N_NOISE + sum(map(len, SHARES)), (16, 16), LAYOUT.width)
     with torch.no_grad():
         generator.output.weight.mul_(steepness)
     return CtganNetwork(LAYOUT, generator.eval().requires_grad_(False), SHARES)
@@ -246,7 +246,7 @@ def test_conditions_of_ctgan_are_on_what_is_asked_for() -> None:
 def test_a_generator_without_conditions_draws_from_noise_alone() -> None:
     torch.manual_seed(0)
     layout = Layout((Span("n", 3, False),), ("n",))
-    made = CtganNetwork(layout, Generator(N_NOISE, (8,), layout.width).eval(), ())
+    made = CtganNetwork(layout, GeneratorNetwork(N_NOISE, (8,), layout.width).eval(), ())
     assert drawn(made, 20).codes.shape == (20, 1)
     assert len(drawn(made, 20, {0: asks(1, size=3)})) == 20
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.networks import Decoder, Generator
+from synth.neural.networks import Decoder, GeneratorNetwork
 from synth.neural.released import released_shares
 from synth.neural.sampling import N_MATCHED_ROWS, CtganNetwork, TvaeNetwork, draw, match_one_way
 from synth.transforms.layout import Layout, Span
@@ -31,7 +31,7 @@ def network(kind: str, steepness: float) -> CtganNetwork | TvaeNetwork:
             for parameter in decoder.parameters():
                 parameter.mul_(steepness)
         return TvaeNetwork(LAYOUT, decoder, torch.zeros(0))
-    generator = Generator(5 + LAYOUT.n_codes, (24, 24), LAYOUT.width)
+    generator = GeneratorNetwork(5 + LAYOUT.n_codes, (24, 24), LAYOUT.width)
     with torch.no_grad():
         generator.output.weight.mul_(steepness)
     even = [np.full(size, 1 / size) for size in LAYOUT.sizes]

@@ -7,7 +7,7 @@ import torch
 from ctgan.synthesizers import ctgan, tvae
 from torch import Tensor, nn
 
-from synth.neural.networks import Critic, Decoder, Encoder, Generator
+from synth.neural.networks import Critic, Decoder, Encoder, GeneratorNetwork
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 N, PAC = 20, 5
@@ -23,7 +23,7 @@ def _same_weights(ours: nn.Module, theirs: nn.Module) -> None:
 
 def _in_order(network: nn.Module) -> list[Tensor]:
     """All weights, layer by layer, a norm's right after its layer's."""
-    if isinstance(network, Generator):
+    if isinstance(network, GeneratorNetwork):
         pairs = zip(network.layers, network.norms, strict=True)
         layers: Iterable[nn.Module] = [*(layer for pair in pairs for layer in pair), network.output]
     else:
@@ -54,7 +54,7 @@ def _assert_equal(
 
 
 def test_the_generator_is_the_librarys() -> None:
-    ours, theirs = Generator(7, (6, 5), 9).double(), ctgan.Generator(7, (6, 5), 9).double()
+    ours, theirs = GeneratorNetwork(7, (6, 5), 9).double(), ctgan.Generator(7, (6, 5), 9).double()
     _assert_equal(ours, theirs, _rows(N, 7), lambda network, rows: network(rows))
     ours.eval()
     theirs.eval()
@@ -63,7 +63,7 @@ def test_the_generator_is_the_librarys() -> None:
 
 
 def test_norms_take_the_mean_statistics_of_batches_and_go_on_as_before() -> None:
-    generator = Generator(7, (6, 5), 9).double().eval()
+    generator = GeneratorNetwork(7, (6, 5), 9).double().eval()
     batches = [_rows(N, 7, seed) for seed in (1, 2, 3)]
     generator.norms[0].running_mean.fill_(100.0)  # what was seen before is forgotten
     generator.fit_norms(iter(batches))

@@ -19,10 +19,10 @@ from torch import Tensor
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
 from synth.neural import dp_ctgan_networks
-from synth.neural.batches import Batch, Units
+from synth.neural.batches import Batch, UnitIndex
 from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.dp_ctgan_networks import LEAST_RATE, SCORE_WEIGHT, PairCritic
-from synth.neural.dp_sgd import Clipping, Release, noisy_mean
+from synth.neural.dp_sgd import Clipping, StepRelease, noisy_mean
 from synth.neural.networks import Spans
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural.toy import CPU, EXPECTED, LAYOUT, N_UNITS, Purse, flat_state, training, units
@@ -38,7 +38,7 @@ WIDE = Layout(tuple(Span(f"c{index}", 8, True) for index in range(5)))
 
 
 def critic_of(
-    table: Units, *, max_grad_norm: float = 1.0, pass_units: int = N_UNITS, layout: Layout = LAYOUT
+    table: UnitIndex, *, max_grad_norm: float = 1.0, pass_units: int = N_UNITS, layout: Layout = LAYOUT
 ) -> PairCritic:
     return PairCritic(table, Spans(layout), Clipping(max_grad_norm, EXPECTED, pass_units))
 
@@ -67,7 +67,7 @@ def by_autograd(codes: Iterable[int], layout: Layout = LAYOUT) -> np.ndarray:
     return of_pairs(torch.autograd.grad(score, weights)[0], layout)
 
 
-def unit_gradient(table: Units, unit: int) -> np.ndarray:
+def unit_gradient(table: UnitIndex, unit: int) -> np.ndarray:
     """The sum over a unit's rows, where one row has a norm of 1."""
     first = unit if table.first_row is None else table.first_row[unit]
     n_rows = table.n_rows[unit]
@@ -80,7 +80,7 @@ def clipped(gradient: np.ndarray, max_grad_norm: float) -> np.ndarray:
     return gradient * min(1.0, max_grad_norm / max(float(np.linalg.norm(gradient)), 1e-12))
 
 
-def asked_for(table: Units, sampled: Sequence[int], **settings: Any) -> np.ndarray:
+def asked_for(table: UnitIndex, sampled: Sequence[int], **settings: Any) -> np.ndarray:
     """The one sum that a step hands to the budget."""
     purse = Purse([sampled])
     critic_of(table, **settings).step(purse, relaxed(), torch.zeros(0))
@@ -89,17 +89,17 @@ def asked_for(table: Units, sampled: Sequence[int], **settings: Any) -> np.ndarr
     return purse.totals[0]
 
 
-def after_one_step(table: Units, steps: Release, **settings: Any) -> np.ndarray:
+def after_one_step(table: UnitIndex, steps: StepRelease, **settings: Any) -> np.ndarray:
     """The weights, which are the first step's gradient whole."""
     critic = critic_of(table, **settings)
     critic.step(steps, relaxed(settings.get("layout", LAYOUT)), torch.zeros(0))
     return of_pairs(critic.weights, settings.get("layout", LAYOUT))
 
 
-def agreeing(n_same: int, k: int = 3) -> Units:
+def agreeing(n_same: int, k: int = 3) -> UnitIndex:
     """Two units, whose first has equal rows."""
     rows = [0] * n_same + [1]
-    return Units(units().codes[rows], np.array([0, n_same]), np.array([n_same, 1]), k)
+    return UnitIndex(units().codes[rows], np.array([0, n_same]), np.array([n_same, 1]), k)
 
 
 def a_row_has_the_gradient_of_its_score() -> None:
@@ -166,11 +166,11 @@ def padding_and_units_without_rows_add_nothing() -> None:
     for k in (1, 3):
         assert not asked_for(units(k), []).any()
         assert np.abs(asked_for(units(k), [2]) - asked_for(units(k), [2], pass_units=1)).max() == 0
-    hollow = Units(full.codes, full.first_row, full.n_rows * (np.arange(N_UNITS) % 2), 3)
+    hollow = UnitIndex(full.codes, full.first_row, full.n_rows * (np.arange(N_UNITS) % 2), 3)
     assert not asked_for(hollow, range(0, N_UNITS, 2)).any()
     odd = range(1, N_UNITS, 2)
     assert np.abs(asked_for(hollow, EVERYONE) - asked_for(full, odd)).max() < ROUNDING
-    nobody = Units(full.codes[:0], np.zeros(2, np.int64), np.zeros(2, np.int64), 3)
+    nobody = UnitIndex(full.codes[:0], np.zeros(2, np.int64), np.zeros(2, np.int64), 3)
     assert not asked_for(nobody, [0, 1]).any()
 
 
@@ -197,7 +197,7 @@ def the_noisy_sum_is_divided_by_the_expected_batch() -> None:
 def noise_of_a_step_has_its_scale() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 8, (N_UNITS, 5)).astype(np.int32)
-    table = Units.of(Encoded(codes, np.zeros((N_UNITS, 0), dtype=np.float32)))
+    table = UnitIndex.of(Encoded(codes, np.zeros((N_UNITS, 0), dtype=np.float32)))
     steps = Steps(SubsampledGaussianEvent("gradients", SIGMA, 1.0, N_REPEATS), N_REPEATS, SystemNoise())
     settings: dict[str, Any] = {"max_grad_norm": 2.0, "layout": WIDE}
     clean = after_one_step(table, Purse([EVERYONE]), **settings)
@@ -270,20 +270,20 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 
 _init, _step, _gradient, _norms = PairCritic.__init__, PairCritic.step, PairCritic._gradient, PairCritic._norms
-_batch, _floats = Units.batch, SystemNoise.floats
+_batch, _floats = UnitIndex.batch, SystemNoise.floats
 
 
-def _both_triangles(self: PairCritic, table: Units, spans: Spans, clipping: Clipping) -> None:
+def _both_triangles(self: PairCritic, table: UnitIndex, spans: Spans, clipping: Clipping) -> None:
     _init(self, table, spans, clipping)
     self._pairs = (spans.span_of[:, None] != spans.span_of[None, :]).nonzero().T
 
 
-def _pairs_of_one_column_too(self: PairCritic, table: Units, spans: Spans, clipping: Clipping) -> None:
+def _pairs_of_one_column_too(self: PairCritic, table: UnitIndex, spans: Spans, clipping: Clipping) -> None:
     _init(self, table, spans, clipping)
     self._pairs = (spans.span_of[:, None] <= spans.span_of[None, :]).nonzero().T
 
 
-def _not_scaled(self: PairCritic, table: Units, spans: Spans, clipping: Clipping) -> None:
+def _not_scaled(self: PairCritic, table: UnitIndex, spans: Spans, clipping: Clipping) -> None:
     _init(self, table, spans, clipping)
     self._row_norm = 1.0
 
@@ -307,23 +307,23 @@ def _norm_of_rows_that_share_nothing(self: PairCritic, rows: Tensor) -> Tensor:
     return torch.stack([_norms(self, row[:, None]).square() for row in rows.unbind(1)]).sum(0).sqrt()
 
 
-def _padding_counts(self: Units, chosen: np.ndarray, size: int) -> Batch:
+def _padding_counts(self: UnitIndex, chosen: np.ndarray, size: int) -> Batch:
     batch = _batch(self, chosen, size)
     return batch._replace(mask=torch.ones_like(batch.mask))
 
 
-def _truncated(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _truncated(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     total: Tensor = clipped_sum(steps.sample(n_units)[: clipping.pass_units])
     return torch.from_numpy(steps.release(total.numpy(), clipping.max_grad_norm) / clipping.expected_batch)
 
 
-def _by_the_actual_batch(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _by_the_actual_batch(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     sampled = steps.sample(n_units)
     noisy = steps.release(clipped_sum(sampled).numpy(), clipping.max_grad_norm)
     return torch.from_numpy(noisy / max(len(sampled), 1))
 
 
-def _empty_skipped(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _empty_skipped(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     sampled = steps.sample(n_units)
     total: Tensor = clipped_sum(sampled)
     if not len(sampled):
@@ -331,13 +331,13 @@ def _empty_skipped(steps: Release, n_units: int, clipping: Clipping, clipped_sum
     return torch.from_numpy(steps.release(total.numpy(), clipping.max_grad_norm) / clipping.expected_batch)
 
 
-def _noise_forgotten(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _noise_forgotten(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     total: Tensor = clipped_sum(steps.sample(n_units))
     steps.release(total.numpy(), clipping.max_grad_norm)
     return total / clipping.expected_batch
 
 
-def _bound_said_too_small(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _bound_said_too_small(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     said = Clipping(clipping.max_grad_norm * 0.95, clipping.expected_batch, clipping.pass_units)
     return noisy_mean(steps, n_units, said, clipped_sum)
 
@@ -346,13 +346,13 @@ def _noise_5_percent_short(self: SystemNoise, values: np.ndarray, sigma: float) 
     return _floats(self, values, 0.95 * sigma)
 
 
-def _moved_by_real_rows(self: PairCritic, steps: Release, fakes: Tensor, condition: Tensor) -> None:
+def _moved_by_real_rows(self: PairCritic, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
     _step(self, steps, fakes, condition)
     rows = self._spans.one_hot(self._units.codes.long())
     self.weights[self._pairs[0], self._pairs[1]] -= 0.01 * self._gradient(rows, torch.ones(len(rows))) / len(rows)
 
 
-def _half_of_the_fakes(self: PairCritic, steps: Release, fakes: Tensor, condition: Tensor) -> None:
+def _half_of_the_fakes(self: PairCritic, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
     _step(self, steps, fakes[: len(fakes) // 2], condition)
 
 
@@ -402,7 +402,7 @@ MUTANTS: Sequence[tuple[str, tuple[Any, str, Any], Check]] = (
         what_the_budget_is_asked_for_is_the_clipped_sum_of_real_rows,
     ),
     ("truncation at overflow", (dp_ctgan_networks, "noisy_mean", _truncated), a_sample_above_the_pass_is_summed_whole),
-    ("padding that counts", (Units, "batch", _padding_counts), padding_and_units_without_rows_add_nothing),
+    ("padding that counts", (UnitIndex, "batch", _padding_counts), padding_and_units_without_rows_add_nothing),
     (
         "an empty batch skipped",
         (dp_ctgan_networks, "noisy_mean", _empty_skipped),
@@ -457,7 +457,7 @@ def test_fakes_that_are_the_real_rows_leave_a_critic_with_nothing_to_tell(k: int
     # Every unit's rows are alike, so that clipping weighs all units the same: whatever it leaves of them, the marginals
     # of the fakes are the real ones.
     rows = units().codes.repeat_interleave(k, dim=0)
-    table = Units(rows, np.arange(N_UNITS) * k, np.full(N_UNITS, k), k)
+    table = UnitIndex(rows, np.arange(N_UNITS) * k, np.full(N_UNITS, k), k)
     critic = PairCritic(table, Spans(LAYOUT), Clipping(max_grad_norm, N_UNITS, N_UNITS))
     critic.step(Purse([EVERYONE]), Spans(LAYOUT).one_hot(units().codes.long()), torch.zeros(0))
     assert np.abs(of_pairs(critic.weights)).max() < ROUNDING
@@ -504,7 +504,7 @@ def test_the_weights_are_a_decaying_average_of_noisy_pairs_less_the_fakes(k: int
 def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, 400)
-    table = Units.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
+    table = UnitIndex.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
     layout = Layout((Span("x", 2, True), Span("y", 2, True)))
     torch.manual_seed(0)
     spec = PrivateCtganSpec(critic="pairs", d_latent=4, generator_widths=(32, 32), ema=0.9)
@@ -519,7 +519,7 @@ def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
 
 def test_a_table_of_one_column_has_no_pairs_and_trains_on_its_marginal() -> None:
     codes = np.repeat([0, 2, 2, 1], 20).astype(np.int32)[:, None]
-    table = Units.of(Encoded(codes, np.zeros((80, 0), dtype=np.float32)))
+    table = UnitIndex.of(Encoded(codes, np.zeros((80, 0), dtype=np.float32)))
     layout = Layout((Span("x", 3, True),))
     torch.manual_seed(0)
     spec = PrivateCtganSpec(critic="pairs", d_latent=2, generator_widths=(16,), ema=0.9)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from synth.neural.batches import Units
+from synth.neural.batches import UnitIndex
 from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.released import ReleasedConditions
 from synth.transforms.layout import Encoded, Layout, Span
@@ -106,7 +106,7 @@ def test_the_condition_of_a_row_is_its_own_value() -> None:
 def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, 400)
-    table = Units.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
+    table = UnitIndex.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
     layout = Layout((Span("x", 2, True), Span("y", 2, True)))
     torch.manual_seed(0)
     spec = PrivateCtganSpec(d_latent=4, generator_widths=(32, 32), critic_widths=(32, 32), ema=0.9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.batches import Units
+from synth.neural.batches import UnitIndex
 from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural.toy import CPU, LAYOUT, ONE_WAY, Purse, draws_of, flat_state, sum_of, training, units, without
@@ -63,7 +63,7 @@ def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
     # Without noise, as everything else here: whether the loss is the right one shows in what it teaches.
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, 400)
-    table = Units.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
+    table = UnitIndex.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
     layout = Layout((Span("x", 2, True), Span("y", 2, True)))
     torch.manual_seed(0)
     spec = PrivateTvaeSpec(d_latent=4, encoder_widths=(32, 32), decoder_widths=(32, 32), ema=0.9)

@@ -20,7 +20,7 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, ModelError
 from synth.neural import training as loop
-from synth.neural.checkpoint import CHECKPOINT, LOG, Place
+from synth.neural.checkpoint import CHECKPOINT, LOG, CheckpointFolder
 from synth.neural.devices import seeded
 from synth.neural.dp_sgd import ClipTally
 from synth.neural.training import Course, train, train_privately
@@ -74,7 +74,7 @@ class PrivateWalk(Walk):
 def course(folder: Path | None, digest: str = "course") -> Course:
     if folder is not None:
         folder.mkdir(exist_ok=True)
-    return Course("walk", digest, None if folder is None else Place(folder), quiet)
+    return Course("walk", digest, None if folder is None else CheckpointFolder(folder), quiet)
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ def test_a_loss_that_is_no_number_ends_training_with_a_sentence_and_keeps_the_la
         train(Walk(diverge_at=5), 4, course(tmp_path))
     with pytest.raises(ModelError, match="diverged at step=6"):
         train_privately(PrivateWalk(diverge_at=5), STEPS, Budget(SCHEDULE), course(None))
-    kept = Place(tmp_path).load("course")
+    kept = CheckpointFolder(tmp_path).load("course")
     assert kept is not None
     assert kept[0].step == 1
 
@@ -191,7 +191,7 @@ def test_private_training_loses_a_stretch_at_most_and_never_does_a_step_twice(
 ) -> None:
     first, second = PrivateWalk(break_at), PrivateWalk()
     cut_short(tmp_path, first)
-    found = Place(tmp_path).load("course")
+    found = CheckpointFolder(tmp_path).load("course")
     assert (0 if found is None else found[0].step) == kept
     assert resumed(tmp_path, second) == [3]
     assert second.n_done == STEPS.count
@@ -200,16 +200,16 @@ def test_private_training_loses_a_stretch_at_most_and_never_does_a_step_twice(
 def test_a_checkpoint_ahead_of_its_journal_is_charged_again_and_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = Place.save
+    save = CheckpointFolder.save
 
-    def killed_after(self: Place, checkpoint: Any) -> str:
+    def killed_after(self: CheckpointFolder, checkpoint: Any) -> str:
         digest = save(self, checkpoint)
         if checkpoint.step == 9:
             raise KeyboardInterrupt
         return digest
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "save", killed_after)
+        patched.setattr(CheckpointFolder, "save", killed_after)
         cut_short(tmp_path, PrivateWalk())
     walk = PrivateWalk()
     assert resumed(tmp_path, walk) == [3]

@@ -17,10 +17,10 @@ from torch import Tensor
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps, SystemNoise
 from synth.neural import dp_ctgan_networks, dp_sgd, dp_tvae
-from synth.neural.batches import N_WORDS, WORDS_AT, Batch, Units
+from synth.neural.batches import N_WORDS, WORDS_AT, Batch, UnitIndex
 from synth.neural.dp_ctgan import PrivateCtganTraining
 from synth.neural.dp_ctgan_networks import NetworkCritic
-from synth.neural.dp_sgd import Clipping, Release, write_gradients
+from synth.neural.dp_sgd import Clipping, StepRelease, write_gradients
 from synth.neural.dp_tvae import PrivateTvaeTraining
 from tests.synth.neural.toy import (
     EXPECTED,
@@ -48,12 +48,12 @@ def system_steps(n_steps: int, sampling_rate: float = 1.0) -> Steps:
     return Steps(SubsampledGaussianEvent("gradients", SIGMA, sampling_rate, n_steps), n_steps, SystemNoise())
 
 
-def residual(kind: str, steps: Release, n_repeats: int) -> np.ndarray:
+def residual(kind: str, steps: StepRelease, n_repeats: int) -> np.ndarray:
     """What steps of learning rate 0 on all units write more than the step without noise; shape (n_repeats, d)."""
     still: dict[str, Any] = {"rate": 0.0} if kind == "tvae" else {"critic_rate": 0.0, "generator_rate": 0.0}
     trained = training(kind, units(), max_grad_norm=2.0, **still)
 
-    def written(source: Release) -> Tensor:
+    def written(source: StepRelease) -> Tensor:
         torch.manual_seed(7)
         trained.step(source)
         return gradient(trained)
@@ -141,7 +141,7 @@ def a_unit_of_great_gradient_moves_the_sum_by_no_more_than_the_bound() -> None:
 def the_rows_of_a_unit_are_summed_before_they_are_clipped() -> None:
     # Each of three equal rows has the same gradient, of norm above the bound.
     table = units(3)
-    three = Units(table.codes[[0, 0, 0]], np.array([0]), np.array([3]), 3)
+    three = UnitIndex(table.codes[[0, 0, 0]], np.array([0]), np.array([3]), 3)
     for kind in KINDS:
         assert np.linalg.norm(sum_of(kind, three, [0])) <= 1 + ROUNDING
 
@@ -276,7 +276,7 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 
 _floats, _sample, _clipped_sums = SystemNoise.floats, SystemNoise.sample, dp_sgd.clipped_sums
-_factors, _batch, _mean = dp_sgd.clip_factors, Units.batch, dp_sgd.noisy_mean
+_factors, _batch, _mean = dp_sgd.clip_factors, UnitIndex.batch, dp_sgd.noisy_mean
 _ctgan_step, _public = PrivateCtganTraining.step, NetworkCritic._public_gradient
 _init = PrivateCtganTraining.__init__
 _latent_sum, _tvae_losses = PrivateTvaeTraining._clipped_sum, PrivateTvaeTraining._losses
@@ -330,7 +330,7 @@ def _rows_one_by_one(
     return _clipped_sums(losses, records, len(losses), max_grad_norm)
 
 
-def _padding_counts(self: Units, chosen: np.ndarray, size: int) -> Batch:
+def _padding_counts(self: UnitIndex, chosen: np.ndarray, size: int) -> Batch:
     batch = _batch(self, chosen, size)
     return batch._replace(mask=torch.ones_like(batch.mask))
 
@@ -353,7 +353,7 @@ def _shuffled(self: SystemNoise, n_units: int, sampling_rate: float) -> np.ndarr
 class _Remembering:
     """Passes on what it is asked, and keeps how many units were sampled."""
 
-    def __init__(self, steps: Release) -> None:
+    def __init__(self, steps: StepRelease) -> None:
         self.steps, self.n_sampled = steps, 0
 
     def sample(self, n_units: int) -> np.ndarray:
@@ -365,13 +365,13 @@ class _Remembering:
         return self.steps.release(total, max_grad_norm)
 
 
-def _by_the_actual_batch(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _by_the_actual_batch(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     remembering = _Remembering(steps)
     mean = _mean(remembering, n_units, clipping, clipped_sum)
     return mean * clipping.expected_batch / max(remembering.n_sampled, 1)
 
 
-def _empty_skipped(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _empty_skipped(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     sampled = steps.sample(n_units)
     total: Tensor = clipped_sum(sampled[: clipping.pass_units])
     if not len(sampled):
@@ -379,12 +379,12 @@ def _empty_skipped(steps: Release, n_units: int, clipping: Clipping, clipped_sum
     return torch.from_numpy(steps.release(total.numpy(), clipping.max_grad_norm) / clipping.expected_batch)
 
 
-def _truncated(steps: Release, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
+def _truncated(steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Any) -> Tensor:
     total: Tensor = clipped_sum(steps.sample(n_units)[: clipping.pass_units])
     return torch.from_numpy(steps.release(total.numpy(), clipping.max_grad_norm) / clipping.expected_batch)
 
 
-def _noise_on_fakes(self: NetworkCritic, steps: Release, made: Tensor, condition: Tensor) -> None:
+def _noise_on_fakes(self: NetworkCritic, steps: StepRelease, made: Tensor, condition: Tensor) -> None:
     fakes = torch.cat([made, condition], 1)
     sampled = steps.sample(len(self._units))[: self._clipping.pass_units]
     real = self._clipped_sum(sampled) / self._clipping.expected_batch
@@ -394,7 +394,7 @@ def _noise_on_fakes(self: NetworkCritic, steps: Release, made: Tensor, condition
     self._adam.step()
 
 
-def _generator_on_real_rows(self: PrivateCtganTraining, steps: Release) -> None:
+def _generator_on_real_rows(self: PrivateCtganTraining, steps: StepRelease) -> None:
     # As if the marginals to match were the table's own.
     rows = self.maker.spans.one_hot(self.critic._units.codes.long())  # type: ignore[attr-defined]
     self.conditions.shares = rows.mean(0)
@@ -407,7 +407,7 @@ def _penalty_on_real_rows(self: NetworkCritic, fakes: Tensor) -> Tensor:
     return _public(self, torch.cat([real, fakes[len(real) :]]))
 
 
-def _exact_frequencies(self: PrivateCtganTraining, spec: Any, table: Units, layout: Any, *rest: Any) -> None:
+def _exact_frequencies(self: PrivateCtganTraining, spec: Any, table: UnitIndex, layout: Any, *rest: Any) -> None:
     codes = table.codes.numpy()
     counts = [np.bincount(codes[:, index], minlength=size) * 1.0 for index, size in enumerate(LAYOUT.sizes)]
     _init(self, spec, table, layout, counts, *rest[1:])
@@ -503,7 +503,7 @@ MUTANTS: Sequence[tuple[str, tuple[Plant, ...], Check]] = (
         ((dp_sgd, "clip_factors", _infinity_left_in),),
         a_gradient_that_is_not_finite_counts_as_nothing,
     ),
-    ("padding that counts", ((Units, "batch", _padding_counts),), padding_adds_nothing),
+    ("padding that counts", ((UnitIndex, "batch", _padding_counts),), padding_adds_nothing),
     (
         "a sampler with another rate than is charged",
         ((SystemNoise, "sample", _another_rate),),

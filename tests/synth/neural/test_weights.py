@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from synth.neural.networks import Decoder, Generator
+from synth.neural.networks import Decoder, GeneratorNetwork
 from synth.neural.sampling import CtganNetwork, TvaeNetwork, draw
 from synth.neural.weights import from_arrays, to_arrays
 from synth.transforms.layout import Layout, Span
@@ -22,7 +22,7 @@ def network(kind: str, widths: tuple[int, ...] = (6, 5)) -> CtganNetwork | TvaeN
     torch.manual_seed(0)
     if kind == "tvae":
         return TvaeNetwork(LAYOUT, Decoder(4, widths, LAYOUT.width), torch.tensor([0.1]))
-    generator = Generator(4 + 7, widths, LAYOUT.width)
+    generator = GeneratorNetwork(4 + 7, widths, LAYOUT.width)
     generator(torch.randn(64, 11) * 3 + 1)  # moves what the norms have seen
     return CtganNetwork(LAYOUT, generator.eval(), SHARES)
 

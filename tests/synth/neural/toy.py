@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synth.neural.batches import Units
+from synth.neural.batches import UnitIndex
 from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.dp_ctgan_networks import NetworkCritic
 from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
@@ -22,15 +22,15 @@ KINDS = ("ctgan", "tvae")
 Training = PrivateCtganTraining | PrivateTvaeTraining
 
 
-def units(k: int = 1, seed: int = 0, n_units: int = N_UNITS) -> Units:
+def units(k: int = 1, seed: int = 0, n_units: int = N_UNITS) -> UnitIndex:
     """Units with 1 to k rows each."""
     rng = np.random.default_rng(seed)
     owner = np.repeat(np.arange(n_units), rng.integers(1, k + 1, n_units))
     codes = np.stack([rng.integers(0, size, len(owner)) for size in LAYOUT.sizes], axis=1).astype(np.int32)
-    return Units.of(Encoded(codes, np.zeros((len(owner), 0), dtype=np.float32)), owner if k > 1 else None, k)
+    return UnitIndex.of(Encoded(codes, np.zeros((len(owner), 0), dtype=np.float32)), owner if k > 1 else None, k)
 
 
-def training(kind: str, table: Units, max_rows: int = 8192, **settings: Any) -> Training:
+def training(kind: str, table: UnitIndex, max_rows: int = 8192, **settings: Any) -> Training:
     """The same networks every time: torch's generator is seeded."""
     torch.manual_seed(0)
     settings |= {"max_rows_per_pass": max_rows}
@@ -55,7 +55,7 @@ def draws_of(trained: Training) -> torch.Generator:
     return trained._draws if isinstance(trained, PrivateTvaeTraining) else trained.critic._draws  # type: ignore[attr-defined]
 
 
-def without(table: Units, unit: int) -> Units:
+def without(table: UnitIndex, unit: int) -> UnitIndex:
     """The table with a unit's rows gone and its place kept, so that the others draw what they drew."""
     return replace(table, n_rows=np.where(np.arange(len(table)) == unit, 0, table.n_rows))
 
@@ -92,7 +92,7 @@ class Purse:
 
 
 def sum_of(
-    kind: str, table: Units, sampled: Sequence[int], steepness: float = 1.0, *, still: bool = False, **settings: Any
+    kind: str, table: UnitIndex, sampled: Sequence[int], steepness: float = 1.0, *, still: bool = False, **settings: Any
 ) -> np.ndarray:
     """What one step hands to the budget, of networks with weights so many times as large; still: no latent noise."""
     trained = training(kind, table, **settings)

@@ -15,7 +15,7 @@ import pytest
 
 from synth.schema import Schema, build_schema
 from synth.stored import StoredTable, open_table
-from synth.stored.connection import Place
+from synth.stored.connection import StorageLocation
 from tests.synth.postgres import Server
 
 LEFT_OPEN = [  # Spark's client leaves the sockets of answers to the garbage collector
@@ -148,7 +148,8 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Put]:
         connection = request.getfixturevalue("spark")
         pq.write_table(pa.Table.from_pandas(frame), tmp_path / "rows.parquet", coerce_timestamps="us")
         return Both(
-            frame, StoredTable(Place(connection, "spark"), connection.read_parquet(str(tmp_path / "rows.parquet")))
+            frame,
+            StoredTable(StorageLocation(connection, "spark"), connection.read_parquet(str(tmp_path / "rows.parquet"))),
         )
 
     yield {"duckdb": on_files, "postgres": on_a_server, "pyspark": on_spark}[request.param]

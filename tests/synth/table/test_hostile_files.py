@@ -15,9 +15,9 @@ import pytest
 from synth.errors import TableError
 from synth.schema import build_schema
 from synth.table import conform, read_table
-from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, Limits
+from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
 
-SMALL = Limits(n_bytes=4 << 20, n_rows=1_000, n_columns=50)
+SMALL = SizeLimits(n_bytes=4 << 20, n_rows=1_000, n_columns=50)
 Write = Callable[[Path], Path]
 
 
@@ -230,6 +230,6 @@ def test_absurd_numbers_and_dates_are_clamped_or_missing_and_never_fatal() -> No
 
 def test_a_table_may_need_many_times_what_train_needs_but_not_any_number_of_times() -> None:
     small, large = pd.DataFrame({"a": [1]}), pd.DataFrame({"a": np.zeros(10_000_000, dtype=np.int64)})
-    assert Limits.beside(small) == Limits(LEAST_BYTES, LEAST_ROWS, 2_000)
-    assert Limits.beside(large).n_rows == TIMES * len(large)
-    assert Limits.beside(large).n_bytes == TIMES * len(large) * 8
+    assert SizeLimits.beside(small) == SizeLimits(LEAST_BYTES, LEAST_ROWS, 2_000)
+    assert SizeLimits.beside(large).n_rows == TIMES * len(large)
+    assert SizeLimits.beside(large).n_bytes == TIMES * len(large) * 8

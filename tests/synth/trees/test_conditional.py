@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 from synth.trees.conditional import (
     Boosters,
     Conditional,
-    Learned,
     Marginal,
+    TrainingColumn,
     conditional_from_arrays,
     conditional_to_arrays,
     draw_codes,
@@ -26,7 +26,7 @@ N_DRAWS = 20_000
 NEW = np.array([[-1.5, 0], [-0.2, 1], [0.3, 2], [1.5, 3]], dtype=np.float32)
 
 
-def learned(n: int = 4000, *, size: int = SIZE, refined: bool = False, ordered: bool = False) -> Learned:
+def learned(n: int = 4000, *, size: int = SIZE, refined: bool = False, ordered: bool = False) -> TrainingColumn:
     """Codes by a number and by a category of four; the last code is never there.
 
     Where there are ranks, they rise with the number, which says less of the codes.
@@ -38,10 +38,10 @@ def learned(n: int = 4000, *, size: int = SIZE, refined: bool = False, ordered: 
     ranks = np.clip(0.5 + 0.25 * x + 0.1 * rng.normal(size=n), 0, 1) if refined else None
     rows = np.column_stack([x, word]).astype(np.float32)
     scores = codes + (0 if ranks is None else 0.9 * ranks) if ordered or refined else None
-    return Learned(rows, {1: 4}, codes.astype(np.int32), size, scores, ranks, np.ones(n))
+    return TrainingColumn(rows, {1: 4}, codes.astype(np.int32), size, scores, ranks, np.ones(n))
 
 
-def fitted(column: Learned, growth: Growth = GROWTH) -> Conditional:
+def fitted(column: TrainingColumn, growth: Growth = GROWTH) -> Conditional:
     with threadpool_limits(1):
         return fit_conditional(column, growth, np.random.default_rng(1))
 

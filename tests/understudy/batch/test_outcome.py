@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from understudy.batch.jobs import listed
-from understudy.batch.result import Ended, Outcome, exit_code, outcome_of, reason_of
+from understudy.batch.result import Ended, JobOutcome, exit_code, outcome_of, reason_of
 from understudy.batch.summary import accounts, content_of, rows_of, write_summary
 
 
@@ -32,10 +32,10 @@ from understudy.batch.summary import accounts, content_of, rows_of, write_summar
     ],
 )
 def test_the_worst_job_is_the_batch_and_no_answer_is_worse_than_any(states: list[str], code: int) -> None:
-    assert exit_code([Outcome(str(n), state) for n, state in enumerate(states)]) == code
+    assert exit_code([JobOutcome(str(n), state) for n, state in enumerate(states)]) == code
 
 
-def ended(jobs: Any, status: int, *, log: str | bytes = "", stopped: str = "") -> Outcome:
+def ended(jobs: Any, status: int, *, log: str | bytes = "", stopped: str = "") -> JobOutcome:
     (job,) = listed([jobs.write("one")], jobs.out)
     jobs.out.mkdir(exist_ok=True)
     job.log.write_bytes(log.encode() if isinstance(log, str) else log)
@@ -142,9 +142,9 @@ def test_what_an_unfinished_job_has_reserved_is_shown_as_its_epsilon(jobs: Any) 
 
 def test_the_summary_holds_every_job_and_no_formula(tmp_path: Path) -> None:
     outcomes = [
-        Outcome("=cmd|' /C calc'!A0", "PASS", epsilon=0.5, seconds=1.0, out=tmp_path / "x"),
-        Outcome("@sum", "bad input", error="-1, \"quoted\" and\ttabs; is no seed"),
-        Outcome("+1", "killed by signal 9", exit_status=-9),
+        JobOutcome("=cmd|' /C calc'!A0", "PASS", epsilon=0.5, seconds=1.0, out=tmp_path / "x"),
+        JobOutcome("@sum", "bad input", error="-1, \"quoted\" and\ttabs; is no seed"),
+        JobOutcome("+1", "killed by signal 9", exit_status=-9),
     ]  # fmt: skip
     content = {**content_of(outcomes, 4, datetime.now().astimezone()), "ledgers": []}
     write_summary(content, tmp_path)
@@ -164,12 +164,12 @@ def test_a_summary_for_which_there_is_no_room_leaves_nothing(tmp_path: Path, mon
 
     monkeypatch.setattr("synth.output.sync", full)
     with pytest.raises(OSError, match="No space"):
-        write_summary(content_of([Outcome("a", "PASS")], 0, datetime.now().astimezone()), tmp_path)
+        write_summary(content_of([JobOutcome("a", "PASS")], 0, datetime.now().astimezone()), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_long_error_is_cut_in_the_table_only() -> None:
-    (row,) = rows_of([Outcome("a", "bad input", error="e" * 400)])
+    (row,) = rows_of([JobOutcome("a", "bad input", error="e" * 400)])
     assert len(row[-1]) == 90
     assert row[-1].endswith("…")
 

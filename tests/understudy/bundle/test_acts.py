@@ -16,7 +16,7 @@ from understudy.bundle.manifest import seal
 from understudy.bundle.records import Person, read_register
 from understudy.bundle.revocation import Recall, doubt
 from understudy.bundle.revocation import withdraw as take_back
-from understudy.bundle.sign_off import Release, sign_off
+from understudy.bundle.sign_off import ReleaseDecision, sign_off
 from understudy.bundle.verification import Demand, verify
 
 NOW = date(2026, 11, 22)
@@ -28,7 +28,7 @@ def demand(**changes: Any) -> Demand:
 
 
 def signed_off(folder: Path, signer: Signer | None = None, expires: date | None = None, **changes: Any) -> Any:
-    return sign_off(folder, Release(LIND, ODE, expires), demand(**changes), signer)[0]
+    return sign_off(folder, ReleaseDecision(LIND, ODE, expires), demand(**changes), signer)[0]
 
 
 def withdraw(folder: Path, by: Person, reason: str, signer: Signer | None, register: Path | None) -> Any:
@@ -109,13 +109,13 @@ def test_signing_off_tells_what_verification_cannot_say(
     signed_bundle: Path, unsigned_bundle: Path, signer: Signer, other_key: Path
 ) -> None:
     seal_both(signed_bundle, load_signer(other_key, {}))
-    said = sign_off(signed_bundle, Release(LIND, ODE), demand(), signer)[1]
+    said = sign_off(signed_bundle, ReleaseDecision(LIND, ODE), demand(), signer)[1]
     assert "nobody says whose key it is" in " ".join(said)
-    assert "not signed" in " ".join(sign_off(unsigned_bundle, Release(LIND, ODE), demand(), signer)[1])
+    assert "not signed" in " ".join(sign_off(unsigned_bundle, ReleaseDecision(LIND, ODE), demand(), signer)[1])
     for path in signed_bundle.glob("sign-off*"):
         path.unlink()
     with pytest.raises(BundleError, match="a key that was not named"):
-        sign_off(signed_bundle, Release(LIND, ODE), demand(keys=frozenset([signer.fingerprint])), signer)
+        sign_off(signed_bundle, ReleaseDecision(LIND, ODE), demand(keys=frozenset([signer.fingerprint])), signer)
 
 
 def test_a_sign_off_that_nobody_signed_does_not_count_where_a_key_is_demanded(
@@ -157,7 +157,7 @@ def test_a_public_bundle_is_not_signed_off_by_itself(signed_bundle: Path) -> Non
 
 @pytest.mark.parametrize("second", ["A. Lind", "a.  lind ", "\uff21. Lind"])
 def test_the_second_person_is_another(second: str, signed_bundle: Path) -> None:
-    release = Release(LIND, Person(name=second, role="another role"))
+    release = ReleaseDecision(LIND, Person(name=second, role="another role"))
     with pytest.raises(BundleError, match="one person"):
         sign_off(signed_bundle, release, demand(), None)
 

@@ -10,9 +10,9 @@ import pytest
 from evaluate.result import EvaluationError
 from synth.errors import TableError
 from synth.schema import Schema, build_schema
-from synth.table.limits import Limits
+from synth.table.limits import SizeLimits
 from tests.understudy.vendors.conftest import SCHEMA, people
-from understudy.vendors.submission import Offered, compared_rows, formulas, look_at, sampled, without
+from understudy.vendors.submission import Delivery, compared_rows, formulas, look_at, sampled, without
 
 VISITS: dict[str, Any] = {
     "format": 1,
@@ -41,8 +41,8 @@ def schema() -> Schema:
     return build_schema(SCHEMA)
 
 
-def offered(name: str, n_rows: int, schema: Schema) -> Offered:
-    return Offered(name, Path(name), "", "", n_rows, (), (), schema)
+def offered(name: str, n_rows: int, schema: Schema) -> Delivery:
+    return Delivery(name, Path(name), "", "", n_rows, (), (), schema)
 
 
 def test_all_get_the_rows_of_the_smallest_and_never_more_than_train_has(schema: Schema) -> None:
@@ -117,16 +117,16 @@ def test_the_same_rows_are_known_in_any_order_and_format(schema: Schema, tmp_pat
     frame.assign(more=1).to_csv(tmp_path / "c.csv.gz", index=False)
     people(200, 2).to_csv(tmp_path / "d.csv", index=False)
     names = ("a.csv", "b.parquet", "c.csv.gz", "d.csv")
-    contents = [look_at(name, tmp_path / name, schema, Limits()).content for name in names]
+    contents = [look_at(name, tmp_path / name, schema, SizeLimits()).content for name in names]
     assert contents[0] == contents[1] == contents[2] != contents[3]
 
 
 def test_a_file_that_was_exchanged_meanwhile_is_refused(schema: Schema, tmp_path: Path) -> None:
     people(100, 1).to_csv(tmp_path / "a.csv", index=False)
-    found = look_at("a", tmp_path / "a.csv", schema, Limits())
+    found = look_at("a", tmp_path / "a.csv", schema, SizeLimits())
     people(100, 2).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(TableError, match="changed"):
-        found.read(Limits())
+        found.read(SizeLimits())
 
 
 def test_cells_that_a_spreadsheet_would_run_are_counted_whatever_column_they_stand_in() -> None:

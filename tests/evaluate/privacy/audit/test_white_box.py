@@ -16,7 +16,7 @@ from evaluate.privacy.audit import white_box
 from evaluate.privacy.audit.bounds import gaussian_epsilon, gaussian_mu
 from evaluate.privacy.audit.counts import guesses, measurement_log
 from evaluate.privacy.audit.power import Residuals, Signal, mu_of_claim, power_of_counts
-from evaluate.privacy.audit.stand_in import N_CANARIES, MeasurementLog, Release, StandIn
+from evaluate.privacy.audit.stand_in import N_CANARIES, GaussianRelease, MeasurementLog, StandIn
 from evaluate.privacy.audit.white_box import CHOICES_SHARE, CONFIDENCE, N_FITS, NOISE, SCALE_SHARE, audit, conclude
 from synth.domain import Discretizer
 from synth.dp import budget, mechanisms
@@ -263,7 +263,7 @@ def test_a_fit_that_releases_no_counts_of_the_canaries_is_not_called_audited() -
     stand_in, present = StandIn.like(schema_of()), np.arange(N_CANARIES) < 6
     log = MeasurementLog(10**6)
     for exact in (np.ones(N_CANARIES), np.arange(30.0), np.zeros(30)):
-        log.releases.append(Release(exact, exact, 1.0))
+        log.releases.append(GaussianRelease(exact, exact, 1.0))
     with pytest.raises(AuditError, match="tells its canaries apart"):
         guesses(stand_in, log, present)
 
@@ -273,7 +273,7 @@ def test_a_guess_rests_on_what_was_published_alone() -> None:
     said = []
     for present in (np.zeros(N_CANARIES, dtype=bool), np.ones(N_CANARIES, dtype=bool)):
         log = MeasurementLog(10**6)
-        log.releases.append(Release((stand_in.background + present).astype(float), published, 1.0))
+        log.releases.append(GaussianRelease((stand_in.background + present).astype(float), published, 1.0))
         said.append(guesses(stand_in, log, present)[0])
     assert (said[0] == said[1]).all()
     assert said[0].all()

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from synth.dp.ledger import Damage, Ledger, Request, open_ledger
-from synth.dp.ledger.entries import GENESIS, Draft, Entry, canonical, chained, curve_content
+from synth.dp.ledger.entries import GENESIS, Draft, LedgerEntry, canonical, chained, curve_content
 from synth.dp.ledger.store import TABLE, add, entries_after, parsed
 from synth.dp.renyi_curve import RdpCurve
 from synth.errors import LedgerError
@@ -217,7 +217,7 @@ def test_an_entry_that_cannot_follow_is_named_though_its_hash_fits(full: Ledger,
     assert found.seq == N_ENTRIES + 1 and words in found.what
 
 
-def forge(url: str, draft: Draft) -> Entry:
+def forge(url: str, draft: Draft) -> LedgerEntry:
     engine = parsed(url).engine()
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         entry = chained(draft, entries_after(connection)[-1], "2026-01-01T00:00:00+00:00")
