@@ -1,7 +1,7 @@
 """Encoded columns of the samples: contingency tables of their codes, and total variation and associations of these.
 
-Counts of codes, of one column or a few together, are of all rows and of replicates. `EncodedSamples` are all columns of the
-four samples in the bins of the training table, coarse enough that so many columns can be counted together.
+Counts of codes, of one column or a few together, are of all rows and of replicates. `EncodedSamples` are all columns
+of the four samples in the bins of the training table, coarse enough that so many columns can be counted together.
 """
 
 import itertools

@@ -3,10 +3,10 @@
 Rows answer with counts and sums by group, in memory (`evaluate.fidelity.in_memory`) or where a table is stored
 (`evaluate.fidelity.stored`).
 
-Values of one column are counted on a line: place by place (`OrderedValues`) up to `MAX_VALUES` distinct ones. Beyond that
-they are counted in cells of the training table (`Grid`, `CellLine`), none of which holds more than 1 in `LEVELS` of its rows
-unless it is a single place; of each cell the sum of its values is known, too. Both give the same numbers wherever the
-rows are. `MissingCounts` are missing values, and how alike rows of an entity are in them.
+Values of one column are counted on a line: place by place (`OrderedValues`) up to `MAX_VALUES` distinct ones. Beyond
+that they are counted in cells of the training table (`Grid`, `CellLine`). None of these holds more than 1 in `LEVELS`
+of its rows unless it is a single place; of each cell the sum of its values is known, too. Both give the same numbers
+wherever the rows are. `MissingCounts` are missing values, and how alike rows of an entity are in them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

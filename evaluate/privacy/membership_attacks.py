@@ -5,11 +5,11 @@ with what the attacker's own sample says, so that a record which is near to ever
 members and non-members are scored alike, and by nothing that the training table alone would know.
 
 Targets (`TargetNeighborhoods`): members are a seeded sample of the training rows, non-members of the control rows, and
-their nearest rows are searched once for all attacks. Where rows have an entity, a target is an entity with all its rows. Its
-score is that of the row that the attack is surest of: one row that was copied gives the whole entity away. Targets are
-independent, so that intervals are right. Of an entity with many rows `ROWS_EACH` are looked at, and on neither side
-more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that. Twins in
-training and control rows make both look alike.
+their nearest rows are searched once for all attacks. Where rows have an entity, a target is an entity with all its
+rows. Its score is that of the row that the attack is surest of: one row that was copied gives the whole entity away.
+Targets are independent, so that intervals are right. Of an entity with many rows `ROWS_EACH` are looked at, and on
+neither side more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that.
+Twins in training and control rows make both look alike.
 
 Fragments (`fragments`): where a generator repeats a few cells of a record and draws the others anew, the synthetic row
 lies far from the record, so that attacks on the nearest rows look at the wrong ones. This one looks a target up by each
