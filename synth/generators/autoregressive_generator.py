@@ -82,6 +82,11 @@ class AutoregressiveGenerator(Generator):
     )
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time of many values, about.")
 
+    @classmethod
+    def model_class(cls) -> type[AutoregressiveModel]:
+        """The class of its models."""
+        return AutoregressiveModel
+
     @property
     def cautions(self) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak."""

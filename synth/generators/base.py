@@ -142,6 +142,13 @@ class Generator(BaseModel):
         if self.unsaved is not None:
             raise ModelError(f"generator={self.name!r} cannot be saved: {self.unsaved}")
 
+    @classmethod
+    def model_class(cls) -> type[Any]:
+        """The class of its models, whose `load` takes the content, arrays, schema and statement of a saved one."""
+        from synth.generators.models.marginal_model import MarginalModel
+
+        return MarginalModel
+
     def fit(self, train: pd.DataFrame, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
         """A model of the training table.
 

@@ -69,6 +69,11 @@ class NeuralGenerator(PrivateGenerator):
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
 
+    @classmethod
+    def model_class(cls) -> type[NeuralModel]:
+        """The class of its models."""
+        return NeuralModel
+
     @model_validator(mode="after")
     def _applies(self) -> Self:
         """A parameter that would have no effect is refused."""

@@ -1,6 +1,13 @@
-"""Generators by name. The one place where a name becomes a class; imports stay late, since some are heavy."""
+"""Generators by name: those of this package, and those that installed packages bring.
+
+A package brings generators by entry points of the group `understudy.generators`: a name, and the class that it stands
+for. None of them may have a name of ours. Imports stay late, since some are heavy.
+"""
 
 import importlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +32,21 @@ _CLASSES = {
     "sdv.ctgan": "synth.generators.sdv:SdvCtgan",
     "sdv.tvae": "synth.generators.sdv:SdvTvae",
 }
+GROUP = "understudy.generators"
+
+
+@cache
+def _known() -> Mapping[str, str]:
+    """The module and class of each generator, ours first."""
+    return {
+        **_CLASSES,
+        **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in _CLASSES},
+    }
 
 
 def names() -> tuple[str, ...]:
     """Names of all generators."""
-    return tuple(_CLASSES)
+    return tuple(_known())
 
 
 def generator_class(name: str) -> type[Generator]:
@@ -38,9 +55,9 @@ def generator_class(name: str) -> type[Generator]:
     Raises:
         JobError: no generator has this name.
     """
-    if name not in _CLASSES:
-        raise JobError(f"generator={name!r} is unknown; {nearest(name, _CLASSES)}")
-    module, attribute = _CLASSES[name].split(":")
+    if name not in _known():
+        raise JobError(f"generator={name!r} is unknown; {nearest(name, _known())}")
+    module, attribute = _known()[name].split(":")
     found: type[Generator] = getattr(importlib.import_module(module), attribute)
     return found
 
@@ -72,20 +89,9 @@ def load_model(path: Path | str) -> Model:
     Raises:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
     """
-    from synth.generators.autoregressive_generator import AutoregressiveGenerator
-    from synth.generators.models.autoregressive_model import AutoregressiveModel
-    from synth.generators.models.marginal_model import MarginalModel
-    from synth.generators.models.neural_model import NeuralModel
-    from synth.generators.neural_generator import NeuralGenerator
-
     content, arrays, schema, statement = load_content(Path(path))
     name = content.get("generator")
-    if not isinstance(name, str) or name not in _CLASSES or generator_class(name).unsaved is not None:
+    if not isinstance(name, str) or name not in _known() or generator_class(name).unsaved is not None:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
-    asked = generator_class(name)
-    kind: type[MarginalModel | NeuralModel | AutoregressiveModel] = MarginalModel
-    if issubclass(asked, AutoregressiveGenerator):
-        kind = AutoregressiveModel
-    elif issubclass(asked, NeuralGenerator):
-        kind = NeuralModel
-    return kind.load(content, arrays, schema, statement)
+    model: Model = generator_class(name).model_class().load(content, arrays, schema, statement)
+    return model
