@@ -44,7 +44,7 @@ def _rows(n: int) -> pd.DataFrame:
 
 
 @pytest.fixture
-def judge_candidate() -> Callable[[pd.DataFrame], dict[tuple[str, ...], Estimate]]:
+def judge() -> Callable[[pd.DataFrame], dict[tuple[str, ...], Estimate]]:
     real = _rows(80)
     tables = Tables.prepare(real.head(40), real.tail(40), real, SCHEMA)
 
@@ -56,7 +56,7 @@ def judge_candidate() -> Callable[[pd.DataFrame], dict[tuple[str, ...], Estimate
 
 
 def test_rows_that_keep_every_rule_are_all_valid(judge: Callable[..., Any]) -> None:
-    found = judge_candidate(_rows(50))
+    found = judge(_rows(50))
     assert {estimate.value for estimate in found.values()} == {1.0}
     assert found[()].low == pytest.approx(clopper_pearson(50, 50)[0])
     assert set(found) == {(), *((name,) for name in SCHEMA.kept)}
@@ -85,7 +85,7 @@ def test_each_broken_rule_costs_its_row_and_is_named_without_its_value(
     rows = _rows(50)
     rows[column] = rows[column].astype(object)
     rows.loc[[3, 7], column] = [bad, bad]
-    found = judge_candidate(rows)
+    found = judge(rows)
     assert found[()].value == found[column,].value == pytest.approx(0.96)
     assert repr(column) in found[()].note
     assert word in found[column,].note
@@ -97,29 +97,29 @@ def test_each_broken_rule_costs_its_row_and_is_named_without_its_value(
 def test_a_row_with_two_violations_counts_once(judge: Callable[..., Any]) -> None:
     rows = _rows(50).astype({"age": object, "color": object})
     rows.loc[3, ["age", "color"]] = [5, "violet"]
-    assert judge_candidate(rows)[()].value == pytest.approx(0.98)
+    assert judge(rows)[()].value == pytest.approx(0.98)
 
 
 def test_missing_values_are_valid_where_the_schema_allows_them(judge: Callable[..., Any]) -> None:
     rows = _rows(50)
     rows.loc[:10, "price"] = np.nan
-    assert judge_candidate(rows)[()].value == 1.0
+    assert judge(rows)[()].value == 1.0
 
 
 def test_repeated_keys_are_invalid(judge: Callable[..., Any]) -> None:
     rows = _rows(50)
     rows.loc[:4, "key"] = "B00"
-    assert judge_candidate(rows)["key",].value == pytest.approx(0.92)
+    assert judge(rows)["key",].value == pytest.approx(0.92)
 
 
 def test_columns_that_the_schema_does_not_know_are_named(judge: Callable[..., Any]) -> None:
-    found = judge_candidate(_rows(50).assign(**{"</script>": 1}))
+    found = judge(_rows(50).assign(**{"</script>": 1}))
     assert found[()].value == 1.0
     assert "'</script>'" in found[()].note
 
 
 def test_one_row_is_enough_to_say_something_uncertain(judge: Callable[..., Any]) -> None:
-    found = judge_candidate(_rows(1))[()]
+    found = judge(_rows(1))[()]
     assert (found.value, found.n) == (1.0, 1)
     assert found.low == pytest.approx(0.025)
 
