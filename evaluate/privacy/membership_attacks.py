@@ -25,8 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evaluate.neighbors import Neighbors, SpaceRows, kept_search, share_of, space_of
-from evaluate.neighbors import exact_search as search
+from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.privacy.exact import exact_of
 from evaluate.sampling import drawn_order, entity_codes, learned_keys
 from evaluate.tables import Tables
