@@ -155,7 +155,7 @@ class FrontierPoint:
 def frontier(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     """The names of the points that no other beats, in the order given.
 
-    >>> frontier([Point("x", 0.9, 0.6), Point("y", 0.8, 0.5), Point("z", 0.7, 0.6)])
+    >>> frontier([FrontierPoint("x", 0.9, 0.6), FrontierPoint("y", 0.8, 0.5), FrontierPoint("z", 0.7, 0.6)])
     ('x', 'y')
     """
     return tuple(one.name for one in points if not any(other.beats(one) for other in points))

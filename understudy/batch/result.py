@@ -130,7 +130,7 @@ class Ended:
 def exit_code(outcomes: Iterable[JobOutcome]) -> int:
     """What a batch says of itself: the worst of its jobs, those first that gave no answer.
 
-    >>> exit_code([Outcome("a", "FAIL"), Outcome("b", "PASS"), Outcome("c", "bad input")])
+    >>> exit_code([JobOutcome("a", "FAIL"), JobOutcome("b", "PASS"), JobOutcome("c", "bad input")])
     2
     """
     found = list(outcomes)
