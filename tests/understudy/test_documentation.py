@@ -14,7 +14,7 @@ from understudy.cli import app
 from understudy.job.spec import read_job
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"(?<!!)\[[^]\n]*(?:\n[^]\n]*)?\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -76,6 +76,14 @@ def test_the_first_job_that_is_shown_is_one_and_has_a_name(page: Path, tmp_path:
     job_path = tmp_path / "job.toml"
     job_path.write_text(next(jobs))
     assert read_job(job_path).name == tomllib.loads(job_path.read_text())["name"]
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"], ids=name)
+def test_every_file_that_is_named_is_there(page: Path) -> None:
+    found = re.findall(r"`((?:synth|evaluate|reports|understudy|tests)/[\w/]+(?:\.py|/)?)`", page.read_text())
+    assert len(found) > 15
+    missing = [one for one in found if not ((ROOT / one).exists() or (ROOT / f"{one}.py").exists() or "NAME" in one)]
+    assert missing == []
 
 
 def test_commands_are_found_in_blocks_of_both_kinds() -> None:
