@@ -136,11 +136,16 @@ _MODULES = {
 """Modules of measures that are not named as the measure is."""
 
 
+def module_of(measure: str) -> str:
+    """The module that a measure is in."""
+    return f"evaluate.{_MODULES.get(measure, measure)}"
+
+
 def _late(name: str) -> Measure:
     """A measure by its name, from the module `evaluate.<name>` or that of `_MODULES`, imported when first run."""
 
     def measure(tables: Tables) -> MetricResult:
-        found: MetricResult = importlib.import_module(f"evaluate.{_MODULES.get(name, name)}").measure(tables)
+        found: MetricResult = importlib.import_module(module_of(name)).measure(tables)
         return found
 
     return measure

@@ -238,7 +238,7 @@ def test_models_of_real_rows_serve_every_synthetic_table_beside_them():
 
 def test_halves_hold_whole_entities():
     made = tables("binary", entity="who")
-    side = study.Side.of(made.train, study.Task.of(made, "binary"), made)
+    side = study.TaskRows.of(made.train, study.Task.of(made, "binary"), made)
     first, second = side.halves(np.random.default_rng(0))
     assert set(first.rows["who"]).isdisjoint(second.rows["who"])
     assert len(first.truth) + len(second.truth) == len(side.truth)

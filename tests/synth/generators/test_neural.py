@@ -623,7 +623,7 @@ def test_neither_the_registry_nor_the_help_imports_torch() -> None:
     heavy = "{'torch', 'opacus', 'ctgan'}"
     for code in (
         "import synth.generators.registry as r; [r.generator_class(n) for n in r.names() if not n.startswith('sdv')]; "
-        "r.generator('ctgan', epsilon=1.0); import synth.generators.neural_model",
+        "r.generator('ctgan', epsilon=1.0); import synth.generators.models.neural_model",
         "import sys; sys.argv = ['understudy', '--help']\n"
         "from understudy.cli import main\n"
         "try: main()\nexcept SystemExit: pass",
