@@ -59,7 +59,8 @@ def test_an_out_without_a_suffix_is_a_folder_of_parquet_files(workspace: Any, mo
     ran = workspace.run("sample", model, "--rows", 100, "--rows-a-file", 40, "--seed", 3, "--out", out, "--json")
     assert ran.exit_code == 0, ran.stderr
     assert ran.json == {
-        "synthetic": str(out), "generator": "independent", "rows": 100, "rejected": None, "given": None, "files": 3, "seed": 3,
+        "synthetic": str(out), "generator": "independent", "rows": 100, "rejected": None, "given": None, "files": 3,
+        "seed": 3,
     }  # fmt: skip
     assert [len(pd.read_parquet(path)) for path in sorted(out.iterdir())] == [33, 33, 34]
     again = workspace.run("sample", model, "--rows", 100, "--out", out)
