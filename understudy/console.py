@@ -27,7 +27,7 @@ VERDICTS = {"PASS": DONE, "FAIL": FAILED, "INCONCLUSIVE": INCONCLUSIVE}
 
 
 Tell = Callable[[str, float | None], None]
-"""A `synth.generators.base.Progress`; spelled here so that help needs no libraries."""
+"""A `synth.progress.Progress`; spelled here so that help needs no libraries."""
 
 
 _Stream = Literal["stdout", "stderr"]

@@ -1,7 +1,7 @@
 """The exact statistics behind a release, each a whole number with the bound on what one unit can move it.
 
 *Every function here reads real rows and returns what must not be seen.* Under zero-out one unit takes at most k rows
-with it (`synth.generators.contributions`), and all bounds are k:
+with it (`synth.generators.fitting.training_data`), and all bounds are k:
 
 - A count of rows moves by at most k.
 - The distance between the counts c of the real codes and r times the shares s / n of the synthetic ones, with r fixed,
