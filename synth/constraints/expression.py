@@ -28,7 +28,7 @@ _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantTerm:
     """A constant."""
 
     value: float
@@ -50,7 +50,7 @@ class Operation:
     right: "Expression"
 
 
-Expression = Constant | Name | Operation
+Expression = ConstantTerm | Name | Operation
 
 
 def parse(text: str) -> Expression:
@@ -108,7 +108,7 @@ def evaluate(expression: Expression, values: Mapping[str, np.ndarray]) -> np.nda
 
 
 def _evaluate(expression: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    if isinstance(expression, Constant):
+    if isinstance(expression, ConstantTerm):
         return np.asarray(expression.value)
     if isinstance(expression, Name):
         return values[expression.name]
@@ -151,7 +151,7 @@ class _Reading:
                 f"expression={self.text!r} nests deeper than {MAX_NESTING} levels; use a second formula for a part"
             )
         if self.kind == "symbol" and self.value in ("+", "-"):
-            return Operation(self._taken(), Constant(0.0), self._signed(depth + 1))
+            return Operation(self._taken(), ConstantTerm(0.0), self._signed(depth + 1))
         if self.kind == "symbol" and self.value == "(":
             self._next()
             made = self.sum(depth + 1)
@@ -164,7 +164,7 @@ class _Reading:
             if not math.isfinite(number):
                 raise ValueError(f"expression={self.text!r} has a number beyond 64 bits; write a smaller one")
             self._next()
-            return Constant(number)
+            return ConstantTerm(number)
         if self.kind in ("name", "quoted"):
             return Name(self._taken())
         raise self.unexpected("a column, a number or an opening parenthesis")

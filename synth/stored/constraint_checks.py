@@ -12,7 +12,7 @@ import ibis.expr.types as ir
 
 from synth.columns import BooleanColumn, CategoricalColumn, Column, DateColumn, IdentifierColumn
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
-from synth.constraints.expression import Constant, Expression, Name
+from synth.constraints.expression import ConstantTerm, Expression, Name
 from synth.domain import numeric_scale
 from synth.domain.constraint_checks import NOISE, compares_days
 from synth.domain.discretizer import categories
@@ -154,7 +154,7 @@ class Laws:
 
     def _value(self, expression: Expression) -> Any:
         """What an expression gives in each row; null where an operand is missing or a divisor is zero."""
-        if isinstance(expression, Constant):
+        if isinstance(expression, ConstantTerm):
             return exactly(expression.value)
         if isinstance(expression, Name):
             return self._place(expression.name)

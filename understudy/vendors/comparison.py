@@ -35,7 +35,7 @@ from understudy.job.load import check_measures
 from understudy.policies import given_policy, named_policy
 from understudy.vendors.request import Asked, read_claims, shown_name
 from understudy.vendors.rules import barring, beyond_policy, lacking_columns, name_of
-from understudy.vendors.submission import Delivery, compared_rows, look_at, sampled
+from understudy.vendors.submission import DeliveredTable, compared_rows, look_at, sampled
 
 PERSONAL = "privacy.personal"
 
@@ -55,7 +55,7 @@ class VendorContext:
     given: Mapping[str, GivenFile]
     started: str
 
-    def beside(self, offered: Delivery) -> Real:
+    def beside(self, offered: DeliveredTable) -> Real:
         """The real rows by the columns that a table has; without all of them, they serve that table alone."""
         return self.real if not offered.lacking else self.prepared(offered.schema)
 
@@ -91,7 +91,7 @@ class MeasuredVendor:
     own: list[Finding]
 
 
-def looked_at(bench: VendorContext, named: Mapping[str, Any]) -> tuple[dict[str, Delivery], dict[str, str]]:
+def looked_at(bench: VendorContext, named: Mapping[str, Any]) -> tuple[dict[str, DeliveredTable], dict[str, str]]:
     """The tables that can be read, and why the others cannot.
 
     Args:
@@ -109,7 +109,7 @@ def looked_at(bench: VendorContext, named: Mapping[str, Any]) -> tuple[dict[str,
     return offers, unusable
 
 
-def measure(bench: VendorContext, offered: Delivery, n_rows: int) -> MeasuredVendor:
+def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> MeasuredVendor:
     """One table, on as many rows as all others, with what bars it.
 
     Args:
@@ -169,7 +169,7 @@ class Vendor:
     file: str
     standing: Standing
     reason: str = ""
-    offered: Delivery | None = None
+    offered: DeliveredTable | None = None
     n_rows: int | None = None
     claim: Mapping[str, Any] | None = None
     same_as: str | None = None
@@ -318,7 +318,7 @@ def _none_usable(reasons: Mapping[str, str]) -> str:
 def _vendor(
     name: str,
     file: str,
-    offers: Mapping[str, Delivery],
+    offers: Mapping[str, DeliveredTable],
     measured: MeasuredVendor | None,
     unusable: Mapping[str, str],
     claims: Mapping[str, Mapping[str, Any]],
@@ -375,7 +375,7 @@ def _ranking(
     }
 
 
-def _provenance(bench: VendorContext, offers: Mapping[str, Delivery], key: bytes) -> dict[str, Any]:
+def _provenance(bench: VendorContext, offers: Mapping[str, DeliveredTable], key: bytes) -> dict[str, Any]:
     prints = provenance.fingerprints(bench.train, bench.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
     named = {f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()}

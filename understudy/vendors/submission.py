@@ -22,7 +22,7 @@ LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Delivery:
+class DeliveredTable:
     """What is known of a delivered table before it is measured.
 
     Attributes:
@@ -56,7 +56,7 @@ class Delivery:
         return read_digested(self.path, limits, self.sha256).frame
 
 
-def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delivery:
+def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> DeliveredTable:
     """What is known of a file that a vendor delivered.
 
     Args:
@@ -81,7 +81,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
     rows = conform(frame, part, outside="clamp", part=True)
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
-    return Delivery(
+    return DeliveredTable(
         name, path, read.sha256, content.hexdigest(), len(frame), lacking, extra, part, formulas(frame, schema)
     )  # fmt: skip
 
@@ -127,7 +127,7 @@ def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:
     return build_schema(content)
 
 
-def compared_rows(offers: list[Delivery], n_train: int, asked: int | None) -> tuple[int, dict[str, str]]:
+def compared_rows(offers: list[DeliveredTable], n_train: int, asked: int | None) -> tuple[int, dict[str, str]]:
     """How many rows of each table are compared, and why a table has too few to be, by name.
 
     Args:

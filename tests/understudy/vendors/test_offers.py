@@ -12,7 +12,7 @@ from synth.errors import TableError
 from synth.schema import Schema, build_schema
 from synth.table.limits import SizeLimits
 from tests.understudy.vendors.conftest import SCHEMA, people
-from understudy.vendors.submission import Delivery, compared_rows, formulas, look_at, sampled, without
+from understudy.vendors.submission import DeliveredTable, compared_rows, formulas, look_at, sampled, without
 
 VISITS: dict[str, Any] = {
     "format": 1,
@@ -41,8 +41,8 @@ def schema() -> Schema:
     return build_schema(SCHEMA)
 
 
-def offered(name: str, n_rows: int, schema: Schema) -> Delivery:
-    return Delivery(name, Path(name), "", "", n_rows, (), (), schema)
+def offered(name: str, n_rows: int, schema: Schema) -> DeliveredTable:
+    return DeliveredTable(name, Path(name), "", "", n_rows, (), (), schema)
 
 
 def test_all_get_the_rows_of_the_smallest_and_never_more_than_train_has(schema: Schema) -> None:
