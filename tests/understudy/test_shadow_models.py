@@ -91,11 +91,12 @@ def test_a_number_that_is_none_is_refused(workspace: Any, number: Any) -> None:
     assert "shadow_models" in ran.stderr
 
 
-def test_an_offered_table_is_attacked_through_its_model(workspace: Any, table: Any) -> None:
+@pytest.mark.parametrize("generator", ["independent", "trees"])
+def test_an_offered_table_is_attacked_through_its_model(workspace: Any, table: Any, generator: str) -> None:
     parts, model, synthetic = (workspace.folder / name for name in ("parts", "model", "made.csv"))
     schema = workspace.folder / "schema.toml"
     workspace.run("split", workspace.folder / "table.csv", "--schema", schema, "--out", parts)
-    workspace.run("fit", parts / "train.csv", "--schema", schema, "--generator", "independent", "--out", model)
+    workspace.run("fit", parts / "train.csv", "--schema", schema, "--generator", generator, "--out", model)
     workspace.run("sample", model, "--rows", 200, "--seed", 1, "--out", synthetic)
     asked = (
         "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic", synthetic,

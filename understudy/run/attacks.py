@@ -17,6 +17,7 @@ from synth.dp.calibration import resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
 from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.neural_model import NeuralModel
 from synth.generators.registry import generator
@@ -213,7 +214,7 @@ def specification_of(model: Model) -> Generator:
         ModelError: the model does not hold them.
         JobError: they are none of the generator's.
     """
-    parameters = model.parameters if isinstance(model, MarginalModel | NeuralModel) else None
+    parameters = model.parameters if isinstance(model, AutoregressiveModel | MarginalModel | NeuralModel) else None
     if parameters is None:
         raise ModelError("shadow models are fitted by a model's parameters, and this one holds none; fit it again")
     return generator(model.name, **parameters)
