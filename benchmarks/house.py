@@ -61,7 +61,7 @@ def crowds(paths: Mapping[Path, str]) -> Mapping[Path, int]:
 
 
 def classes(trees: Mapping[Path, ast.Module]) -> Mapping[str, list[str]]:
-    """The files of each public class by its name; declarations of the command line's texts are none."""
+    """The files of each public class by its name."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, tree in trees.items():
         for node in tree.body:

@@ -67,12 +67,13 @@ def fit(real: "pd.DataFrame", schema: "Schema", name: str = "auto", *, seed: int
     Raises:
         BadInput: a parameter, the schema or the table cannot be used; nothing was fitted.
     """
+    from synth.generators.base import fit_model
     from synth.generators.registry import generator
 
     chosen = generator(name, **parameters)
     for sentence in chosen.cautions:
         warnings.warn(sentence, stacklevel=2)
-    return chosen.fit(real, schema, seed=seed)
+    return fit_model(chosen, real, schema, seed=seed)
 
 
 def __getattr__(name: str) -> Any:

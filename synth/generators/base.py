@@ -261,10 +261,18 @@ def fit_model(
         progress: told what is being done.
         budget: of a private fit; `None`: one of its own.
         place: a folder for unfinished work, of a generator that keeps any.
+
+    Raises:
+        ModelError: the model of a generator without epsilon makes a claim.
     """
     taken: dict[str, Any] = {"seed": seed, "progress": progress}
     if isinstance(generator, PrivateGenerator):
         taken["budget"] = budget
     if generator.resumes:
         taken["place"] = place
-    return generator.fit(train, schema, **taken)  # type: ignore[arg-type]
+    model = generator.fit(train, schema, **taken)  # type: ignore[arg-type]
+    if model.statement is not None and getattr(generator, "epsilon", None) is None:
+        raise ModelError(
+            f"generator={generator.name!r} has no epsilon, and its model makes a claim; correct the generator"
+        )
+    return model

@@ -1,7 +1,8 @@
 """Generators by name: those of this package, and those that installed packages bring.
 
 A package brings generators by entry points of the group `understudy.generators`: a name, and the class that it stands
-for. None of them may have a name of ours. Imports stay late, since some are heavy.
+for. None of them has a name of ours, or makes a claim: nothing here knows whether its epsilon is true. Imports stay
+late, since some are heavy.
 """
 
 import importlib
@@ -53,12 +54,23 @@ def generator_class(name: str) -> type[Generator]:
     """The class of a generator.
 
     Raises:
-        JobError: no generator has this name.
+        JobError: no generator has this name, or another package's cannot be imported or takes an epsilon.
     """
     if name not in _known():
         raise JobError(f"generator={name!r} is unknown; {nearest(name, _known())}")
-    module, attribute = _known()[name].split(":")
-    found: type[Generator] = getattr(importlib.import_module(module), attribute)
+    module, _, attribute = _known()[name].partition(":")
+    try:
+        found: type[Generator] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        if name in _CLASSES:
+            raise
+        raise JobError(
+            f"generator={name!r} of another package cannot be imported ({type(error).__name__}); mend that package"
+        ) from None
+    if name not in _CLASSES and found.private:
+        raise JobError(
+            f"generator={name!r} of another package takes an epsilon, for which nothing here can vouch; remove it"
+        )
     return found
 
 
@@ -93,5 +105,7 @@ def load_model(path: Path | str) -> Model:
     name = content.get("generator")
     if not isinstance(name, str) or name not in _known() or generator_class(name).unsaved is not None:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
+    if name not in _CLASSES and statement is not None:
+        raise ModelError(f"the model in {str(path)!r} makes a claim that its generator cannot make; fit it again")
     model: Model = generator_class(name).model_class().load(content, arrays, schema, statement)
     return model

@@ -65,3 +65,10 @@ class Shuffle(Generator):
             },
             {name: codes.astype(np.int64) for name, (codes, _) in coded.items()},
         )
+
+
+class Boastful(Shuffle):
+    """It takes an epsilon, and keeps none."""
+
+    name: ClassVar[str] = "boastful"
+    private: ClassVar[bool] = True

@@ -1,6 +1,7 @@
 """A generator that an installed package brings by an entry point."""
 
 from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import synth
-from synth.errors import JobError
+from synth.errors import JobError, ModelError
 from synth.generators import registry
+from synth.generators.base import fit_model
 from understudy.cli import app
 
 PLUGIN = Path(__file__).parents[2] / "plugin"
@@ -45,6 +47,27 @@ def test_a_generator_of_another_package_is_fitted_saved_and_loaded_by_its_name(t
 @pytest.mark.usefixtures("plugin")
 def test_no_package_takes_the_name_of_a_generator_of_ours() -> None:
     assert registry.generator_class("mst").__module__ == "synth.generators.mst"
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(("name", "said"), [("boastful", "vouch"), ("broken", "cannot be imported")])
+def test_one_that_makes_a_claim_or_cannot_be_imported_is_refused_in_a_sentence(
+    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(PLUGIN / "refused")
+    registry._known.cache_clear()
+    with pytest.raises(JobError, match=f"generator='{name}'.*{said}"):
+        registry.generator(name)
+
+
+def test_a_model_without_epsilon_that_makes_a_claim_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(PLUGIN)
+    from understudy_shuffle import Shuffle, Shuffled
+
+    monkeypatch.setattr(Shuffled, "__init__", partialmethod(Shuffled.__init__, statement="epsilon 0.1"))
+    real = table()
+    with pytest.raises(ModelError, match="makes a claim"):
+        fit_model(Shuffle(), real, synth.infer_schema(real))
 
 
 def test_it_is_unknown_where_the_package_is_not_installed() -> None:
