@@ -16,6 +16,7 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import grid, numeric_scale, plain_arrays
+from synth.errors import SchemaError
 from synth.schema import Schema
 
 if TYPE_CHECKING:
@@ -125,6 +126,17 @@ class Attribute:
     mass: np.ndarray
 
     @property
+    def line(self) -> tuple[np.ndarray, Grid]:
+        """Edges of the cells and the column, of a number or a time.
+
+        Raises:
+            SchemaError: the column has categories.
+        """
+        if self.edges is None or isinstance(self.column, CategoricalColumn | BooleanColumn):
+            raise SchemaError(f"column={self.name!r} has categories and no line; take its codes")
+        return self.edges, self.column
+
+    @property
     def n_cells(self) -> int:
         """Number of cells, `other` and `missing` included."""
         return len(self.group)
@@ -151,12 +163,11 @@ class Attribute:
             cells = pd.Index(categories(self.column)).get_indexer(pd.Index(series.array))
             cells = np.where(cells < 0, self.n_cells + OTHER, cells)
             return np.where(series.isna().to_numpy(), self.n_cells + MISSING, cells)
-        return self.cells_at(numeric_scale.positions(series, self.column))  # type: ignore[arg-type]
+        return self.cells_at(numeric_scale.positions(series, self.line[1]))
 
     def cells_at(self, positions: np.ndarray) -> np.ndarray:
         """The cell of every place on the line, NaN where missing, shape (n,); of a number or a time."""
-        assert self.edges is not None
-        cells = np.clip(np.searchsorted(self.edges, positions, side="right") - 1, 0, self.n_cells - 3)
+        cells = np.clip(np.searchsorted(self.line[0], positions, side="right") - 1, 0, self.n_cells - 3)
         return np.where(np.isnan(positions), self.n_cells + MISSING, cells)
 
     @property
@@ -184,9 +195,9 @@ class Attribute:
         missing = cells == self.n_cells + MISSING
         if self.edges is None:
             return self._categories(cells, missing)
-        inside = np.where(missing, 0, cells)
-        column: Grid = self.column  # type: ignore[assignment]
-        return numeric_scale.values(numeric_scale.draw(self.edges, inside, column, rng), column, missing)
+        edges, column = self.line
+        drawn = numeric_scale.draw(edges, np.where(missing, 0, cells), column, rng)
+        return numeric_scale.values(drawn, column, missing)
 
     def _categories(self, cells: np.ndarray, missing: np.ndarray) -> pd.Series:
         known = categories(self.column)
@@ -293,8 +304,8 @@ class Attribute:
         if self.edges is None:
             known = categories(self.column)
             return str(known[cells[0]]) if len(cells) == 1 else f"{known[cells[0]]} to {known[cells[-1]]}"
-        column: Grid = self.column  # type: ignore[assignment]
-        return numeric_scale.label(self.edges[cells[0]], self.edges[cells[-1] + 1], column)
+        edges, column = self.line
+        return numeric_scale.label(edges[cells[0]], edges[cells[-1] + 1], column)
 
 
 def categories(column: Any) -> tuple[Any, ...]:
@@ -316,8 +327,15 @@ class Discretizer:
 
     @classmethod
     def by_schema(cls, schema: Schema) -> Self:
-        """Cells from what is declared alone: categories, and public grids merged into declared bins where there are."""
-        assert not schema.measured, "the domain is measured, or observed, before there are codes"
+        """Cells from what is declared alone: categories, and public grids merged into declared bins where there are.
+
+        Raises:
+            SchemaError: a domain is yet to be measured or observed.
+        """
+        if schema.measured:
+            raise SchemaError(
+                f"columns={', '.join(schema.measured)} have no domain yet; measure or observe it before there are codes"
+            )
         return cls(tuple(_public_attribute(name, schema.columns[name]) for name in schema.modeled))
 
     @classmethod

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from synth.dp.calibration import require_declared
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -138,15 +139,17 @@ class Budget:
 
         Args:
             schema: declared; names the unit and `n_units`.
+
+        Raises:
+            BudgetError: the schema is not declared, or names no `n_units`.
         """
-        assert schema.n_units is not None
         steps = any(isinstance(event, SubsampledGaussianEvent) for event in self.schedule.events)
         libraries = (*LIBRARIES, "torch") if steps else LIBRARIES
         return PrivacyStatement(
             epsilon=self.schedule.epsilon,
             delta=self.schedule.delta,
             unit=schema.unit,
-            n_units=schema.n_units,
+            n_units=require_declared(schema),
             max_rows_per_unit=schema.max_rows_per_unit,
             accountant="PLD (dp-accounting)",
             epsilon_rdp=self.schedule.epsilon_rdp,

@@ -5,9 +5,10 @@ none worth stating) and `delta` (of its own, over all of its releases: what a st
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from scipy import special
@@ -266,6 +267,75 @@ MECHANISMS: Mapping[str, type[Event]] = {
     for kind in (GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent)
 }
 """Events by the name of their mechanism, as statements and plans write it."""
+
+
+class PlannedEvents(Sequence[Event]):
+    """Events of a plan, each an attribute. A subclass is a frozen dataclass.
+
+    A field holds an event, `None`, or a tuple, a mapping or another `PlannedEvents` with more of them. As a sequence,
+    it has all of its events, in the order of the fields.
+
+    >>> @dataclass(frozen=True)
+    ... class Counts(PlannedEvents):
+    ...     columns: GaussianEvent
+    ...     pairs: tuple[GaussianEvent, ...] = ()
+    >>> planned = Counts(GaussianEvent("columns", 1.0), (GaussianEvent("pairs", 1.0),))
+    >>> planned.of([GaussianEvent("columns", 3.0), GaussianEvent("pairs", 4.0)]).pairs[0].sigma
+    4.0
+    """
+
+    def __iter__(self) -> Iterator[Event]:
+        yield from _flat(vars(self).values())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        return tuple(self)[index]
+
+    def of(self, events: Iterable[Event]) -> Self:
+        """The same attributes with the events of a schedule, which has them in the same order.
+
+        Raises:
+            BudgetError: they are of other mechanisms, or more or fewer.
+        """
+        left = iter(events)
+        taken = type(self)(**{name: _taken(part, left) for name, part in vars(self).items()})
+        if next(left, None) is not None:
+            raise _off_plan()
+        return taken
+
+
+def _flat(parts: Iterable[Any]) -> Iterator[Event]:
+    for part in parts:
+        if isinstance(part, _Event):
+            yield part  # type: ignore[misc]
+        elif part is not None:
+            yield from _flat(part.values() if isinstance(part, Mapping) else part)
+
+
+def _taken(part: Any, left: Iterator[Event]) -> Any:
+    """The same part with the next events in place of its own."""
+    if part is None:
+        return None
+    if isinstance(part, Mapping):
+        return {key: _taken(each, left) for key, each in part.items()}
+    if isinstance(part, tuple):
+        return tuple(_taken(each, left) for each in part)
+    if isinstance(part, PlannedEvents):
+        return part.of(islice(left, len(part)))
+    event = next(left, None)
+    if type(event) is not type(part):
+        raise _off_plan()
+    return event
+
+
+def _off_plan() -> BudgetError:
+    return BudgetError("the schedule does not hold the events of this plan; make it with `generator.schedule(schema)`")
 
 
 def event_of(what: str, mechanism: str, noise: Mapping[str, Any], count: int) -> Event:

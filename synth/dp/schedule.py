@@ -5,12 +5,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 from synth.dp.accounting import LEAST_DELTA_A_RELEASE, MOST_POINTS, epsilon_pld, epsilon_rdp, n_points, rdp_curve
 from synth.dp.events import Event
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.tradeoff import TradeOff, trade_off
 from synth.errors import BudgetError
+
+AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 GROUPS = (2, 5, 10)
 """Sizes of the groups of units whose epsilon is stated."""
@@ -100,6 +103,17 @@ class Schedule:
     def event(self, what: str) -> Event | None:
         """The event of that name, if any."""
         return next((event for event in self.events if event.what == what), None)
+
+    def required(self, what: str, kind: type[AnyEvent]) -> AnyEvent:
+        """The event of that name, which is of that kind.
+
+        Raises:
+            BudgetError: the schedule has none.
+        """
+        event = self.event(what)
+        if not isinstance(event, kind):
+            raise BudgetError(f"the schedule has no {kind.mechanism} event={what!r}; plan it before drawing")
+        return event
 
 
 @lru_cache(maxsize=64)

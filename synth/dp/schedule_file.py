@@ -399,19 +399,18 @@ def _maker(line: PlanEntry) -> Callable[[float], Event]:
     k, count = line.sensitivity or 1, line.count
     if not isinstance(k, int):
         raise BudgetError(f"event={line.what!r}: sensitivity={k!r} must be a whole number, at least 1; correct it")
+    if (delta := line.delta) is not None:  # of a stability histogram alone: see `_refuse_noise`
+        return lambda rho: _stability(line, delta, rho, k)
     kind = MECHANISMS[line.mechanism]
     if kind is GaussianEvent:
         return lambda rho: gaussian_of_rho(line.what, rho, count=count, sensitivity=k)
     if kind is LaplaceEvent:
         return lambda rho: LaplaceEvent(line.what, k * math.sqrt(count / (2 * rho)), k, count)
-    if kind is SelectionEvent:
-        return lambda rho: SelectionEvent.of_rho(line.what, rho, count)
-    return lambda rho: _stability(line, rho, k)
+    return lambda rho: SelectionEvent.of_rho(line.what, rho, count)
 
 
-def _stability(line: PlanEntry, rho: float, k: int) -> StabilityEvent:
-    assert line.delta is not None
-    one = StabilityEvent.of_rho(line.what, rho / line.count, line.delta / line.count, k)
+def _stability(line: PlanEntry, delta: float, rho: float, k: int) -> StabilityEvent:
+    one = StabilityEvent.of_rho(line.what, rho / line.count, delta / line.count, k)
     return StabilityEvent(line.what, one.sigma, one.threshold, k, line.count)
 
 

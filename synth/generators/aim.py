@@ -4,7 +4,7 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022 (2201.12677), Algorithms 2 and 3.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -16,8 +16,8 @@ from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.coarsening import CoarseCounts, Coarsening
 from synth.dp.budget import Budget
-from synth.dp.calibration import Plan, approximate_rho, resolve_delta
-from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
+from synth.dp.calibration import approximate_rho, resolve_delta
+from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import Search
@@ -59,15 +59,37 @@ class Stage:
     n_rounds: int
     share: float
 
-    @property
-    def choices(self) -> str:
-        """What the statement calls its choices."""
-        return f"choices of marginals, stage {self.number}"
+    def events(self, rho: float, choices_share: float, sensitivity: int) -> "StageEvents":
+        """The events of the stage.
 
-    @property
-    def marginals(self) -> str:
-        """What the statement calls its measurements."""
-        return f"marginals, stage {self.number}"
+        Args:
+            rho: of all stages.
+            choices_share: of the stage's cost, for its choices.
+            sensitivity: rows of one unit at most.
+        """
+        choices, marginals = choices_share * self.share, (1 - choices_share) * self.share
+        return StageEvents(
+            SelectionEvent.of_rho(f"choices of marginals, stage {self.number}", choices * rho, self.n_rounds),
+            gaussian_of_rho(
+                f"marginals, stage {self.number}", marginals * rho, count=self.n_rounds, sensitivity=sensitivity
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class StageEvents(PlannedEvents):
+    """The choices of a stage and the measurement of what they choose."""
+
+    choices: SelectionEvent
+    marginals: GaussianEvent
+
+
+@dataclass(frozen=True)
+class AimEvents(PlannedEvents):
+    """One-way histograms, then stage by stage; a table of one column has no stages."""
+
+    columns: GaussianEvent
+    stages: tuple[StageEvents, ...] = ()
 
 
 class Aim(PrivateGenerator):
@@ -113,25 +135,17 @@ class Aim(PrivateGenerator):
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> Callable[[float], AimEvents]:
         """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
-            return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k)]
+            return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
         stages = self.stages(schema)
 
-        def whole(rho: float) -> list[Event]:
-            events: list[Event] = [gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k)]
-            rest = (1 - self.columns_share) * rho
-            for stage in stages:
-                choices, marginals = self.choices_share * stage.share, (1 - self.choices_share) * stage.share
-                events += [
-                    SelectionEvent.of_rho(stage.choices, choices * rest, stage.n_rounds),
-                    gaussian_of_rho(stage.marginals, marginals * rest, count=stage.n_rounds, sensitivity=k),
-                ]
-            return events
-
-        return whole
+        return lambda rho: AimEvents(
+            gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k),
+            tuple(stage.events((1 - self.columns_share) * rho, self.choices_share, k) for stage in stages),
+        )
 
     def stages(self, schema: Schema) -> tuple[Stage, ...]:
         """Rounds and their shares of the cost; public."""
@@ -188,8 +202,9 @@ class Aim(PrivateGenerator):
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
+        events = fit.planned(self.plan(fit.schema))
         discretizer, one_way = fit.columns(
-            COLUMNS, Merging(self.n_bins), lambda done: progress("measuring columns", done)
+            events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done)
         )
         coarsening = self._coarsening(fit, discretizer, one_way)
         table = CoarseCounts(fit.train.coded(discretizer), coarsening)
@@ -197,7 +212,7 @@ class Aim(PrivateGenerator):
         max_model_cells = self.max_model_mb * CELLS_A_MB
         zeros = affordable([*refined, *structural_zeros(fit.schema, discretizer)], table.domain, max_model_cells / 2)
         search = Search(table, self.marginal_weights(fit.schema), zeros, self.max_cells, max_model_cells, self.n_draws)
-        model, measurements = self._search(fit, search, one_way, np.random.default_rng(seed), progress)
+        model, measurements = self._search(fit, events.stages, search, one_way, np.random.default_rng(seed), progress)
         progress("estimating the distribution", None)
         model = search.estimate(measurements, model, self.n_iterations)
         return MarginalModel(
@@ -216,6 +231,7 @@ class Aim(PrivateGenerator):
     def _search(
         self,
         fit: PrivateFit,
+        stages: Sequence[StageEvents],
         search: Search,
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
@@ -224,15 +240,11 @@ class Aim(PrivateGenerator):
         """The model and all measurements after the last round."""
         measurements = list(one_way)
         model = search.estimate(measurements, None)
-        # One column of many codes is two attributes, and the schedule of one column has no choices.
-        stages = self.stages(fit.schema) if len(fit.schema.modeled) > 1 else ()
-        done, n_rounds, used = 0, sum(stage.n_rounds for stage in stages), self.columns_share
-        for stage in stages:
-            choices, event = fit.event(stage.choices), fit.event(stage.marginals)
-            assert isinstance(choices, SelectionEvent)
-            assert isinstance(event, GaussianEvent)
-            for _ in range(stage.n_rounds):
-                used += (1 - self.columns_share) * stage.share / stage.n_rounds
+        done, n_rounds, used = 0, sum(stage.marginals.count for stage in stages), self.columns_share
+        for stage, planned in zip(stages, self.stages(fit.schema), strict=False):
+            choices, event = stage.choices, stage.marginals
+            for _ in range(event.count):
+                used += (1 - self.columns_share) * planned.share / planned.n_rounds
                 candidates = search.candidates(model, min(used, 1.0))
                 scores = search.scores(model, candidates, event.sigma, rng)
                 clique = candidates[fit.budget.choose(scores, fit.schema.max_rows_per_unit, choices)]

@@ -12,7 +12,7 @@ from synth.dp.budget import Budget
 from synth.dp.calibration import EPSILON_RANGE, Plan, calibrate, resolve_delta
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.errors import JobError, ModelError, SchemaError
+from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -212,8 +212,16 @@ class PrivateGenerator(Generator):
             BudgetError: the schema is not declared, or the budget leaves no room.
         """
         self.check(schema)
+        return None if self.epsilon is None else self.calibrated(schema)
+
+    def calibrated(self, schema: Schema) -> Schedule:
+        """The schedule of a generator with an epsilon.
+
+        Raises:
+            BudgetError: it has no epsilon, the schema is not declared, or the budget leaves no room.
+        """
         if self.epsilon is None:
-            return None
+            raise BudgetError(f"generator={self.name!r} has no epsilon to calibrate noise to; set one")
         delta = resolve_delta(self.delta, schema)
         return calibrate(with_overhead(self.plan(schema), schema, delta), self.epsilon, delta)
 

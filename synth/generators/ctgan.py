@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from synth.dp.budget import Budget
 from synth.errors import BudgetError
 from synth.generators.fitting.neural_data import NetworkRows, PrivateRows
 from synth.generators.neural_generator import NeuralGenerator, Widths, asked
@@ -86,7 +85,7 @@ class Ctgan(NeuralGenerator):
         train(training, self.epochs, course)
         return CtganNetwork(rows.layout, training.sampled_generator().cpu(), training.conditions.frequencies())
 
-    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "CtganNetwork":
+    def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
         from synth.neural.released import released_shares
         from synth.neural.sampling import CtganNetwork, match_one_way
@@ -97,7 +96,7 @@ class Ctgan(NeuralGenerator):
         training = PrivateCtganTraining(
             spec, rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
         )  # fmt: skip
-        train_privately(training, rows.event, budget, course)
+        train_privately(training, rows.event, rows.budget, course)
         shares = released_shares(rows.one_way, rows.layout)
         asked_for = np.split(shares.numpy(), rows.layout.offsets[1:])
         network = CtganNetwork(rows.layout, training.generator.cpu().eval(), asked_for)

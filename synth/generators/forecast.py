@@ -20,6 +20,7 @@ import numpy as np
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
 from synth.domain.coarsening import has_coarse_codes
+from synth.dp.calibration import require_declared
 from synth.dp.events import Event, GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
@@ -283,8 +284,7 @@ def outlook(
         raise BudgetError(
             f"an outlook needs an epsilon: generator={generator.name!r} has none; set one such as epsilon=1.0"
         )
-    assert schema.n_units is not None
-    n_rows = max(round(schema.n_units * train_share), 1)
+    n_rows = max(round(require_declared(schema) * train_share), 1)
     cells, sizes = _domain(generator, schema)
     one_way, marginals = _measured(schedule, schema)
     sigma = _median_sigma(marginals)

@@ -1,13 +1,14 @@
 """Columns on their own: right in each column, nothing between them. The floor that every generator has to beat."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 from pydantic import Field
 
 from synth.dp.budget import Budget
-from synth.dp.calibration import Plan
-from synth.dp.events import gaussian_of_rho
+from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.private_fit import start
@@ -20,16 +21,23 @@ if TYPE_CHECKING:
     from synth.stored import StoredTable
 
 
+@dataclass(frozen=True)
+class IndependentEvents(PlannedEvents):
+    """One histogram for each column."""
+
+    columns: GaussianEvent
+
+
 class Independent(PrivateGenerator):
     """One noisy histogram per column; rows are drawn column by column."""
 
     name: ClassVar[str] = "independent"
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
 
-    def plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> Callable[[float], IndependentEvents]:
         """All of it for the histograms."""
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
-        return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k)]
+        return lambda rho: IndependentEvents(gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k))
 
     def fit(
         self,
@@ -52,7 +60,9 @@ class Independent(PrivateGenerator):
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
         discretizer, measurements = fit.columns(
-            COLUMNS, Merging(self.n_bins), lambda done: progress("measuring columns", done)
+            fit.planned(self.plan(fit.schema)).columns,
+            Merging(self.n_bins),
+            lambda done: progress("measuring columns", done),
         )
         distribution = estimate(discretizer.sizes, measurements)
         return MarginalModel(

@@ -8,7 +8,8 @@ Source: Si & Reiter 2013 (latent classes for synthetic tables); the choices are 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,8 +22,8 @@ from synth.columns import BooleanColumn, CategoricalColumn, Column
 from synth.domain import Discretizer
 from synth.domain.coarsening import MARK, CoarseCounts, Coarsening
 from synth.dp.budget import Budget
-from synth.dp.calibration import Plan, approximate_rho, resolve_delta
-from synth.dp.events import Event, GaussianEvent, SelectionEvent, gaussian_of_rho
+from synth.dp.calibration import approximate_rho, resolve_delta
+from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import ClassSearch
@@ -64,6 +65,23 @@ N_STEPS = FIRST_STEPS + N_BATCHES * BATCH_STEPS + LAST_STEPS
 """Of the estimation, in all."""
 ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 """Certainty of a structural zero, in units of the noise of its pair, and of any other cell, in rows."""
+
+
+@dataclass(frozen=True)
+class ChosenEvents(PlannedEvents):
+    """The choices of marginals and the measurement of what they choose."""
+
+    choices: SelectionEvent
+    marginals: GaussianEvent
+
+
+@dataclass(frozen=True)
+class LatentClassEvents(PlannedEvents):
+    """One-way histograms, all pairs by their weight, and what is chosen, if anything is."""
+
+    columns: GaussianEvent
+    pairs: Mapping[float, GaussianEvent] = field(default_factory=dict)
+    chosen: ChosenEvents | None = None
 
 
 class LatentClass(PrivateGenerator):
@@ -110,32 +128,36 @@ class LatentClass(PrivateGenerator):
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> Callable[[float], LatentClassEvents]:
         """Columns, all pairs, choices, and what was chosen; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
-            return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k)]
+            return lambda rho: LatentClassEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
         counts: dict[float, int] = {}
         for weight in self._pair_weights(schema).values():
             counts[weight] = counts.get(weight, 0) + 1
         n_rounds = self.n_rounds(schema)
         weighted = math.fsum(weight * count for weight, count in counts.items())
 
-        def whole(rho: float) -> list[Event]:
-            events: list[Event] = [gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k)]
+        def whole(rho: float) -> LatentClassEvents:
             rest = (1 - self.columns_share) * rho
             pairs = (self.pairs_share if n_rounds else 1.0) * rest
-            events += [
-                gaussian_of_rho(pairs_of(weight), pairs * weight * count / weighted, count=count, sensitivity=k)
-                for weight, count in sorted(counts.items())
-            ]
-            if n_rounds:
-                chosen = rest - pairs
-                events += [
+            chosen = rest - pairs
+            return LatentClassEvents(
+                gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k),
+                {
+                    weight: gaussian_of_rho(
+                        pairs_of(weight), pairs * weight * count / weighted, count=count, sensitivity=k
+                    )
+                    for weight, count in sorted(counts.items())
+                },
+                ChosenEvents(
                     SelectionEvent.of_rho(CHOICES, self.choices_share * chosen, n_rounds),
                     gaussian_of_rho(CHOSEN, (1 - self.choices_share) * chosen, count=n_rounds, sensitivity=k),
-                ]
-            return events
+                )
+                if n_rounds
+                else None,
+            )
 
         return whole
 
@@ -209,11 +231,12 @@ class LatentClass(PrivateGenerator):
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
+        events = fit.planned(self.plan(fit.schema))
         discretizer, one_way = fit.columns(
-            COLUMNS, Merging(self.n_bins), lambda done: progress("measuring columns", done)
+            events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done)
         )
         with threadpool_limits(1):  # as many threads as cores would give other sums elsewhere
-            model = self._estimated(fit, discretizer, one_way, np.random.default_rng(seed), progress)
+            model = self._estimated(fit, events, discretizer, one_way, np.random.default_rng(seed), progress)
         return MarginalModel(
             self.name, fit.schema, fit.statement(), n_rows, discretizer, model, shares, self.parameters()
         )
@@ -221,6 +244,7 @@ class LatentClass(PrivateGenerator):
     def _estimated(
         self,
         fit: PrivateFit,
+        events: LatentClassEvents,
         discretizer: Discretizer,
         one_way: Sequence[Measurement],
         rng: np.random.Generator,
@@ -235,7 +259,7 @@ class LatentClass(PrivateGenerator):
             estimation.run(LAST_STEPS, 0.0, last=True)
             return estimation.model()
         progress("measuring pairs", None)
-        pairs = list(self._pairs(fit, table))
+        pairs = list(self._pairs(fit, events.pairs, table))
         estimation.add(pairs)
         tree = ChowLiuTree(discretizer.sizes, coarse, one_way, pairs)
         estimation.begin(tree.rows(self.n_classes, rng))
@@ -245,7 +269,8 @@ class LatentClass(PrivateGenerator):
                 estimation.add([_held_at_zero(zero, certainty)])
         price = self.price * estimation.noise
         estimation.run(FIRST_STEPS, price)
-        self._choose(fit, table, estimation, price, progress)
+        if events.chosen is not None:
+            self._choose(fit, events.chosen, table, estimation, price, progress)
         progress("estimating the distribution", None)
         estimation.run(LAST_STEPS, price, last=True)
         return estimation.model()
@@ -255,26 +280,28 @@ class LatentClass(PrivateGenerator):
         n_categories = self.n_categories(schema, discretizer.sizes)
         return Coarsening.of_all(discretizer, masses, self.n_groups(schema), n_categories)
 
-    def _pairs(self, fit: PrivateFit, table: CoarseCounts) -> Iterator[Measurement]:
+    def _pairs(
+        self, fit: PrivateFit, events: Mapping[float, GaussianEvent], table: CoarseCounts
+    ) -> Iterator[Measurement]:
         """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
         weights, coarsest = self._pair_weights(fit.schema), table.coarsening.coarsest
         cliques = [(coarsest(one), coarsest(other)) for one, other in weights]
         for clique, weight, counts in zip(cliques, weights.values(), table.each(cliques), strict=True):
-            event = fit.event(pairs_of(weight))
-            assert isinstance(event, GaussianEvent)
+            event = events[weight]
             noisy = fit.budget.release(counts, event).astype(np.float64)
             yield Measurement(clique, noisy, _sigma(fit, event))
 
     def _choose(
-        self, fit: PrivateFit, table: CoarseCounts, estimation: ClassEstimation, price: float, progress: Progress
+        self,
+        fit: PrivateFit,
+        events: ChosenEvents,
+        table: CoarseCounts,
+        estimation: ClassEstimation,
+        price: float,
+        progress: Progress,
     ) -> None:
         """Measure what the model is furthest from, in batches, and fit it anew after each."""
-        n_rounds, done = self.n_rounds(fit.schema), 0
-        if n_rounds == 0:
-            return
-        choices, event = fit.event(CHOICES), fit.event(CHOSEN)
-        assert isinstance(choices, SelectionEvent)
-        assert isinstance(event, GaussianEvent)
+        n_rounds, done, event = events.choices.count, 0, events.marginals
         sigma, k = _sigma(fit, event), fit.schema.max_rows_per_unit
         search = ClassSearch(table, self._weights(fit.schema), self.max_cells)
         for batch in np.array_split(np.arange(n_rounds), min(N_BATCHES, n_rounds)):
@@ -283,7 +310,7 @@ class LatentClass(PrivateGenerator):
             chosen = []
             for _ in batch:
                 left = next(np.flatnonzero(flags) for flags in (is_apart, is_new, ~is_new) if flags.any())
-                index = int(left[fit.budget.choose(scores[left], k, choices)])
+                index = int(left[fit.budget.choose(scores[left], k, events.choices)])
                 is_new[index] = False
                 is_apart &= search.apart(index)
                 noisy = fit.budget.release(search.counts[index], event).astype(np.float64)

@@ -3,7 +3,8 @@
 Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -13,8 +14,7 @@ from pydantic import Field, field_validator
 
 from synth.domain.counts import Counts
 from synth.dp.budget import Budget
-from synth.dp.calibration import Plan
-from synth.dp.events import GaussianEvent, SelectionEvent, gaussian_of_rho
+from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
@@ -33,6 +33,22 @@ if TYPE_CHECKING:
 CHOICES, PAIRS = "choices of column pairs", "two-way marginals of the tree"
 SHARES_TOLERANCE = 1e-6
 Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+@dataclass(frozen=True)
+class TreeEvents(PlannedEvents):
+    """The choices of the tree's pairs and their measurement."""
+
+    choices: SelectionEvent
+    pairs: GaussianEvent
+
+
+@dataclass(frozen=True)
+class MstEvents(PlannedEvents):
+    """One-way histograms and the tree; a table of one column has no tree."""
+
+    columns: GaussianEvent
+    tree: TreeEvents | None
 
 
 class Mst(PrivateGenerator):
@@ -58,17 +74,19 @@ class Mst(PrivateGenerator):
             raise ValueError(f"shares add up to {sum(shares):.6g} and must add up to 1; correct one of them")
         return shares
 
-    def plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> Callable[[float], MstEvents]:
         """Columns, choices and pairs, each at its share; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
-            return lambda rho: [gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k)]
+            return lambda rho: MstEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k), None)
         columns, choices, pairs = (share / sum(self.shares) for share in self.shares)
-        return lambda rho: [
+        return lambda rho: MstEvents(
             gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
-            SelectionEvent.of_rho(CHOICES, choices * rho, n_columns - 1),
-            gaussian_of_rho(PAIRS, pairs * rho, count=n_columns - 1, sensitivity=k),
-        ]
+            TreeEvents(
+                SelectionEvent.of_rho(CHOICES, choices * rho, n_columns - 1),
+                gaussian_of_rho(PAIRS, pairs * rho, count=n_columns - 1, sensitivity=k),
+            ),
+        )
 
     def fit(
         self,
@@ -90,16 +108,18 @@ class Mst(PrivateGenerator):
         """
         fit = start(self, train, schema, budget, progress)
         shares, n_rows = fit.entity_shares()
+        events = fit.planned(self.plan(fit.schema))
         discretizer, one_way = fit.columns(
-            COLUMNS, Merging(self.n_bins), lambda done: progress("measuring columns", done)
+            events.columns, Merging(self.n_bins), lambda done: progress("measuring columns", done)
         )
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
         measurements = list(one_way)
-        if len(table.domain) > 1:
+        if events.tree is not None:
             apart = estimate(table.domain, one_way, zeros=zeros)
-            tree = self._choose_tree(fit, table, apart, [zero.attributes for zero in zeros], progress)
-            measurements += self._measure_pairs(fit, table, tree, progress)
+            held = [zero.attributes for zero in zeros]
+            tree = self._choose_tree(fit, events.tree, table, apart, held, progress)
+            measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
         progress("estimating the distribution", None)
         model = estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros)
         return MarginalModel(
@@ -111,23 +131,26 @@ class Mst(PrivateGenerator):
         return self.max_model_mb * CELLS_A_MB
 
     def _choose_tree(
-        self, fit: PrivateFit, table: Counts, model: MarkovRandomField, held: Sequence[Clique], progress: Progress
+        self,
+        fit: PrivateFit,
+        events: TreeEvents,
+        table: Counts,
+        model: MarkovRandomField,
+        held: Sequence[Clique],
+        progress: Progress,
     ) -> list[Clique]:
         """The edges of a spanning tree, each chosen among the pairs that would join two parts.
 
         Together with the cliques of the structural zeros, which the model holds anyway, they may close loops: a pair
         that would make the model too large is left out, which is public.
         """
-        choices, pairs = fit.event(CHOICES), fit.event(PAIRS)
-        assert isinstance(choices, SelectionEvent)
-        assert isinstance(pairs, GaussianEvent)
-        candidates, scores = self._score(table, model, pairs, progress)
+        candidates, scores = self._score(table, model, events.pairs, progress)
         tree: list[Clique] = []
         while True:
             open_pairs = np.flatnonzero(self._open(table.domain, held, tree, candidates))
             if len(open_pairs) == 0:
                 return tree
-            chosen = open_pairs[fit.budget.choose(scores[open_pairs], fit.schema.max_rows_per_unit, choices)]
+            chosen = open_pairs[fit.budget.choose(scores[open_pairs], fit.schema.max_rows_per_unit, events.choices)]
             tree.append(candidates[chosen])
 
     def _open(
@@ -165,10 +188,8 @@ class Mst(PrivateGenerator):
         return candidates, scores
 
     def _measure_pairs(
-        self, fit: PrivateFit, table: Counts, tree: list[Clique], progress: Progress
+        self, fit: PrivateFit, event: GaussianEvent, table: Counts, tree: list[Clique], progress: Progress
     ) -> Iterator[Measurement]:
-        event = fit.event(PAIRS)
-        assert isinstance(event, GaussianEvent)
         for index, clique in enumerate(tree):
             noisy = fit.budget.release(table.counts(clique), event)
             yield Measurement(clique, noisy.astype(np.float64), event.sigma)

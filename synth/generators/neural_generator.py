@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -12,8 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
-from synth.dp.calibration import Plan
-from synth.dp.events import Event, SubsampledGaussianEvent, gaussian_of_rho
+from synth.dp.events import GaussianEvent, PlannedEvents, SubsampledGaussianEvent, gaussian_of_rho
 from synth.errors import BudgetError, TableError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
@@ -38,6 +39,14 @@ EXPECTED_BATCH = (256, 4096)
 PLAIN_ONLY = ("epochs", "batch_size", "pac", "precision")
 PRIVATE_ONLY = ("steps", "sampling_rate", "max_grad_norm", "n_bins", "columns_share", "dp_backend", "critic")
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_length=1, max_length=32)]
+
+
+@dataclass(frozen=True)
+class NeuralEvents(PlannedEvents):
+    """One-way histograms and the steps of DP-SGD."""
+
+    columns: GaussianEvent
+    steps: SubsampledGaussianEvent
 
 
 class NeuralGenerator(PrivateGenerator):
@@ -113,19 +122,19 @@ class NeuralGenerator(PrivateGenerator):
 
             require_opacus()
 
-    def plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> Callable[[float], NeuralEvents]:
         """One-way histograms at their share, and the steps of DP-SGD for about the rest.
 
         A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
         """
         k, n_columns, rate = schema.max_rows_per_unit, len(schema.modeled), self._rate(schema)
 
-        def events(rho: float) -> list[Event]:
+        def events(rho: float) -> NeuralEvents:
             noise_multiplier = rate * math.sqrt(self.steps / (2 * (1 - self.columns_share) * rho))
-            return [
+            return NeuralEvents(
                 gaussian_of_rho(COLUMNS, self.columns_share * rho, count=n_columns, sensitivity=k),
                 SubsampledGaussianEvent(STEPS, noise_multiplier, rate, self.steps),
-            ]
+            )
 
         return events
 
@@ -194,7 +203,7 @@ class NeuralGenerator(PrivateGenerator):
         encoding = ModalEncoding.fit(columns, fit.schema, rng)
         rows = NetworkRows(encoding.apply(columns, rng), encoding.layout, room)
         del columns
-        return encoding, self._seeded(rows, rng, progress, place, None)
+        return encoding, self._seeded(rows, rng, progress, place)
 
     def _private(
         self,
@@ -204,11 +213,9 @@ class NeuralGenerator(PrivateGenerator):
         progress: Progress,
         place: Path | None,
     ) -> tuple[BinnedEncoding, "CtganNetwork | TvaeNetwork"]:
-        merging = Merging(self.n_bins, spikes_apart=True)
-        discretizer, one_way = fit.columns(COLUMNS, merging, lambda done: progress("measuring columns", done))
+        merging, events = Merging(self.n_bins, spikes_apart=True), fit.planned(self.plan(fit.schema))
+        discretizer, one_way = fit.columns(events.columns, merging, lambda done: progress("measuring columns", done))
         encoding = BinnedEncoding(discretizer)
-        event = fit.event(STEPS)
-        assert isinstance(event, SubsampledGaussianEvent)
         progress("encoding", None)
         columns, room, owned = owned_columns_of(fit.train, discretizer, fit.schema, place)
         rows = PrivateRows(
@@ -219,13 +226,14 @@ class NeuralGenerator(PrivateGenerator):
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],  # noqa: PD011
             units_of(one_way, shares),
-            event,
+            events.steps,
+            fit.budget,
         )
         del columns
-        return encoding, self._seeded(rows, rng, progress, place, fit.budget)
+        return encoding, self._seeded(rows, rng, progress, place)
 
     def _seeded(
-        self, rows: NetworkRows, rng: np.random.Generator, progress: Progress, place: Path | None, budget: Budget | None
+        self, rows: NetworkRows, rng: np.random.Generator, progress: Progress, place: Path | None
     ) -> "CtganNetwork | TvaeNetwork":
         """The trained network, ready to draw from; torch's own generators are left as they were."""
         from synth.neural.checkpoint import CheckpointFolder
@@ -240,11 +248,10 @@ class NeuralGenerator(PrivateGenerator):
             self.name, self._digest(rows, seed), None if place is None else CheckpointFolder(place), progress
         )
         if isinstance(rows, PrivateRows):
-            assert budget is not None
             # A seed of the user's reaches nothing of a private fit, though all that this one draws is public: what is
             # drawn for rows comes from a generator of its own.
             with seeded(None, device):
-                return self._train_privately(rows, budget, course, device)
+                return self._train_privately(rows, course, device)
         with seeded(seed, device):
             return self._train(rows, course, device)
 
@@ -262,9 +269,7 @@ class NeuralGenerator(PrivateGenerator):
     def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
 
-    def _train_privately(
-        self, rows: PrivateRows, budget: Budget, course: "Course", device: Any
-    ) -> "CtganNetwork | TvaeNetwork":
+    def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from synth.dp.budget import Budget
 from synth.generators.fitting.neural_data import NetworkRows, PrivateRows
 from synth.generators.neural_generator import NeuralGenerator, Widths, asked
 
@@ -37,7 +36,7 @@ class Tvae(NeuralGenerator):
         train(training, self.epochs, course)
         return TvaeNetwork(rows.layout, training.decoder.cpu().eval(), training.deviations.detach().cpu())
 
-    def _train_privately(self, rows: PrivateRows, budget: Budget, course: "Course", device: Any) -> "TvaeNetwork":
+    def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "TvaeNetwork":
         from torch import zeros
 
         from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
@@ -48,7 +47,7 @@ class Tvae(NeuralGenerator):
         wanted = asked(self, *SHAPE, rate="learning_rate")
         spec = PrivateTvaeSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)
         training = PrivateTvaeTraining(spec, rows.units(), rows.layout, rows.one_way, rows.expected_batch, device)
-        train_privately(training, rows.event, budget, course)
+        train_privately(training, rows.event, rows.budget, course)
         network = TvaeNetwork(rows.layout, training.decoder.cpu().eval(), zeros(0))
         match_one_way(network, released_shares(rows.one_way, rows.layout))
         return network

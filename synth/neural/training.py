@@ -99,7 +99,7 @@ def train(training: Training, n_epochs: int, course: Course) -> None:
             seconds = round(now - started, 3)
             course.place.note({"epoch": epoch, **losses, "seconds": seconds})
             if now - saved >= CHECKPOINT_S or epoch == n_epochs:
-                _save(training, epoch, course)
+                _save(training, epoch, course.digest, course.place)
                 saved = time.monotonic()
 
 
@@ -159,8 +159,8 @@ class _Stretches:
 
     def __init__(self, training: PrivateTraining, course: Course, has_journal: bool) -> None:
         self._training, self._course = training, course
-        self._resumable = course.place is not None and has_journal
-        self.reached, self._digest = _resume(training, course) if self._resumable else (0, "")
+        self._checkpoints = course.place if has_journal else None
+        self.reached, self._digest = (0, "") if self._checkpoints is None else _resume(training, course)
         if course.place is not None:
             course.place.rewind(self.reached)
 
@@ -172,7 +172,8 @@ class _Stretches:
             self.reached = target
             if not self._training.finite:
                 raise _diverged(self._course.name, f"step={target}")
-            self._digest = _save(self._training, target, self._course) if self._resumable else ""
+            folder = self._checkpoints
+            self._digest = "" if folder is None else _save(self._training, target, self._course.digest, folder)
         return self._digest
 
     def confirm(self, target: int, kept: str) -> None:
@@ -198,10 +199,9 @@ def _resume(training: Stateful, course: Course) -> tuple[int, str]:
     return checkpoint.step, digest
 
 
-def _save(training: Stateful, step: int, course: Course) -> str:
-    assert course.place is not None
+def _save(training: Stateful, step: int, digest: str, folder: CheckpointFolder) -> str:
     random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
-    return course.place.save(Checkpoint(course.digest, step, training.state(), random))
+    return folder.save(Checkpoint(digest, step, training.state(), random))
 
 
 def _epsilon_so_far(budget: Budget, event: SubsampledGaussianEvent, n_steps: int) -> float:

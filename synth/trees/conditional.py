@@ -209,16 +209,14 @@ def fit_conditional(learned: TrainingColumn, growth: Growth, rng: np.random.Gene
         rng: source of folds and seeds.
     """
     counts, codes = learned.counts, learned.codes
-    refined = learned.ranks is not None
     if learned.rows.shape[1] == 0 or len(codes) < 2 * growth.leaf_rows or np.count_nonzero(counts) < 2:
-        refinement = _refinement(learned.rows, learned, growth, rng) if refined else None
-        return Conditional(Marginal(counts), refinement=refinement)
+        return Conditional(Marginal(counts), refinement=_refinement(learned.rows, learned, growth, rng))
     places = _places(learned, counts)
     rows, stack = _placed(learned.rows, places), None
     if learned.scores is not None and np.count_nonzero(counts) > STACKED_CODES:
         stack, rows = _stack(rows, learned.scores, growth, rng)
     distribution = _boosters(rows, learned, growth, rng)
-    return Conditional(distribution, places, stack, _refinement(rows, learned, growth, rng) if refined else None)
+    return Conditional(distribution, places, stack, _refinement(rows, learned, growth, rng))
 
 
 def draw_codes(
@@ -333,9 +331,11 @@ def _stack(rows: Features, scores: Array, growth: Growth, rng: np.random.Generat
     return Stack(tuple(forests)), np.column_stack([rows, means])
 
 
-def _refinement(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Refinement:
-    assert learned.ranks is not None
-    features, ranks = _with_code(rows, learned.codes), learned.ranks
+def _refinement(rows: Features, learned: TrainingColumn, growth: Growth, rng: np.random.Generator) -> Refinement | None:
+    """The ranks within codes given features and code; `None` where each code has one cell."""
+    if (ranks := learned.ranks) is None:
+        return None
+    features = _with_code(rows, learned.codes)
     tree = growth.cart(features, ranks, learned.weights, _seed(rng))
     leaves = tree.leaves(features)
     weights = learned.weights

@@ -10,6 +10,7 @@ from synth.columns import IntegerColumn, RealColumn
 from synth.domain import MAX_CELLS, Discretizer
 from synth.domain.discretizer import regroup
 from synth.domain.grid import public_grid
+from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
 
 
@@ -26,7 +27,7 @@ def test_codes_of_a_decoded_table_are_the_codes_it_was_decoded_from(schema: Sche
 
 @pytest.mark.parametrize("kind", ["integer", "real", "date", "categorical"])
 def test_a_column_that_is_still_to_be_measured_gets_no_codes(kind: str) -> None:
-    with pytest.raises(AssertionError, match="before there are codes"):
+    with pytest.raises(SchemaError, match="before there are codes"):
         Discretizer.by_schema(one({"kind": kind, "measure": True}))
 
 

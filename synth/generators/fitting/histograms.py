@@ -102,9 +102,8 @@ def _codes(
         return _shaped(merged, noisy) if exact else _with_mass(merged, posterior_means(counts, sigma), ends), noisy
     if exact:
         return _shaped(_merge(attribute, counts, sigma, merging), noisy), noisy
-    assert attribute.edges is not None
-    n_values = total - float(ends.sum())
-    expected = expected_counts(counts, sigma, attribute.edges, attribute.column, n_values)  # type: ignore[arg-type]
+    edges, column = attribute.line
+    expected = expected_counts(counts, sigma, edges, column, total - float(ends.sum()))
     merged = _with_mass(_merge(attribute, expected, sigma, merging), expected, ends)
     return merged, np.concatenate([_toward(expected, counts, merged, sigma), ends])
 

@@ -13,6 +13,7 @@ import numpy as np
 from synth.columns import MOST_SPIKES, CategoricalColumn, IntegerColumn
 from synth.domain import dp_bounds
 from synth.dp.budget import Budget
+from synth.dp.calibration import require_declared
 from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.generators.fitting.fixed_costs import domain_event_name, spikes_event_name
 from synth.generators.fitting.training_data import TrainingTable
@@ -37,8 +38,7 @@ def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Sche
     inside = train.under(bounded)
     spikes: dict[str, list[float]] = {}
     for name in bounded.spikes_measured:
-        event = budget.schedule.event(spikes_event_name(name))
-        assert isinstance(event, StabilityEvent)
+        event = budget.schedule.required(spikes_event_name(name), StabilityEvent)
         spikes[name] = budget.name_stable(inside.value_counts(name), event)
     return _with_spikes(bounded, spikes)
 
@@ -72,15 +72,14 @@ def _with_spikes(schema: Schema, spikes: Mapping[str, Iterable[float]]) -> Schem
 
 def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) -> Any:
     column: Any = schema.columns[name]
-    event = budget.schedule.event(domain_event_name(schema, name))
+    what = domain_event_name(schema, name)
     if isinstance(column, CategoricalColumn):
-        assert isinstance(event, StabilityEvent)
+        categories = budget.schedule.required(what, StabilityEvent)
         nothing = 0 if holds_whole_numbers(column) else NOTHING_FOUND
-        named = budget.name_stable(train.category_counts(name), event)
+        named = budget.name_stable(train.category_counts(name), categories)
         known = tuple(sorted(named)) or (nothing,)
         return column.model_copy(update={"categories": known, "measure": False, "whole_numbers": False})
-    assert isinstance(event, GaussianEvent)
-    assert schema.n_units is not None
-    edges = dp_bounds.public_edges(column, schema.n_units / event.sigma)
+    event = budget.schedule.required(what, GaussianEvent)
+    edges = dp_bounds.public_edges(column, require_declared(schema) / event.sigma)
     noisy = budget.release(train.place_counts(name, column, edges), event)
     return dp_bounds.bounded(column, edges, noisy, event.sigma)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from synth.domain import Discretizer
+from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
+from synth.errors import TableError
 from synth.generators.fitting.training_data import HeldTable, TrainingTable
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
@@ -65,6 +67,7 @@ class PrivateRows(NetworkRows):
         one_way: released counts of the codes of each span.
         n_units: released, about.
         event: the steps that are paid for.
+        budget: pays for them.
     """
 
     owned: Owned | None
@@ -72,6 +75,7 @@ class PrivateRows(NetworkRows):
     one_way: Sequence[np.ndarray]
     n_units: float
     event: SubsampledGaussianEvent
+    budget: Budget
 
     @property
     def expected_batch(self) -> float:
@@ -144,10 +148,15 @@ def disk_of(place: Path | None) -> Disk:
 
 
 def stored_rows(train: TrainingTable) -> "StoredRows":
-    """The rows of a table that stays where it is stored."""
+    """The rows of a table that stays where it is stored.
+
+    Raises:
+        TableError: the rows are of another kind.
+    """
     from synth.stored.table import StoredRows
 
-    assert isinstance(train, StoredRows)
+    if not isinstance(train, StoredRows):
+        raise TableError("rows are held in memory, or read where they are stored; give a DataFrame or a stored table")
     return train
 
 

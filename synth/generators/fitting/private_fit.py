@@ -3,15 +3,15 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
-from synth.dp.calibration import resolve_delta
-from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
+from synth.dp.calibration import require_declared, resolve_delta
+from synth.dp.events import Event, GaussianEvent, PlannedEvents, SubsampledGaussianEvent
 from synth.dp.mechanisms import NoNoise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""
 EXACT_DELTA = 1e-6
+Planned = TypeVar("Planned", bound=PlannedEvents)
 
 
 @dataclass(frozen=True)
@@ -51,26 +52,25 @@ class PrivateFit:
     budget: Budget
     promises: bool
 
-    def event(self, what: str) -> Event | None:
-        """The scheduled event of that name, if any."""
-        return self.budget.schedule.event(what)
+    def planned(self, plan: Callable[[float], Planned]) -> Planned:
+        """The generator's own events, as its plan has them and as the budget holds them."""
+        events = plan(EXACT_RHO)
+        scheduled = self.budget.schedule.events
+        # What the schema adds comes first: see `with_overhead`.
+        return events.of(scheduled[len(scheduled) - len(events) :])
 
     def columns(
-        self, what: str, merging: Merging, tell: Callable[[float], None]
+        self, event: GaussianEvent, merging: Merging, tell: Callable[[float], None]
     ) -> tuple[Discretizer, tuple[Measurement, ...]]:
-        """Codes and one-way measurements, paid by the event of that name."""
-        event = self.event(what)
-        assert isinstance(event, GaussianEvent)
+        """Codes and one-way measurements, paid by that event."""
         exact = not self.promises
         return measure_columns(self.train, self.schema, event, self.budget, merging, tell, exact=exact)
 
     def entity_shares(self) -> tuple[tuple[float, ...] | None, int]:
         """Noisy shares of entities with 1, 2, ..., k rows (none where the unit is a row), and the public row count."""
-        event = self.event(SIZES)
-        if not isinstance(event, GaussianEvent):
-            rows = self.schema.n_units if self.promises else len(self.train)
-            assert rows is not None
-            return None, rows
+        if self.schema.entity is None:
+            return None, require_declared(self.schema) if self.promises else len(self.train)
+        event = self.budget.schedule.required(SIZES, GaussianEvent)
         noisy = np.maximum(self.budget.release(self.train.rows_per_entity(), event), 0).astype(np.float64)
         if noisy.sum() == 0:
             noisy[0] = 1.0
@@ -109,9 +109,7 @@ def start(
         return _exact(generator, rows, schema)
     if budget is None:
         progress("calibrating the noise", None)
-        schedule = generator.schedule(schema)
-        assert schedule is not None
-        budget = Budget(schedule)
+        budget = Budget(generator.calibrated(schema))
     elif not _plans(generator, schema, budget.schedule):
         raise BudgetError(
             f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "

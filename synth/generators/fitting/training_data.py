@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.columns import CategoricalColumn
 from synth.domain import Attribute, Discretizer, dp_bounds, numeric_scale
 from synth.domain.counts import CodedTable, Counts
 from synth.schema import Schema
@@ -123,8 +122,7 @@ class HeldTable:
 
     def category_counts(self, name: str) -> dict[Any, int]:
         """How often each present value of a column of categories occurs."""
-        column = self.schema.columns[name]
-        assert isinstance(column, CategoricalColumn)
+        column: Any = self.schema.columns[name]
         plain: type[Any] = int if holds_whole_numbers(column) else str
         return {plain(value): int(n) for value, n in self.rows[name].dropna().value_counts().items()}
 

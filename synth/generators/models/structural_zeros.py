@@ -90,14 +90,13 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
 
     Codes without cells of the line (`other`, `missing`) have the empty extent (inf, -inf).
     """
-    assert attribute.edges is not None
-    column: Any = attribute.column
+    edges, column = attribute.line
     unit = numeric_scale.step(column)
-    first, last = attribute.edges[:-1], np.nextafter(attribute.edges[1:], -np.inf)
+    first, last = edges[:-1], np.nextafter(edges[1:], -np.inf)
     if unit is not None:
         # As `numeric_scale.draw` finds the values within a cell.
         first = np.ceil(numeric_scale.ratio(first, unit))
-        last = np.maximum(first, np.ceil(numeric_scale.ratio(attribute.edges[1:], unit)) - 1)
+        last = np.maximum(first, np.ceil(numeric_scale.ratio(edges[1:], unit)) - 1)
     least, greatest = np.full(attribute.size, np.inf), np.full(attribute.size, -np.inf)
     np.minimum.at(least, attribute.group[:OTHER], _places(first, column, by_day=by_day))
     np.maximum.at(greatest, attribute.group[:OTHER], _places(last, column, by_day=by_day))
