@@ -24,9 +24,8 @@ from evaluate.dp_release.numbers import (
 from evaluate.dp_release.statistics import Yardstick, bounded, half_rows, right_and_wrong
 from evaluate.utility.task import public_task
 from synth.dp.budget import Budget
-from synth.dp.calibration import Plan, calibrate, resolve_delta
 from synth.dp.events import GaussianEvent, gaussian_of_rho
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import Plan, Schedule, calibrate, resolve_delta
 from synth.errors import BudgetError
 from synth.progress import Progress, quiet
 from synth.schema import Schema

@@ -25,9 +25,9 @@ from evaluate.utility.models import predictors
 from synth.columns import BooleanColumn, CategoricalColumn, is_measured
 from synth.domain import numeric_scale
 from synth.domain.discretizer import categories
-from synth.dp.calibration import Plan, calibrate
 from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps
+from synth.dp.schedule import Plan, calibrate
 from synth.schema import Schema
 
 N_KNOTS = 9

@@ -1,12 +1,20 @@
-"""Counts of a clique's cells: the one way in which the mechanisms on marginals reach a table."""
+"""Counts of a clique's cells, by codes or by coarse ones: the one way in which mechanisms on marginals reach a table.
 
-from collections.abc import Iterator, Mapping, Sequence
+A coarse attribute stands beside a column of many codes, and merges these into a few. Two numbers of many codes have a
+marginal of so many cells that noise fills it. Counted by coarse codes, the marginal is small; where the fine codes tell
+more than noise hides, they are measured as well. A distribution over both keeps them together by structural zeros.
+Groups are made of released counts, so that they cost nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from synth.domain.discretizer import OTHER, Discretizer
 
 
 class Counts(Protocol):
@@ -55,3 +63,142 @@ class CodedTable:
     def _columns(self) -> dict[str, NDArray[np.integer]]:
         """The codes of each attribute side by side in memory: a column is read in many counts."""
         return dict(zip(self.domain, np.ascontiguousarray(self.codes.T), strict=True))
+
+
+MARK = "\0coarse"
+"""What follows the name of a column in that of its coarse attribute: no column's name holds a NUL."""
+MOST_CODES = 128
+"""Codes that are merged at most: a triple is counted by fine codes before they are."""
+
+
+def fine(name: str) -> str:
+    """The column that an attribute belongs to.
+
+    >>> fine("age"), fine("age" + MARK)
+    ('age', 'age')
+    """
+    return name.removesuffix(MARK)
+
+
+def has_coarse_codes(n_codes: int, n_groups: int) -> bool:
+    """True if a number or time of so many codes, `other` and `missing` aside, has coarse ones as well."""
+    return 2 * n_groups < n_codes <= MOST_CODES
+
+
+@dataclass(frozen=True)
+class Coarsening:
+    """Coarse attributes of some columns.
+
+    Attributes:
+        groups: by column, the coarse code of every code, shape (size,); the last two are `other` and `missing`.
+    """
+
+    groups: Mapping[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, discretizer: Discretizer, masses: Mapping[str, np.ndarray], n_groups: int) -> "Coarsening":
+        """Groups of even mass, for every number and time with more than twice as many codes, up to `MOST_CODES`.
+
+        Args:
+            discretizer: the codes, as they were released.
+            masses: released counts of the codes of each column, shape (size,).
+            n_groups: coarse codes of a column at most, `other` and `missing` aside.
+        """
+        groups = {}
+        for attribute in discretizer.attributes:
+            if attribute.edges is not None and has_coarse_codes(attribute.size + OTHER, n_groups):
+                groups[attribute.name] = _even(masses[attribute.name][:OTHER], n_groups)
+        return cls(groups)
+
+    @classmethod
+    def of_all(
+        cls, discretizer: Discretizer, masses: Mapping[str, np.ndarray], n_groups: Mapping[str, int], n_categories: int
+    ) -> "Coarsening":
+        """Groups for every column with more codes than it may have, so that each pair of columns has few cells.
+
+        Args:
+            discretizer: the codes, as they were released.
+            masses: released counts of the codes of each column, shape (size,).
+            n_groups: coarse codes of each column with an order, `other` and `missing` aside; its groups have even mass.
+            n_categories: of a column without one: those of least mass are one group.
+        """
+        groups = {}
+        for attribute in discretizer.attributes:
+            held = masses[attribute.name][:OTHER]
+            ordered = attribute.edges is not None or getattr(attribute.column, "ordered", False)
+            most = n_groups[attribute.name] if ordered else n_categories
+            if len(held) > most:
+                groups[attribute.name] = _even(held, most) if ordered else _frequent(held, most)
+        return cls(groups)
+
+    def coarsest(self, name: str) -> str:
+        """The attribute of a column that has the fewest codes."""
+        return name + MARK if name in self.groups else name
+
+    def domain(self, of_codes: Mapping[str, int]) -> dict[str, int]:
+        """The domain with coarse attributes after all others."""
+        return {**of_codes, **{name + MARK: int(group[-1]) + 1 for name, group in self.groups.items()}}
+
+    def zeros(self) -> Iterator[tuple[tuple[str, str], NDArray[np.bool_]]]:
+        """For each column its two attributes, and the pairs of codes that go together, boolean."""
+        for name, group in self.groups.items():
+            yield (name, name + MARK), group[:, np.newaxis] == np.arange(group[-1] + 1)
+
+
+def _frequent(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
+    """A group for each of the codes of largest mass and one for the rest, `other` and `missing` apart."""
+    ranks = np.empty(len(masses), dtype=np.int64)
+    ranks[np.argsort(-masses, kind="stable")] = np.arange(len(masses))
+    return np.concatenate([np.minimum(ranks, n_groups - 1), [n_groups, n_groups + 1]])
+
+
+def _even(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
+    """Groups of adjacent codes of about even mass, `other` and `missing` apart; shape (n_codes + 2,)."""
+    held = np.maximum(masses, 0.0)
+    middle = (np.cumsum(held) - held / 2) / max(float(held.sum()), 1e-300)
+    numbers = np.minimum((middle * n_groups).astype(np.int64), n_groups - 1)
+    dense = np.unique(numbers, return_inverse=True)[1]
+    return np.concatenate([dense, [dense[-1] + 1, dense[-1] + 2]])
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseCounts:
+    """Counts of a table by fine and coarse codes.
+
+    Attributes:
+        table: *Sensitive*. Counts by fine codes.
+        coarsening: the coarse attributes.
+    """
+
+    table: Counts
+    coarsening: Coarsening
+
+    @property
+    def domain(self) -> Mapping[str, int]:
+        """Number of codes of each attribute, coarse ones last."""
+        return self.coarsening.domain(self.table.domain)
+
+    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
+        """How many rows have each combination of codes; shaped by the clique, one axis for each attribute."""
+        return next(self.each([clique]))
+
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+        """The counts of many cliques, in their order; cliques over the same columns are counted once."""
+        asked: dict[tuple[str, ...], list[int]] = {}
+        for index, clique in enumerate(cliques):
+            asked.setdefault(tuple(sorted(map(fine, clique))), []).append(index)
+        found: dict[int, NDArray[np.int64]] = {}
+        for (columns, indices), counts in zip(asked.items(), self.table.each(list(asked)), strict=True):
+            for index in indices:
+                turned = counts.transpose([columns.index(fine(name)) for name in cliques[index]])
+                found[index] = self._merged(turned, cliques[index])
+        return (found[index] for index in range(len(cliques)))
+
+    def _merged(self, counts: NDArray[np.int64], clique: Iterable[str]) -> NDArray[np.int64]:
+        for axis, name in enumerate(clique):
+            if name.endswith(MARK):
+                group = self.coarsening.groups[fine(name)]
+                order = np.argsort(group, kind="stable")
+                starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+                counts = np.add.reduceat(counts.take(order, axis=axis), starts, axis=axis)
+        return counts

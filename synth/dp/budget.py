@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from synth.dp.calibration import require_declared
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -18,7 +17,7 @@ from synth.dp.events import (
 )
 from synth.dp.mechanisms import Noise, Steps, SystemNoise, Value, name_stable, release, select
 from synth.dp.noise_journal import Journal
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import Schedule, require_declared
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import BudgetError
 from synth.schema import Schema

@@ -17,7 +17,6 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from synth.dp.accounting import MOST_POINTS, n_points
-from synth.dp.calibration import LEAST_DELTA, Plan, calibrate
 from synth.dp.events import (
     MECHANISMS,
     Event,
@@ -29,7 +28,7 @@ from synth.dp.events import (
     event_of,
     gaussian_of_rho,
 )
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import LEAST_DELTA, Plan, Schedule, calibrate
 from synth.errors import BudgetError, nearest
 from synth.output import whole_file
 from synth.parsing import NotPlain, plain_json

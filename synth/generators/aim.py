@@ -14,10 +14,10 @@ from pydantic import Field
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
-from synth.domain.coarsening import CoarseCounts, Coarsening
+from synth.domain.counts import CoarseCounts, Coarsening
 from synth.dp.budget import Budget
-from synth.dp.calibration import approximate_rho, resolve_delta
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
+from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import Search

@@ -6,7 +6,7 @@ import pandas as pd
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.dp.budget import Budget
-from synth.dp.calibration import Plan
+from synth.dp.schedule import Plan
 from synth.generators.aim import Aim
 from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
 from synth.generators.independent import Independent

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from synth.chunks import Part
 from synth.dp.budget import Budget
-from synth.dp.calibration import EPSILON_RANGE, Plan, calibrate, resolve_delta
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators.fitting.fixed_costs import with_overhead

@@ -19,10 +19,9 @@ import numpy as np
 
 from synth.columns import BooleanColumn, CategoricalColumn
 from synth.domain import Discretizer
-from synth.domain.coarsening import has_coarse_codes
-from synth.dp.calibration import require_declared
+from synth.domain.counts import has_coarse_codes
 from synth.dp.events import Event, GaussianEvent
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import Schedule, require_declared
 from synth.errors import BudgetError
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator

@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from synth.columns import BooleanColumn, CategoricalColumn, Column
 from synth.domain import Discretizer
-from synth.domain.coarsening import MARK, CoarseCounts, Coarsening
+from synth.domain.counts import MARK, CoarseCounts, Coarsening
 from synth.dp.budget import Budget
-from synth.dp.calibration import approximate_rho, resolve_delta
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
+from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import ClassSearch
@@ -32,8 +32,7 @@ from synth.generators.fitting.workload import Weight, check_workload, column_wei
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.structural_zeros import structural_zeros
 from synth.marginals import Clique, Factor, LatentClasses, Measurement
-from synth.marginals.chow_liu import ChowLiuTree
-from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
+from synth.marginals.latent_class_estimation import ChowLiuTree, ClassEstimation, CoarseCodes
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from synth.dp.ledger import Holding, Ledger, open_ledger
-from synth.dp.ledger.request import named
+from synth.dp.ledger.records import named
 from synth.dp.ledger.state import Account, check_total, releases_of, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.renyi_curve import RdpCurve, RdpFilter

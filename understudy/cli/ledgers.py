@@ -215,7 +215,7 @@ def _needed(key: str, value: Any, remedy: str) -> Any:
 
 def _only_unit(ledger: "Ledger", name: str) -> str:
     """The unit of the dataset's total; "row" where it has none, so that reserving says so."""
-    from synth.dp.ledger.request import named
+    from synth.dp.ledger.records import named
     from synth.errors import LedgerError
 
     units = [held.unit for held in ledger.holdings() if held.dataset == named(name, "dataset")]

@@ -13,7 +13,7 @@ from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
 from evaluate.engine import isolated
 from evaluate.result import Candidate, Failure
 from evaluate.tables import MetricResult, Tables
-from synth.dp.calibration import resolve_delta
+from synth.dp.schedule import resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
 from synth.generators.base import Generator, Model, PrivateGenerator

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evaluate.text import typed_loss
-from synth.dp.calibration import resolve_delta
 from synth.dp.events import GaussianEvent
 from synth.dp.renyi_curve import RdpCurve
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import Schedule, resolve_delta
 from synth.errors import JobError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema

@@ -16,8 +16,7 @@ from synth.dp.accounting import rdp_curve
 from synth.dp.budget import Budget
 from synth.dp.events import event_of
 from synth.dp.ledger import Request
-from synth.dp.ledger.entries import curve_content, curve_of
-from synth.dp.ledger.request import MAX_WORDS
+from synth.dp.ledger.records import MAX_WORDS, curve_content, curve_of
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.dp.statement import LedgerNote, PrivacyStatement

@@ -63,9 +63,8 @@ from evaluate.privacy.audit.split import audit_split
 from evaluate.privacy.audit.stand_in import StandIn
 from evaluate.privacy.audit.steps import N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
 from synth.dp.accounting import epsilon_pld
-from synth.dp.calibration import resolve_delta
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.generators.fitting.histograms import COLUMNS

@@ -13,9 +13,8 @@
 they allow and what breaks them, `store` the databases, `ledger` the operations.
 """
 
-from synth.dp.ledger.entries import LedgerEntry
 from synth.dp.ledger.ledger import Ledger, open_ledger
-from synth.dp.ledger.request import Holding, Request, Reservation
+from synth.dp.ledger.records import Holding, LedgerEntry, Request, Reservation
 from synth.dp.ledger.state import Damage
 
 __all__ = ["Damage", "Holding", "Ledger", "LedgerEntry", "Request", "Reservation", "open_ledger"]

@@ -15,8 +15,19 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from synth.dp.ledger.entries import Draft, LedgerEntry, canonical, chained, curve_content
-from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, checked_total, named
+from synth.dp.ledger.records import (
+    MAX_WORDS,
+    Draft,
+    Holding,
+    LedgerEntry,
+    Request,
+    Reservation,
+    canonical,
+    chained,
+    checked_total,
+    curve_content,
+    named,
+)
 from synth.dp.ledger.state import (
     Damage,
     LedgerState,

@@ -12,8 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from synth.dp.ledger.entries import GENESIS, Draft, LedgerEntry, curve_of
-from synth.dp.ledger.request import MAX_WORDS, Holding, Request, Reservation, checked_total, named
+from synth.dp.ledger.records import (
+    GENESIS,
+    MAX_WORDS,
+    Draft,
+    Holding,
+    LedgerEntry,
+    Request,
+    Reservation,
+    checked_total,
+    curve_of,
+    named,
+)
 from synth.dp.renyi_curve import CONVERSION_SHARE, RdpCurve, RdpFilter
 from synth.errors import LedgerError, nearest
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.pool import NullPool
 
-from synth.dp.ledger.entries import LedgerEntry
+from synth.dp.ledger.records import LedgerEntry
 from synth.errors import LedgerError, MissingExtra
 from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from synth.columns import CategoricalColumn
-from synth.dp.calibration import Plan
 from synth.dp.events import Event, StabilityEvent, gaussian_of_rho
+from synth.dp.schedule import Plan
 from synth.schema import Schema
 
 SIZES = "rows per entity"

@@ -13,8 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.domain.coarsening import MARK, CoarseCounts, fine
-from synth.domain.counts import CodedTable, Counts
+from synth.domain.counts import MARK, CoarseCounts, CodedTable, Counts, fine
 from synth.generators.fitting.workload import Workload
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate, sample
 from synth.marginals.factor import shape_of

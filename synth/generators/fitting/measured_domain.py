@@ -13,8 +13,8 @@ import numpy as np
 from synth.columns import MOST_SPIKES, CategoricalColumn, IntegerColumn
 from synth.domain import dp_bounds
 from synth.dp.budget import Budget
-from synth.dp.calibration import require_declared
 from synth.dp.events import GaussianEvent, StabilityEvent
+from synth.dp.schedule import require_declared
 from synth.generators.fitting.fixed_costs import domain_event_name, spikes_event_name
 from synth.generators.fitting.training_data import TrainingTable
 from synth.infer.numeric import frequent_values

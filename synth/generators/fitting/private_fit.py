@@ -10,10 +10,9 @@ import pandas as pd
 
 from synth.domain import Discretizer
 from synth.dp.budget import Budget
-from synth.dp.calibration import require_declared, resolve_delta
 from synth.dp.events import Event, GaussianEvent, PlannedEvents, SubsampledGaussianEvent
 from synth.dp.mechanisms import NoNoise
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import Schedule, require_declared, resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator

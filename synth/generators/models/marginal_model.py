@@ -11,8 +11,8 @@ import pandas as pd
 
 from synth.chunks import Part
 from synth.domain import Discretizer
-from synth.domain.coarsening import MARK, fine
 from synth.domain.copula import FITTED_ROWS, Copula
+from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.conditions import ConditionMixture, Conditions

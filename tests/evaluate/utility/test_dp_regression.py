@@ -3,8 +3,8 @@ import pytest
 
 from evaluate.utility import dp_regression
 from evaluate.utility.dp_regression import MAX_GRAD_NORM, UnitRows, clipped_sum, fit, planned, predict
-from synth.dp.calibration import Schedule
 from synth.dp.mechanisms import InjectedNoise, NoNoise, Steps
+from synth.dp.schedule import Schedule
 
 
 def _units(rng, n=60, k=3, loss="binary"):

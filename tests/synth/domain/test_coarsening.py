@@ -5,8 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from synth.domain.coarsening import MARK, CoarseCounts, Coarsening, fine
-from synth.domain.counts import CodedTable
+from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
 from synth.domain.discretizer import Discretizer
 from synth.schema import build_schema
 

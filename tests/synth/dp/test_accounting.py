@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 from synth.dp.accounting import discrete_gaussian_loss, epsilon_pld, epsilon_rdp, rdp_curve, selection_delta
-from synth.dp.calibration import LEAST_DELTA, Plan, calibrate, resolve_delta
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -25,7 +24,7 @@ from synth.dp.events import (
     gaussian_of_rho,
 )
 from synth.dp.renyi_curve import ORDERS, RdpFilter
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import LEAST_DELTA, Plan, Schedule, calibrate, resolve_delta
 from synth.errors import BudgetError
 from synth.schema import Schema, build_schema
 
@@ -308,7 +307,7 @@ def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkey
         asked.append(rho)
         return math.inf if rho > share * full else epsilon_pld(events, delta)
 
-    monkeypatch.setattr("synth.dp.calibration.epsilon_pld", cut)
+    monkeypatch.setattr("synth.dp.schedule.epsilon_pld", cut)
     found = calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
     assert found.rho == pytest.approx(share * full, rel=1e-3)
     assert len(asked) < 30
@@ -321,7 +320,7 @@ def test_a_plan_without_any_finite_epsilon_is_refused_after_a_few_steps(monkeypa
         asked.append(events)
         return math.inf
 
-    monkeypatch.setattr("synth.dp.calibration.epsilon_pld", nowhere)
+    monkeypatch.setattr("synth.dp.schedule.epsilon_pld", nowhere)
     with pytest.raises(BudgetError, match="leaves no room"):
         calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
     assert len(asked) < 12

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.domain.coarsening import MARK, fine
-from synth.domain.counts import CodedTable
+from synth.domain.counts import MARK, CodedTable, fine
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, SelectionEvent
 from synth.dp.mechanisms import InjectedNoise

@@ -6,8 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from synth.domain.coarsening import MARK, CoarseCounts, Coarsening, fine
-from synth.domain.counts import CodedTable
+from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
 from synth.generators.fitting import marginal_selection
 from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.marginals import Measurement

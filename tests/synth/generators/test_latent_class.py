@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.domain.coarsening import MARK, CoarseCounts, Coarsening, fine
+from synth.domain.counts import MARK, CoarseCounts, Coarsening, fine
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.mechanisms import InjectedNoise

@@ -3,8 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from synth.domain.coarsening import MARK, CoarseCounts, Coarsening
-from synth.domain.counts import CodedTable
+from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable
 from synth.generators.fitting.marginal_selection import Search
 from synth.generators.fitting.workload import Workload
 from synth.marginals import Clique, Factor, MarkovRandomField

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file, save
 
-from synth.domain.coarsening import MARK
+from synth.domain.counts import MARK
 from synth.errors import BadInput, ModelError
 from synth.generators import registry
 from synth.generators.models.model_folder import ARRAYS, DESCRIPTION, MOST_BYTES

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.domain.coarsening import Coarsening
+from synth.domain.counts import Coarsening
 from synth.dp.budget import Budget
 from synth.dp.events import Event, StabilityEvent
 from synth.dp.schedule import Schedule

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from synth.marginals import Measurement
-from synth.marginals.chow_liu import ChowLiuTree
-from synth.marginals.latent_class_estimation import CoarseCodes
+from synth.marginals.latent_class_estimation import ChowLiuTree, CoarseCodes
 
 N = 20_000
 DOMAIN = {"a": 3, "b": 6, "c": 4, "d": 2}

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from synth.dp.ledger import Damage, Ledger, Request, open_ledger
-from synth.dp.ledger.entries import GENESIS, Draft, LedgerEntry, canonical, chained, curve_content
+from synth.dp.ledger.records import GENESIS, Draft, LedgerEntry, canonical, chained, curve_content
 from synth.dp.ledger.store import TABLE, add, entries_after, parsed
 from synth.dp.renyi_curve import RdpCurve
 from synth.errors import LedgerError

@@ -7,7 +7,7 @@ import pytest
 
 from synth.dp.ledger import Ledger, Request, open_ledger
 from synth.dp.ledger import ledger as module
-from synth.dp.ledger.entries import canonical, curve_content, curve_of
+from synth.dp.ledger.records import canonical, curve_content, curve_of
 from synth.dp.renyi_curve import ORDERS, RdpCurve, RdpFilter
 from synth.errors import LedgerError
 
