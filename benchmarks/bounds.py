@@ -24,7 +24,7 @@ from synth.declare import measurable
 from synth.domain import numeric_scale
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.measured_domain import measure_domain
+from synth.generators.fitting.fixed_costs import measure_domain
 from synth.generators.fitting.training_data import HeldTable, bound_contributions
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema

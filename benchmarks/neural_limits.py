@@ -110,9 +110,9 @@ def _private_step(name: str, adult: Adult, way: str) -> Callable[[], None]:
     from synth.generators import registry
     from synth.neural.batches import UnitIndex
     from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
-    from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
+    from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
     from synth.table import conform
-    from synth.transforms.binned_encoding import BinnedEncoding
+    from synth.transforms.encoding import BinnedEncoding
 
     encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
     encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))

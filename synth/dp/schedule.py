@@ -1,4 +1,5 @@
 """A schedule: every event of a fit, fixed before the first row is read, and the noise that a target epsilon allows."""
+
 import hashlib
 import json
 import math

@@ -23,8 +23,8 @@ from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import Search
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.workload import Weight, Workload, check_workload, column_weights
+from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.marginal_model import MarginalModel
-from synth.generators.models.structural_zeros import affordable, structural_zeros
 from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.marginals.factor import CELLS_A_MB
 from synth.progress import Progress, quiet

@@ -67,15 +67,13 @@ class Arn(AutoregressiveGenerator):
         super().check(schema)
         require_torch()
         if self.device == "cuda":
-            from synth.neural.devices import device_of
+            from synth.neural.training import device_of
 
             device_of(self.device)
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> "ArnDistribution":
         from synth.neural.autoregressive_training import fit_network
-        from synth.neural.checkpoint import CheckpointFolder
-        from synth.neural.devices import device_of
-        from synth.neural.training import Course
+        from synth.neural.training import CheckpointFolder, Course, device_of
 
         layout = NetworkColumns(learned.discretizer, learned.order, N_LEVELS)
         codes = layout.of_rows(learned.rows)

@@ -29,8 +29,8 @@ from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.workload import Weight, check_workload, column_weights
+from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.marginal_model import MarginalModel
-from synth.generators.models.structural_zeros import structural_zeros
 from synth.marginals import Clique, Factor, LatentClasses, Measurement
 from synth.marginals.latent_class_estimation import ChowLiuTree, ClassEstimation, CoarseCodes
 from synth.progress import Progress, quiet

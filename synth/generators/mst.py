@@ -18,8 +18,8 @@ from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussi
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histograms import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
+from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.marginal_model import MarginalModel
-from synth.generators.models.structural_zeros import affordable, structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import cells_with_one_more, pieces

@@ -23,8 +23,8 @@ from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.models.neural_model import NeuralModel, require_torch
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.transforms.binned_encoding import BinnedEncoding
 from synth.transforms.columns import CHUNK_ROWS
+from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ class NeuralGenerator(PrivateGenerator):
         super().check(schema)
         require_torch()
         if self.device == "cuda":
-            from synth.neural.devices import device_of
+            from synth.neural.training import device_of
 
             device_of(self.device)
         if self.dp_backend == "opacus":
-            from synth.neural.opacus_backend import require_opacus
+            from synth.neural.dp_sgd import require_opacus
 
             require_opacus()
 
@@ -236,9 +236,7 @@ class NeuralGenerator(PrivateGenerator):
         self, rows: NetworkRows, rng: np.random.Generator, progress: Progress, place: Path | None
     ) -> "CtganNetwork | TvaeNetwork":
         """The trained network, ready to draw from; torch's own generators are left as they were."""
-        from synth.neural.checkpoint import CheckpointFolder
-        from synth.neural.devices import device_of, seeded
-        from synth.neural.training import Course
+        from synth.neural.training import CheckpointFolder, Course, device_of, seeded
 
         device = device_of(self.device)
         if place is not None:

@@ -24,10 +24,10 @@ from synth.domain import numeric_scale
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, MissingExtra, ModelError, TableError
 from synth.generators.base import Generator
-from synth.generators.fitting.measured_domain import observe_spikes
+from synth.generators.fitting.fixed_costs import observe_spikes
 from synth.generators.fitting.training_data import HeldTable
+from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.postprocess import finish, rows_wanted
-from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
 from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema

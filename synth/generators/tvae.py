@@ -39,10 +39,10 @@ class Tvae(NeuralGenerator):
     def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "TvaeNetwork":
         from torch import zeros
 
-        from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
         from synth.neural.released import released_shares
         from synth.neural.sampling import TvaeNetwork, match_one_way
         from synth.neural.training import train_privately
+        from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
 
         wanted = asked(self, *SHAPE, rate="learning_rate")
         spec = PrivateTvaeSpec(max_grad_norm=self.max_grad_norm, backend=self.dp_backend, **wanted)

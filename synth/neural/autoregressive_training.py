@@ -18,10 +18,8 @@ from torch.func import functional_call
 from synth.errors import ModelError
 from synth.neural.autoregressive_network import AutoregressiveNetwork, Order
 from synth.neural.batches import Epochs
-from synth.neural.checkpoint import restore, states_of
-from synth.neural.devices import seeded
 from synth.neural.networks import is_finite
-from synth.neural.training import Course, train
+from synth.neural.training import Course, restore, seeded, states_of, train
 
 EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
 """Passes over the table where no number is set."""

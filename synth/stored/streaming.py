@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from synth.domain.discretizer import Discretizer
 from synth.stored.connection import StorageLocation, batches
 from synth.stored.table import OWNER, StoredRows
-from synth.transforms.columns import CHUNK_ROWS
-from synth.transforms.memmap_storage import Disk, FiledColumns
+from synth.transforms.columns import CHUNK_ROWS, Disk, FiledColumns
 
 
 @dataclass(frozen=True, eq=False)

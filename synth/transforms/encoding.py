@@ -1,14 +1,22 @@
-"""What every encoding of a table can do: rows to codes and scalars, and back."""
+"""Encodings of a table's rows as codes and scalars, and the encoding by bins.
 
-from typing import Any, NamedTuple, Protocol
+By bins, every column is a span of the discretizer's codes, and nothing beside. The encoding holds what the discretizer
+holds. Where that was made of histograms with noise, it tells no more of the table than their statement says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain import Discretizer
-from synth.transforms.columns import Columns
-from synth.transforms.layout import Encoded, Layout
+from synth.schema import Schema
+from synth.transforms.columns import Columns, columns_of
+from synth.transforms.layout import Encoded, Layout, Span
 
 
 class Match(NamedTuple):
@@ -82,3 +90,73 @@ def place_of(discretizer: Discretizer, name: str) -> int:
     if name not in discretizer.columns:
         raise KeyError(name)
     return discretizer.columns.index(name)
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedEncoding:
+    """Codes of bins and categories; within a code a value is drawn by the mass of its cells.
+
+    Attributes:
+        discretizer: gives the codes.
+    """
+
+    discretizer: Discretizer
+
+    @cached_property
+    def layout(self) -> Layout:
+        """One span a column, `other` and `missing` its last two codes; no scalars."""
+        return Layout(tuple(Span(name, size, whole=True) for name, size in self.discretizer.sizes.items()))
+
+    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
+        """The rows encoded; every value has one code.
+
+        Args:
+            table: *Sensitive*. Canonical rows: of any table, for what is unknown has a code of its own.
+            rng: unused, for nothing is drawn.
+        """
+        columns, attributes = columns_of(table), self.discretizer.attributes
+        made, start = columns.encoded(self.layout), 0
+        for parts in zip(*map(columns.parts, attributes), strict=True):
+            rows = slice(start, start := start + len(parts[0]))
+            for index, (attribute, part) in enumerate(zip(attributes, parts, strict=True)):
+                cells = part if attribute.edges is None else attribute.cells_at(part)
+                made.codes[rows, index] = attribute.group[cells]
+        return made
+
+    def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
+        """Canonical rows of codes.
+
+        Args:
+            encoded: as `apply` gives it, or as a network made it.
+            rng: draws values within their codes.
+        """
+        return self.discretizer.decode(encoded.codes, rng)
+
+    def match(self, name: str, value: pd.Series) -> Match:
+        """The code of a value; none where no synthetic row can have it.
+
+        Args:
+            name: of a modeled column.
+            value: a canonical column of one row.
+
+        Raises:
+            KeyError: the column is not modeled; nothing was looked up.
+        """
+        attribute = self.discretizer.attributes[place_of(self.discretizer, name)]
+        weights = np.zeros(attribute.size)
+        weights[attribute.codes(value)] = 1.0
+        weights[attribute.impossible] = 0.0
+        return Match(weights, None)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The encoding as plain data, without the schema's part."""
+        return self.discretizer.to_plain()
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
+        """An encoding from plain data and the schema it was made under.
+
+        Raises:
+            ValueError, TypeError, KeyError: the data is damaged, or of another schema; nothing was made of it.
+        """
+        return cls(Discretizer.from_plain(content, schema))

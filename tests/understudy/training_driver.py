@@ -6,7 +6,7 @@ import driver
 
 from synth.dp.mechanisms import SystemNoise
 from synth.neural import training
-from synth.neural.checkpoint import CheckpointFolder
+from synth.neural.training import CheckpointFolder
 
 _install = driver.install
 

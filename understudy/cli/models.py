@@ -223,7 +223,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
     from synth.generators.models.chunked_output import ROWS_A_FILE, Written, write_rows
     from synth.generators.models.conditions import GIVEN
-    from synth.generators.models.rejection_sampling import REJECTED, rejections
+    from synth.generators.models.constraints import REJECTED, rejections
     from synth.generators.registry import load_model
     from synth.output import check_writable, making
     from synth.table import check_names, write_table

@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from secrets import token_hex
 
 from synth.errors import BadInput, MissingExtra
-from synth.generators.models.rejection_sampling import rejections
+from synth.generators.models.constraints import rejections
 from synth.progress import Progress
 from understudy.console import Console, duration
 from understudy.run.attacks import disproved

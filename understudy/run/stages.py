@@ -17,7 +17,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.generators.base import Model, PrivateGenerator, fit_model
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
-from synth.generators.models.rejection_sampling import REJECTED
+from synth.generators.models.constraints import REJECTED
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import read_table, write_table

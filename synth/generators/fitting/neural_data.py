@@ -16,9 +16,8 @@ from synth.generators.fitting.training_data import HeldTable, TrainingTable
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
 from synth.schema import Schema
-from synth.transforms.columns import Columns, HeldColumns
+from synth.transforms.columns import Columns, Disk, HeldColumns, Room
 from synth.transforms.layout import Encoded, Layout
-from synth.transforms.memmap_storage import Disk, Room
 
 if TYPE_CHECKING:
     from synth.neural.batches import UnitIndex

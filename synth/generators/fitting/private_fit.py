@@ -16,9 +16,8 @@ from synth.dp.schedule import Schedule, require_declared, resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import SIZES, with_overhead
+from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes, with_overhead
 from synth.generators.fitting.histograms import Merging, measure_columns
-from synth.generators.fitting.measured_domain import measure_domain, observe_spikes
 from synth.generators.fitting.training_data import HeldTable, TrainingTable, bound_contributions
 from synth.marginals import Measurement
 from synth.observed import observe

@@ -14,11 +14,10 @@ from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.errors import JobError, ModelError
 from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
+from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
 from synth.generators.models.imputation import Imputation
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
-from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
-from synth.generators.models.structural_zeros import structural_zeros
 from synth.marginals import Factor
 from synth.progress import Progress, quiet
 from synth.schema import Schema

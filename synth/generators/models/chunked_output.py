@@ -29,8 +29,8 @@ from synth.columns import IdentifierColumn, PersonalColumn
 from synth.errors import BadInput, JobError, ModelError, OutputError, TableError
 from synth.generators.base import Model
 from synth.generators.models.conditions import GIVEN, WAYS
+from synth.generators.models.constraints import REJECTED
 from synth.generators.models.postprocess import rows_wanted
-from synth.generators.models.rejection_sampling import REJECTED
 from synth.generators.models.unfinished_rows import FileFacts, OtherRows, UnfinishedRows, unfinished_rows, unwritable
 from synth.output import whole_file
 from synth.progress import Progress, quiet

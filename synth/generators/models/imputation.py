@@ -18,8 +18,7 @@ from synth.constraints import Unique
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import broken, canonical
 from synth.domain.discretizer import MISSING
-from synth.generators.models.rejection_sampling import completed, with_dependents
-from synth.generators.models.structural_zeros import structural_zeros
+from synth.generators.models.constraints import completed, structural_zeros, with_dependents
 from synth.marginals import Factor
 from synth.schema import Schema
 from synth.table import conform

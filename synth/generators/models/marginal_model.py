@@ -16,11 +16,10 @@ from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.conditions import ConditionMixture, Conditions
+from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
 from synth.generators.models.imputation import Imputation
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
-from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
-from synth.generators.models.structural_zeros import structural_zeros
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.latent_classes import CLASS_SHARES

@@ -12,13 +12,12 @@ from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import MissingExtra, ModelError
 from synth.generators.models.conditions import ConditionMixture, Conditions
+from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
-from synth.generators.models.rejection_sampling import draw_lawful, with_dependents
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.transforms.binned_encoding import BinnedEncoding
-from synth.transforms.encoding import Match
+from synth.transforms.encoding import BinnedEncoding, Match
 from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class NeuralModel:
         require_torch()
         import torch
 
-        from synth.neural.devices import seeded
         from synth.neural.sampling import draw
+        from synth.neural.training import seeded
 
         wanted = rows_wanted(n_rows, self.default_rows)
         mixture = ConditionMixture.of(given, balance, self.encoding.discretizer, self.schema)
@@ -109,7 +108,7 @@ class NeuralModel:
         Raises:
             ModelError: its noise was injected, so that its statement is void; nothing was written.
         """
-        from synth.neural.weights import to_arrays
+        from synth.neural.sampling import to_arrays
 
         kind = next(name for name, cls in ENCODINGS.items() if isinstance(self.encoding, cls))
         content = {
@@ -136,7 +135,7 @@ class NeuralModel:
             MissingExtra: PyTorch is not installed.
         """
         require_torch()
-        from synth.neural.weights import from_arrays
+        from synth.neural.sampling import from_arrays
 
         try:
             parameters, described = content["parameters"], content["encoding"]

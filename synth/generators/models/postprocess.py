@@ -1,4 +1,10 @@
-"""Post-processing of drawn columns into a table: identifiers, personal data, entities, the order of columns."""
+"""Post-processing of drawn columns into a table: identifiers, personal data, entities, the order of columns.
+
+Entities get their rows by noisy shares of sizes. Columns that are constant within an entity are so in its rows. Rows
+are drawn without their entity. Where two rows of an entity share the rest of its key, such as one visit of a patient a
+day, rows change hands. They do so first at random. Where that does not do, the most frequent values go first, each to
+the entities with most rows left.
+"""
 
 from typing import Any
 
@@ -8,10 +14,194 @@ import pandas as pd
 from synth import identifiers, personal
 from synth.chunks import Part
 from synth.columns import IdentifierColumn, PersonalColumn
-from synth.errors import JobError
-from synth.generators.models.entities import deal, entity_of_rows, group_rows
+from synth.constraints import Unique
+from synth.domain.constraint_checks import repeated
+from synth.errors import JobError, ModelError
 from synth.schema import Schema
 from synth.table import present
+
+ROUNDS = 30
+"""How often rows change hands at random."""
+
+
+def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """A synthetic entity's number for every row, shape (n_rows,): consecutive rows share one.
+
+    Args:
+        shares: share of entities with 1, 2, ..., k rows; not all zero.
+        n_rows: rows to name.
+        rng: source of the draw.
+    """
+    sizes = rng.choice(np.arange(1, len(shares) + 1), size=n_rows, p=shares / shares.sum())
+    return np.repeat(np.arange(n_rows), sizes)[:n_rows]
+
+
+def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """An order of the rows in which those of one entity follow each other and hold the same values.
+
+    Only the order changes: the table holds the rows that it held. Entities come in random order, so that it tells
+    nothing.
+
+    Args:
+        constant: the columns that are constant within an entity, canonical; equal means equal exactly, and missing
+            equals missing.
+        shares: share of entities with 1, 2, ..., k rows; not all zero.
+        rng: source of the draw.
+
+    Returns:
+        Positions of the rows in their new order, and the entity of each of them from there on; both shape (n,).
+    """
+    groups = row_groups(constant)
+    of_entity, sizes = _cut(np.bincount(groups), shares, rng)
+    # Rows of a group are alike but for their order, which is random: any of them may be in any of its entities.
+    rows = np.argsort(groups, kind="stable")
+    by_group = np.argsort(of_entity, kind="stable")
+    entity = np.repeat(rng.permutation(len(sizes)), sizes[by_group])
+    order = np.argsort(entity, kind="stable")
+    return rows[order], entity[order]
+
+
+def row_groups(constant: pd.DataFrame) -> np.ndarray:
+    """A number for every row, equal where all the values are, from zero on without gaps; shape (n,).
+
+    Args:
+        constant: canonical columns; missing equals missing.
+    """
+    groups = np.zeros(len(constant), dtype=np.int64)
+    for _, series in constant.items():
+        numbers, n_values = _numbers(series)
+        groups = np.unique(groups * n_values + numbers, return_inverse=True)[1]
+    return groups
+
+
+def _numbers(series: pd.Series) -> tuple[np.ndarray, int]:
+    """A number for the value of every row, and how many there are."""
+    if series.dtype == object:
+        # pandas takes texts for equal that differ after a NUL.
+        known: dict[object, int] = {}
+        return np.array([known.setdefault(value, len(known)) for value in series], dtype=np.int64), len(known)
+    numbers, values = pd.factorize(series, use_na_sentinel=False)
+    return numbers, len(values)
+
+
+def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Entities that fill groups of rows exactly: the group of each, and how many rows it has.
+
+    As many entities of each size as the shares say, the largest first, each into a group that still has room for it, in
+    proportion to the room. One that fits nowhere becomes smaller, and what is then left over is cut up in the same way.
+
+    Args:
+        rows_left: rows of each group, shape (n_groups,).
+        shares: share of entities with 1, 2, ..., k rows; not all zero.
+        rng: source of the draw.
+    """
+    rows_left = rows_left.copy()
+    groups, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    while n_left := int(rows_left.sum()):
+        _, drawn = np.unique(entity_of_rows(shares, n_left, rng), return_counts=True)
+        n_wanted = np.bincount(drawn, minlength=len(shares) + 1)
+        n_unplaced = 0
+        for size in range(len(shares), 0, -1):
+            open_groups = np.flatnonzero(rows_left >= size)
+            room = rows_left[open_groups] // size
+            n_entities = min(int(n_wanted[size]) + n_unplaced, int(room.sum()))
+            n_unplaced += int(n_wanted[size]) - n_entities
+            placed = rng.multivariate_hypergeometric(room, n_entities, method="marginals")
+            rows_left[open_groups] -= placed * size
+            groups.append(np.repeat(open_groups, placed))
+            sizes.append(np.full(n_entities, size))
+    return np.concatenate(groups), np.concatenate(sizes)
+
+
+def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.random.Generator) -> np.ndarray:
+    """The entity of every row, shape (n,), none of which holds a value of its key twice; sizes stay as they are.
+
+    Rows change hands among entities that agree in the columns which are constant within one. The same array comes back
+    where nothing has to change.
+
+    Args:
+        learned: canonical columns that a generator made.
+        owner: the entity of every row as a number from 0, shape (n,).
+        schema: names the key, if there is one that holds the entity.
+        rng: source of the draw.
+
+    Raises:
+        ModelError: no way of dealing the rows keeps the key; there is no table.
+
+    Source: Gale 1957, "A theorem on flows in networks", whose construction finds a way wherever there is one.
+    """
+    key = next((c for c in schema.constraints if isinstance(c, Unique) and schema.entity in c.columns), None)
+    if key is None:
+        return owner
+    values = _values(learned, tuple(name for name in key.columns if name != schema.entity), schema)
+    constant = [name for name in schema.constant_in_entity if name in schema.learned]
+    groups = row_groups(learned[constant]) if constant else np.zeros(len(learned), dtype=np.int64)
+    owner = _swapped(owner, values, groups, rng)
+    for group in np.unique(groups[_clashes(owner, values)]):
+        rows = np.flatnonzero(groups == group)
+        dealt = _dealt(values[rows], owner[rows], rng)
+        if dealt is None:
+            raise ModelError(
+                f"the rows that were drawn cannot be dealt to entities so that {key}: a value is in more rows than "
+                "there are entities to hold it; correct the constraint, or name fewer columns in constant_in_entity"
+            )
+        owner = owner.copy()
+        owner[rows] = dealt
+    return owner
+
+
+def _values(learned: pd.DataFrame, names: tuple[str, ...], schema: Schema) -> np.ndarray:
+    """A number for the rest of each row's key, equal where it repeats; a missing part repeats nothing."""
+    again = repeated(learned, Unique(columns=names), schema.columns)
+    numbers = np.arange(len(learned))
+    places = np.flatnonzero(again)
+    numbers[places] = len(learned) + row_groups(learned[list(names)].iloc[places])
+    return np.unique(numbers, return_inverse=True)[1]
+
+
+def _clashes(owner: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Which rows hold a value that a row of the same entity holds before them; positions."""
+    together = owner.astype(np.int64) * (int(values.max()) + 1) + values
+    first = np.zeros(len(owner), dtype=bool)
+    first[np.unique(together, return_index=True)[1]] = True
+    return np.flatnonzero(~first)
+
+
+def _swapped(owner: np.ndarray, values: np.ndarray, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The owners after rows that clash have changed hands with others of their group, as long as that helps."""
+    clashes = _clashes(owner, values)
+    for _ in range(ROUNDS):
+        if len(clashes) == 0:
+            break
+        others = rng.choice(len(owner), size=min(len(owner), 4 * len(clashes)), replace=False)
+        rows = np.union1d(clashes, others)
+        tried = owner.copy()
+        tried[rows[np.argsort(groups[rows], kind="stable")]] = owner[
+            rows[np.lexsort((rng.random(len(rows)), groups[rows]))]
+        ]
+        left = _clashes(tried, values)
+        if len(left) < len(clashes):
+            owner, clashes = tried, left
+    return owner
+
+
+def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+    """The owners of one group's rows, with the same number of rows each and no value twice; none where there is none.
+
+    A value goes to the entities with most rows left, which leaves a way for all others wherever there is one.
+    """
+    entities, left = np.unique(owner, return_counts=True)
+    dealt = np.empty_like(owner)
+    numbers, counts = np.unique(values, return_counts=True)
+    order = np.argsort(values, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    for index in np.lexsort((rng.random(len(numbers)), -counts)):
+        most = np.lexsort((rng.random(len(left)), -left))[: counts[index]]
+        if len(most) < counts[index] or left[most].min() == 0:
+            return None
+        left[most] -= 1
+        dealt[order[starts[index] : starts[index] + counts[index]]] = entities[most]
+    return dealt
 
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:

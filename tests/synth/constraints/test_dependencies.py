@@ -13,8 +13,7 @@ from synth.domain import Discretizer
 from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.models.rejection_sampling import REJECTED
-from synth.generators.models.structural_zeros import structural_zeros
+from synth.generators.models.constraints import REJECTED, structural_zeros
 from synth.schema import Schema, build_schema
 from synth.table import conform
 

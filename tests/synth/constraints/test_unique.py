@@ -13,7 +13,7 @@ from synth.declare import assertions, declare_schema, measurable
 from synth.domain.constraint_checks import broken, repeated
 from synth.errors import ModelError, SchemaError
 from synth.generators import registry
-from synth.generators.models.rejection_sampling import MAX_OVERSAMPLED, REJECTED, draw_lawful
+from synth.generators.models.constraints import MAX_OVERSAMPLED, REJECTED, draw_lawful
 from synth.schema import Schema, build_schema
 from synth.schema_file import to_toml
 

@@ -20,7 +20,7 @@ from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.conditions import GIVEN
 from synth.neural import training
 from synth.neural.autoregressive_network import to_arrays
-from synth.neural.checkpoint import CHECKPOINT
+from synth.neural.training import CHECKPOINT
 from synth.schema import Schema
 from synth.table import present
 from tests.synth.generators.chains import CHAIN, chain

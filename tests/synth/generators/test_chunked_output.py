@@ -23,7 +23,7 @@ from synth.generators import registry
 from synth.generators.base import Model
 from synth.generators.models import chunked_output
 from synth.generators.models.chunked_output import Written, least_entities, write_rows
-from synth.generators.models.entities import entity_of_rows
+from synth.generators.models.postprocess import entity_of_rows
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
 from tests.synth.generators.test_contract import QUICK

@@ -8,8 +8,7 @@ import pytest
 
 from synth.errors import ModelError, SchemaError
 from synth.generators import registry
-from synth.generators.models.entities import deal
-from synth.generators.models.postprocess import add_unlearned
+from synth.generators.models.postprocess import add_unlearned, deal
 from synth.schema import Schema, build_schema
 
 COLUMNS: dict[str, Any] = {

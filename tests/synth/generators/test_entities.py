@@ -10,7 +10,7 @@ from synth.declare import assertions
 from synth.errors import SchemaError
 from synth.generators import registry
 from synth.generators.base import Model
-from synth.generators.models.entities import group_rows
+from synth.generators.models.postprocess import group_rows
 from synth.schema import Schema, build_schema
 from synth.schema_file import to_toml
 

@@ -345,12 +345,12 @@ def _rows_of_a_pair_twice(self: Any, cliques: Any) -> Iterator[np.ndarray]:
     return (2 * counts for counts in _each(self, cliques))
 
 
-def _exact_groups(self: LatentClass, fit: Any, discretizer: Any, *more: Any) -> LatentClasses:
+def _exact_groups(self: LatentClass, fit: Any, events: Any, discretizer: Any, *more: Any) -> LatentClasses:
     table = fit.train.coded(discretizer)
     exact = {name: table.counts((name,)) for name in discretizer.sizes}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Coarsening, "of_all", lambda known, masses, *limits: _of_all(known, exact, *limits))
-        return _estimated(self, fit, discretizer, *more)
+        return _estimated(self, fit, events, discretizer, *more)
 
 
 Plant = tuple[Any, str, Any]

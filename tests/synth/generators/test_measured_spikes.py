@@ -13,7 +13,7 @@ from synth.dp.mechanisms import NoNoise
 from synth.errors import SchemaError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.measured_domain import measure_domain
+from synth.generators.fitting.fixed_costs import measure_domain
 from synth.generators.fitting.training_data import HeldTable
 from synth.generators.independent import Independent
 from synth.infer import infer_schema

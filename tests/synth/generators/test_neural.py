@@ -22,8 +22,8 @@ from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.models.neural_model import NeuralModel
 from synth.generators.neural_generator import PLAIN_ONLY, PRIVATE_ONLY, NeuralGenerator
-from synth.neural.checkpoint import CHECKPOINT
 from synth.neural.sampling import CtganNetwork
+from synth.neural.training import CHECKPOINT
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from synth.transforms.layout import Encoded
@@ -539,7 +539,7 @@ def test_a_damaged_model_is_refused_in_one_sentence(damage: str, model: NeuralMo
 def test_a_seed_reaches_a_fit_without_epsilon_and_no_private_one(
     name: str, frame: pd.DataFrame, schema: Schema
 ) -> None:
-    from synth.neural.weights import to_arrays
+    from synth.neural.sampling import to_arrays
 
     def weights(private: bool, seed: int) -> np.ndarray:
         made = generator(name, private).fit(frame, schema, seed=seed)
@@ -588,7 +588,7 @@ def test_a_fit_without_epsilon_that_was_cut_short_ends_where_it_would_have(
     name: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from synth.neural import training
-    from synth.neural.weights import to_arrays
+    from synth.neural.sampling import to_arrays
 
     monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
 

@@ -268,12 +268,12 @@ def _exact_expected_batch(self: PrivateRows) -> float:
     return self.event.sampling_rate * max(len(self.units()), 1)
 
 
-def _exact_groups(self: LatentClass, fit: private_fit.PrivateFit, discretizer: Any, *more: Any) -> Any:
+def _exact_groups(self: LatentClass, fit: private_fit.PrivateFit, events: Any, discretizer: Any, *more: Any) -> Any:
     table = fit.train.coded(discretizer)
     exact = {name: table.counts((name,)) for name in discretizer.sizes}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Coarsening, "of_all", lambda known, masses, *limits: _of_all(known, exact, *limits))
-        return _estimated(self, fit, discretizer, *more)
+        return _estimated(self, fit, events, discretizer, *more)
 
 
 Plant = tuple[Any, str, Any]

@@ -13,8 +13,7 @@ from synth.domain.constraint_checks import broken
 from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.models.rejection_sampling import ENOUGH, LARGEST_BATCH, REJECTED, draw_lawful
-from synth.generators.models.structural_zeros import structural_zeros
+from synth.generators.models.constraints import ENOUGH, LARGEST_BATCH, REJECTED, draw_lawful, structural_zeros
 from synth.marginals import Factor, Measurement, estimate, sample
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations

@@ -16,8 +16,8 @@ from synth.domain.constraint_checks import broken
 from synth.domain.discretizer import MISSING, OTHER, Attribute, categories, regroup
 from synth.errors import ModelError
 from synth.generators.aim import Aim
-from synth.generators.models import structural_zeros as module
-from synth.generators.models.structural_zeros import structural_zeros
+from synth.generators.models import constraints as module
+from synth.generators.models.constraints import structural_zeros
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
 

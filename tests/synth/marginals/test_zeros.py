@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from synth.errors import ModelError
-from synth.generators.models.structural_zeros import affordable
+from synth.generators.models.constraints import affordable
 from synth.marginals import Factor, Measurement, estimate
 from synth.marginals.factor import Clique
 

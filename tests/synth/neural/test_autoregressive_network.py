@@ -24,8 +24,7 @@ from synth.neural.autoregressive_network import (
     units_of,
 )
 from synth.neural.autoregressive_training import ArnSpec, ArnTraining, fit_network, one_cycle
-from synth.neural.checkpoint import CHECKPOINT, LOG, CheckpointFolder
-from synth.neural.training import Course
+from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course
 from synth.progress import quiet
 
 CPU = torch.device("cpu")

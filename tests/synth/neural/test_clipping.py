@@ -12,9 +12,8 @@ from torch import nn
 
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator
-from synth.neural.checkpoint import CLIPPING, LOG, CheckpointFolder
-from synth.neural.dp_sgd import ClipTally, ExactSums
-from synth.neural.opacus_backend import OpacusSums
+from synth.neural.dp_sgd import ClipTally, ExactSums, OpacusSums
+from synth.neural.training import CLIPPING, LOG, CheckpointFolder
 from synth.schema import build_schema
 
 SCHEMA = build_schema({

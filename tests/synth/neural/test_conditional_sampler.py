@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from synth.neural.conditional_sampler import ConditionIndex
+from synth.neural.ctgan import ConditionIndex
 from synth.transforms.layout import Encoded, Layout, Span
 
 CPU = torch.device("cpu")
@@ -115,7 +115,7 @@ def test_a_column_of_one_code_always_asks_for_it() -> None:
 
 @pytest.mark.parametrize("at_once", [1, 7, 100, 300, 1000])
 def test_rows_are_sorted_alike_however_many_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synth.neural.conditional_sampler.SORTED_ROWS", at_once)
+    monkeypatch.setattr("synth.neural.ctgan.SORTED_ROWS", at_once)
     found = ConditionIndex.of(_table(), LAYOUT, CPU)
     expected = [np.argsort(_table().codes[:, index], kind="stable") for index in LAYOUT.whole]
     assert found.rows.tolist() == np.concatenate(expected).tolist()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from synth.neural.batches import UnitIndex
-from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
+from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural.toy import CPU, LAYOUT, ONE_WAY, Purse, draws_of, flat_state, sum_of, training, units, without
 

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from synth.errors import MissingExtra
-from synth.neural.dp_sgd import ExactSums, write_gradients
+from synth.neural.dp_sgd import ExactSums, OpacusSums, clipped_sums_by, write_gradients
 from synth.neural.networks import Critic, Decoder, Encoder
-from synth.neural.opacus_backend import OpacusSums, clipped_sums_by
 
 Losses = Callable[[], Tensor]
 

@@ -18,10 +18,9 @@ from torch import Tensor
 
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
-from synth.neural import dp_ctgan_networks
+from synth.neural import dp_ctgan as dp_ctgan_networks
 from synth.neural.batches import Batch, UnitIndex
-from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
-from synth.neural.dp_ctgan_networks import LEAST_RATE, SCORE_WEIGHT, PairCritic
+from synth.neural.dp_ctgan import LEAST_RATE, SCORE_WEIGHT, PairCritic, PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.dp_sgd import Clipping, StepRelease, noisy_mean
 from synth.neural.networks import Spans
 from synth.transforms.layout import Encoded, Layout, Span

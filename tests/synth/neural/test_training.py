@@ -20,10 +20,8 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, ModelError
 from synth.neural import training as loop
-from synth.neural.checkpoint import CHECKPOINT, LOG, CheckpointFolder
-from synth.neural.devices import seeded
 from synth.neural.dp_sgd import ClipTally
-from synth.neural.training import Course, train, train_privately
+from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course, seeded, train, train_privately
 from synth.progress import quiet
 
 STEPS = SubsampledGaussianEvent("steps", noise_multiplier=2.0, sampling_rate=0.2, count=45)

@@ -16,12 +16,13 @@ from torch import Tensor
 
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps, SystemNoise
-from synth.neural import dp_ctgan_networks, dp_sgd, dp_tvae
+from synth.neural import dp_ctgan as dp_ctgan_networks
+from synth.neural import dp_sgd
+from synth.neural import tvae as dp_tvae
 from synth.neural.batches import N_WORDS, WORDS_AT, Batch, UnitIndex
-from synth.neural.dp_ctgan import PrivateCtganTraining
-from synth.neural.dp_ctgan_networks import NetworkCritic
+from synth.neural.dp_ctgan import NetworkCritic, PrivateCtganTraining
 from synth.neural.dp_sgd import Clipping, StepRelease, write_gradients
-from synth.neural.dp_tvae import PrivateTvaeTraining
+from synth.neural.tvae import PrivateTvaeTraining
 from tests.synth.neural.toy import (
     EXPECTED,
     KINDS,

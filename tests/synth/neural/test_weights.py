@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from synth.neural.networks import Decoder, GeneratorNetwork
-from synth.neural.sampling import CtganNetwork, TvaeNetwork, draw
-from synth.neural.weights import from_arrays, to_arrays
+from synth.neural.sampling import CtganNetwork, TvaeNetwork, draw, from_arrays, to_arrays
 from synth.transforms.layout import Layout, Span
 
 LAYOUT = Layout((Span("a", 4, True), Span("n", 3, False), Span("b", 3, True)), ("n",))

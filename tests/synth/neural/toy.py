@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from synth.neural.batches import UnitIndex
-from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
-from synth.neural.dp_ctgan_networks import NetworkCritic
-from synth.neural.dp_tvae import PrivateTvaeSpec, PrivateTvaeTraining
+from synth.neural.dp_ctgan import NetworkCritic, PrivateCtganSpec, PrivateCtganTraining
+from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
 from synth.transforms.layout import Encoded, Layout, Span
 
 LAYOUT = Layout((Span("x", 4, True), Span("y", 3, True), Span("z", 2, True)))

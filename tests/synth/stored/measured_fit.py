@@ -20,7 +20,7 @@ from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
 from synth.stored import open_table
-from synth.transforms import memmap_storage
+from synth.transforms import columns as memmap_storage
 
 N_NUMBERS, N_CATEGORIES = 8, 7
 WIDE = {"tvae": {"encoder_widths": (32,), "decoder_widths": (32,)}, "ctgan": {"generator_widths": (32,)}}

@@ -26,9 +26,8 @@ from synth.schema import Schema, build_schema
 from synth.stored.streaming import in_order
 from synth.stored.table import StoredRows
 from synth.table import conform
-from synth.transforms.binned_encoding import BinnedEncoding
-from synth.transforms.columns import HeldColumns
-from synth.transforms.memmap_storage import Disk
+from synth.transforms.columns import Disk, HeldColumns
+from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.mode_encoding import ModalEncoding
 from tests.synth.stored.conftest import COLUMNS, N_ROWS, every_kind
 from tests.synth.stored.measured_fit import write_rows

@@ -14,8 +14,7 @@ from synth.domain.discretizer import regroup
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from synth.transforms.binned_encoding import BinnedEncoding
-from synth.transforms.encoding import Encoding
+from synth.transforms.encoding import BinnedEncoding, Encoding
 from synth.transforms.mode_encoding import ModalEncoding
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 from synth.domain import Discretizer, numeric_scale
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from synth.transforms.binned_encoding import BinnedEncoding
+from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.layout import Encoded
 from synth.transforms.mode_encoding import Categories, ModalEncoding
 from synth.transforms.mode_normalization import EDGE, WIDTH, Modes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.schema import Schema
 from synth.table import conform
-from synth.transforms.binned_encoding import BinnedEncoding
+from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.layout import Encoded
 from synth.transforms.mode_encoding import ModalEncoding
 

@@ -11,9 +11,8 @@ import pytest
 from synth.domain import Discretizer
 from synth.errors import OutputError
 from synth.schema import build_schema
-from synth.transforms.columns import HeldValues
+from synth.transforms.columns import Disk, FiledColumns, HeldValues
 from synth.transforms.layout import Layout, Span
-from synth.transforms.memmap_storage import Disk, FiledColumns
 
 DISCRETIZER = Discretizer.by_schema(build_schema({
     "status": "declared",

@@ -12,7 +12,7 @@ from synth.infer import infer_schema
 from synth.observed import observe
 from synth.schema import Schema
 from synth.table import conform, read_table
-from synth.transforms.binned_encoding import BinnedEncoding
+from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.mode_encoding import Categories, ModalEncoding
 
 TABLES = ["adult", "airbnb_nyc", pytest.param("diabetes_hospital", marks=pytest.mark.slow), "insurance"]

@@ -19,7 +19,8 @@ from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting import fixed_costs, measured_domain, private_fit
+from synth.generators.fitting import fixed_costs, private_fit
+from synth.generators.fitting import fixed_costs as measured_domain
 from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.fitting.training_data import HeldTable
 from synth.generators.mst import Mst

@@ -26,7 +26,7 @@ from synth.schema import Schema, build_schema
 
 torch = pytest.importorskip("torch")
 from synth.neural import dp_sgd  # noqa: E402
-from synth.neural.dp_ctgan_networks import PairCritic  # noqa: E402
+from synth.neural.dp_ctgan import PairCritic  # noqa: E402
 
 Patches = list[tuple[Any, str, Callable[..., Any]]]
 NETWORKS = ("pairs", "network", "tvae")
